@@ -1,10 +1,10 @@
-//! Compares the memory of a loader with its prediction. It runs one epoch in a process that does nothing else.
+//! Compares the memory of a loader with its prediction, for one epoch in a process that does nothing else.
 //!
 //! `cargo run --release -p shardpack-loader --example loader_memory -- DATASET full|crop|raw
 //! [BATCH_SIZE] [THREADS]`
 //!
-//! The measured figure is the growth of the process's peak memory until the end of the epoch. It is measured
-//! from before the loader is opened, when the dataset's index is already in memory.
+//! The measured figure is the growth of the process's peak memory from before the loader is opened, when the
+//! dataset's index is already in memory, to the end of the epoch.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_jpeg::View;

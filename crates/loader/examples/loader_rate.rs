@@ -1,4 +1,4 @@
-//! Measures the loader on a dataset of JPEGs. For comparison, it also measures the limits of the machine: the
+//! Measures the loader on a dataset of JPEGs. For comparison, also measures the limits of the machine: the
 //! same decoder, with the same number of threads, on pictures in memory, and a plain loop that reads the
 //! files.
 //!
@@ -7,8 +7,8 @@
 //!
 //! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all measurements
 //! in turn. Loaders are opened once and continue from epoch to epoch, as in training. The decoder alone is
-//! `JpegDecoder` on encoded pictures, with one buffer per thread; a whole picture is one call of
-//! libjpeg-turbo. The last column compares processor time, which other programs disturb less.
+//! `JpegDecoder` on encoded pictures, with one buffer per thread; a whole picture is one call to
+//! libjpeg-turbo. The last column compares CPU time, which other programs affect less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_format::Limits;
@@ -144,10 +144,10 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// In seconds, to a hundredth. Processor time is useful when other programs run at the same time.
+/// Returns the CPU time of the process in seconds, to a hundredth. Useful when other programs run at the same time.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name, in parentheses, may contain blanks; user and system time are fields 14 and 15.
+    // The program's name, in parentheses, may contain blanks. User and system time are fields 14 and 15.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

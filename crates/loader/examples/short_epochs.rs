@@ -1,11 +1,11 @@
-//! Measures how much of a short epoch is lost at its boundary. It loads many consecutive epochs of picture
-//! crops, each in the usual loop.
+//! Measures how much of a short epoch is lost at its boundary, by loading many consecutive epochs of picture
+//! crops in the usual loop.
 //!
 //! `cargo run --release -p shardpack-loader --example short_epochs -- DATASET [EPOCHS] [BATCH] [THREADS]`
 //!
-//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Batches that the first
-//! loader has prepared are discarded before each round, so that neither loader works during the other's turn.
-//! Prints both medians in pictures per second, and their ratio.
+//! Two loaders take turns, one with `begins_ahead` and one without. Before each round, batches that the first
+//! loader has prepared are discarded, so that neither loader works during the other's turn. Prints both
+//! medians in pictures per second, and their ratio.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pictures per second. The first of the `epochs` epochs starts afresh.
+/// Returns the number of pictures per second. The first of the `epochs` epochs starts afresh.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
     let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;
@@ -53,7 +53,7 @@ fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    // Discards the epoch that was started ahead.
+    // Discards the epoch that was started early.
     loader.set_epoch(first)?;
     Ok(pictures as f64 / seconds)
 }

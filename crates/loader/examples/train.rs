@@ -24,10 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         loader.set_epoch(epoch)?;
         while let Some(batch) = loader.next_batch() {
             let batch = batch?;
-            // Here the model would take a step with the bytes of each field.
+            // Here the model would train on the bytes of each field.
             let fields = batch.fields().map(|field| format!("{} {:?} {}", field.name(), field.shape(), field.dtype()));
             println!("epoch {epoch}: {}", fields.collect::<Vec<_>>().join(", "));
-            // Save the state together with the model's weights, from time to time.
+            // From time to time, save the state together with the model's weights.
             std::fs::write(&state, serde_json::to_string(&loader.state())?)?;
         }
     }

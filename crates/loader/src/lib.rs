@@ -6,32 +6,34 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before it is read. The index alone tells which samples it contains, which reads
-//!   they need, and where every row lies. Rows, whether dense or ragged, are therefore decoded in place and
-//!   never copied together afterwards.
+//! - A batch is *planned* before it is read. The index alone determines its samples, their reads, and the
+//!   place of every row. So each row, dense or ragged, is decoded in place, and rows are never copied
+//!   together afterwards.
 //! - All threads are alike. Each takes the most useful work: rows of the earliest batch whose run is in
 //!   memory, or else a run that an earlier batch needs. A thread without work sleeps. Later runs are
-//!   announced to the operating system, which fetches them in the meantime. A thread takes the lock once to
-//!   post finished work and to take new work: up to 16 rows at the start of a batch and one row at its end.
+//!   announced to the operating system, which fetches them in the meantime. A thread locks the ring once to
+//!   post its finished work and to take new work: up to 16 rows at the start of a batch and one row at its
+//!   end.
 //! - The thread that decodes a record checks its CRC32 just before, so the bytes are still in that core's cache.
-//! - Batches come in planned order, regardless of the order in which threads finish. A slow consumer stops
-//!   the pool, because memory is bounded: there are `slots` slots, and `read_ahead_bytes` of runs in addition
-//!   to the window of the order. If samples are read alone, room for one of them per thread is kept even if
-//!   that is more than `read_ahead_bytes`. A caller who keeps batches gets more slots ([`Batch`]).
-//! - Once the caller has continued from one epoch to the next, each following epoch starts while the current
-//!   one ends ([`Loader::set_epoch`]).
+//! - Batches come in planned order, regardless of the order in which threads finish. Memory is bounded, so a
+//!   slow consumer stops the pool: there are `slots` slots, and `read_ahead_bytes` of runs in addition to the
+//!   window of the order. If samples are read one by one, there is always room for one per thread, even if
+//!   that exceeds `read_ahead_bytes`. A caller who keeps batches gets more slots ([`Batch`]).
+//! - After the caller has continued from one epoch to the next, later epochs start while the current one ends
+//!   ([`Loader::set_epoch`]).
 //! - If the page cache can hold the window, each thread reads a record just before decoding it ([`Window`]).
-//!   No run is then kept in memory, and no thread waits for one.
+//!   Then no runs are kept in memory, and no thread waits for one.
 //! - All threads decode a large record together, part by part ([`LoaderOptions::part_bytes`]).
-//! - With a [`stage`], a device decodes the rows. Threads pass it the bytes it needs, and a batch is handed
-//!   out when the device has finished it.
-//! - The source of a row's bytes is its `Supply`: an enum with one file for each variant.
+//! - With a [`stage`], a device decodes the rows. Threads pass it the bytes that it needs, and the caller
+//!   gets a batch when the device has finished it.
+//! - The source of a row's bytes is its `Supply`, an enum with one file for each variant.
 //! - Memory ([`Loader::predicted_bytes`]): `slots × batch bytes + window + read ahead + scratch`.
 //!
 //! [`order`] determines the order of the samples and how they are divided among the ranks.
 //!
-//! `docs/adr/0008-loader.md` gives the reasons for this design, and `docs/adr/0017-large-records.md` those
-//! for large records. `ARCHITECTURE.md` lists the modules, from the caller down to the options.
+//! The reasons for this design are in `docs/adr/0008-loader.md`, and those for large records in
+//! `docs/adr/0017-large-records.md`. `ARCHITECTURE.md` lists the modules, from the caller down to the
+//! options.
 // Two files contain unsafe code: `rows.rs`, for the rows of a batch, and `stage/stream.rs`, for device streams.
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
@@ -72,7 +74,7 @@ pub use patches::{Grid, PatchAt, PatchClasses, PatchPlace, Patches};
 pub use stats::LoaderStats;
 pub use supply::Watch;
 
-// Exported here so that a training loop can depend on this crate alone.
+// Re-exported so that a training loop can depend on this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};

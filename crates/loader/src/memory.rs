@@ -1,14 +1,14 @@
-//! Memory of batches. It is either ordinary memory, or memory that the caller provides because a device can read it.
+//! Memory of batches: either ordinary memory, or memory provided by the caller that a device can read.
 
 use std::io;
 
 /// The memory of one slot.
 ///
-/// The ring requests the bytes once, when it makes the slot, and keeps this value until the slot is freed. In
-/// the meantime many threads read and write the bytes. An implementation therefore needs no `unsafe` code of
-/// its own; pinned memory, for example, is a type whose `Drop` unpins it.
+/// The ring requests the bytes once, when it creates the slot, and keeps this value until the slot is freed.
+/// Meanwhile many threads read and write the bytes. An implementation needs no `unsafe` code of its own:
+/// pinned memory, for example, is a type whose `Drop` unpins it.
 pub trait SlotMemory: Send + Sync {
-    /// Returns all bytes. They must stay at the same address for the life of the value. Their content does not matter.
+    /// Returns all bytes. Their content does not matter, but they must not move during the life of the value.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -33,7 +33,7 @@ pub trait Allocate: Send + Sync + std::fmt::Debug {
     /// multiples of 64.
     ///
     /// # Errors
-    /// Any reason why the memory cannot be allocated. It becomes the error of the batch that needed the memory.
+    /// Any error of the allocation. It becomes the error of the batch that needed the memory.
     fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>>;
 }
 
@@ -67,14 +67,14 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Written once here, so that the first batch does not pay for fresh pages to be zeroed.
+        // Zeroes the memory now, so that the first batch need not wait for fresh pages.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }
 }
 
-/// A buffer must be large enough but not waste much.
+/// Returns true if a buffer of `length` bytes is large enough for `bytes` without wasting much.
 pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }

@@ -1,6 +1,6 @@
-//! The shards of the next batch that are not open yet. Opening a shard takes several dependent reads, and in
-//! random order every row may need a different shard, so all idle threads open them before the batch is
-//! planned.
+//! The shards of the next batch that are not open yet. All idle threads open them before the batch is
+//! planned, because opening a shard takes several dependent reads, and in random order every row may need a
+//! different shard.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
@@ -32,10 +32,10 @@ impl Openings {
         self.next.load(Ordering::Relaxed) < self.numbers.len()
     }
 
-    /// Opens one shard; returns false if none is left.
+    /// Opens one shard; returns false if there are none left to open.
     pub(crate) fn open_one(&self) -> bool {
         let Some(&number) = self.numbers.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
-        // Dropping this wakes the waiting threads even if a storage panics.
+        // Dropping this wakes the waiting threads even if the storage panics.
         let _ending = Ending(self);
         if let Err(error) = self.dataset.shard(number) {
             self.ended().failed.insert(number, error);
@@ -43,7 +43,8 @@ impl Openings {
         true
     }
 
-    /// Call this once no shard is left to open. Returns the failed shards with their errors.
+    /// Waits for the shards that other threads are still opening. Returns the failed shards with their
+    /// errors. Call this when there are no shards left to open.
     pub(crate) fn wait(&self) -> Failed {
         let mut ended = self.ended();
         while ended.count < self.numbers.len() {

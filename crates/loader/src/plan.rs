@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// Index that marks a row without a sample.
 pub(crate) const PADDING: u64 = u64::MAX;
 
-/// Counted from the start of a batch. On a device it is the alignment of DLPack, which some libraries require.
+/// Returns the alignment of fields within a batch, in bytes. On a device it is the alignment of DLPack, which
+/// some libraries require.
 pub(crate) const fn alignment(on_device: bool) -> u64 {
     if on_device { 256 } else { 64 }
 }
@@ -26,14 +27,14 @@ pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
 pub(crate) struct BatchPlan {
     pub(crate) generation: u64,
     pub(crate) epoch: u32,
-    /// Index of the batch since the loader last restarted. It continues from one epoch to the next.
+    /// Index of the batch since the loader last restarted. The count continues from one epoch to the next.
     pub(crate) number: u64,
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
-    /// Axes of all ragged fields, listed row by row.
+    /// Axes of all ragged fields, row by row.
     pub(crate) dims: Vec<u64>,
-    /// Byte range of each row in each field, listed field by field.
+    /// Byte range of each row in each field, field by field.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) bytes: usize,
     /// Size in bytes of the fields that the host decodes. These fields come first.
@@ -44,15 +45,15 @@ pub(crate) struct BatchPlan {
     pub(crate) between_bytes: usize,
     pub(crate) rows: Vec<PlannedRow>,
     pub(crate) reads: Vec<PlannedRead>,
-    /// Byte ranges that the system should fetch in advance, if runs are not read as a whole.
+    /// Byte ranges that the system should fetch in advance, if runs are not read whole.
     pub(crate) announced: Vec<Announcement>,
-    /// Rows and fields for which the sample has no value; set during decoding.
+    /// Rows and fields without a value; set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
     /// Values of a row that are not tensors, one entry per field; set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
     /// Places of the patches of rows; set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
-    /// Scenes that later batches need, each with the number of the first batch that needs it.
+    /// Scenes that later batches need, each with the index of the first of these batches.
     pub(crate) coming: Vec<(u64, PlannedRun)>,
     /// Reads that no later batch will need.
     pub(crate) closed: Vec<RunKey>,
@@ -64,7 +65,7 @@ pub(crate) struct BatchPlan {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlannedRow {
     pub(crate) record: u64,
-    /// Distinguishes the draws of a sample that an epoch draws several times.
+    /// Distinguishes repeated draws of a sample in an epoch.
     pub(crate) repetition: u32,
     pub(crate) patch: u32,
     /// Index of the sample's read in the plan; `None` for padding and for rows that have already failed.
@@ -76,7 +77,7 @@ pub(crate) struct PlannedRow {
 #[derive(Debug)]
 pub(crate) struct PlannedRead {
     pub(crate) source: ReadSource,
-    /// First row that uses the read. [`PlannedRow::next`] links it to the others.
+    /// First row that uses the read. [`PlannedRow::next`] links to the others.
     pub(crate) first_row: Option<u32>,
     pub(crate) rows: usize,
 }
@@ -84,8 +85,8 @@ pub(crate) struct PlannedRead {
 #[derive(Debug)]
 pub(crate) enum ReadSource {
     Run(PlannedRun),
-    /// Nothing is read in advance. Each row is read when it is decoded, because the page cache or a device
-    /// holds it, or because its record is large.
+    /// No read in advance. Each row is read when it is decoded, because its bytes are in the page cache or on
+    /// a device, or because its record is large.
     Direct(Arc<Supply>),
 }
 
@@ -95,12 +96,12 @@ pub(crate) struct PlannedRun {
     pub(crate) key: RunKey,
     pub(crate) shard: Arc<Shard>,
     pub(crate) records: Range<u64>,
-    /// Patches that are decoded together, if the run is a scene.
+    /// Patches of the scene to decode together, if the run is a scene.
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
 impl PlannedRun {
-    /// Byte range in the shard, empty if the shard lacks these records.
+    /// Returns the byte range in the shard; empty if the shard lacks these records.
     pub(crate) fn span(&self) -> Range<u64> {
         self.shard.span(&self.records).unwrap_or(0..0)
     }
@@ -133,7 +134,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// If the shard cannot be opened, reading it reports the error later.
+    /// Asks the system to fetch the bytes. An error is ignored here, because reading the shard reports it.
     pub(crate) fn send(&self) {
         if let Ok(handle) = self.shard.file().handle() {
             handle.advise_soon(self.span.start, self.span.end - self.span.start);
@@ -184,7 +185,7 @@ impl BatchPlan {
         }
     }
 
-    /// A row has `stride` axes in its ragged fields.
+    /// Returns the axes of a row's ragged fields. Each row has `stride` of them.
     pub(crate) fn dims_of(&self, row: u32, stride: usize) -> &[u64] {
         let start = to_usize(row) * stride;
         self.dims.get(start..start + stride).unwrap_or_default()

@@ -1,23 +1,23 @@
-//! The fence around the one operation that safe Rust cannot express: many threads write disjoint rows of one
+//! Encapsulates the only operation that safe Rust cannot express: many threads write disjoint rows of one
 //! block of memory, with borders known only at run time. All `unsafe` blocks for it are in this module.
 //!
 //! The types enforce these rules, and outside code cannot violate them:
-//! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`), so no
+//! 1. Only [`Rows::lend`] creates handles. It needs the only reference to the block (`Arc::get_mut`), so no
 //!    handle or reader can exist at that time.
-//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte belongs
-//!    to two handles.
+//! 2. `lend` creates one handle for each row, and panics if parts overlap or exceed the block. So no byte
+//!    belongs to two handles.
 //! 3. A handle lends its bytes to one caller at a time (`&mut self`), and cannot be cloned. A divided handle
-//!    ([`RowMut::divide`]) lends none; its parts lend their own bytes. Each byte comes from one pixel, given
-//!    by [`Origins`], and parts have no pixel in common. They share the handle, which can be taken back
-//!    (`Arc::into_inner`) only when all of them are dropped.
-//! 4. [`Rows::bytes`] lends the whole block for reading, if no handle is left. By rule 1, none can be made
-//!    while it is lent.
-//! 5. [`Rows::memory`] returns a pointer under the same condition. A caller who passes it to another library,
-//!    which may write through it, must not make a slice of the same block with [`Rows::bytes`] meanwhile. No
-//!    slice stands between the pointer and the block, because a pointer made from a `&[u8]` could not be
-//!    written through.
+//!    ([`RowMut::divide`]) lends no bytes; its parts lend their own. Each byte comes from one pixel, given by
+//!    [`Origins`], and parts have no pixel in common. They share the handle, which can be taken back
+//!    (`Arc::into_inner`) only after all of them are dropped.
+//! 4. [`Rows::bytes`] lends the whole block for reading if there are no handles. By rule 1, no handle can be
+//!    created while the block is lent.
+//! 5. [`Rows::memory`] returns a pointer under the same condition. The pointer may be passed to another
+//!    library, which may write through it. Meanwhile, no slice of the same block may be made with
+//!    [`Rows::bytes`]. The pointer does not come from a slice, because writing through a pointer made from a
+//!    `&[u8]` is not allowed.
 //! 6. [`Rows::bytes_mut`] lends the whole block for writing. As in rule 1, it needs the only reference to the
-//!    block, and borrows it mutably, so no other access can begin meanwhile.
+//!    block and borrows it mutably, so no other access can begin meanwhile.
 //!
 //! Every handle and reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
@@ -35,30 +35,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
-    /// Byte range of each row in each field, listed field by field.
+    /// Byte range of each row in each field, field by field.
     parts: Vec<Range<usize>>,
-    /// Parts that start at or after this offset are on the device, not in the block.
+    /// Start of the device part. Parts at or after this offset are on the device instead of in the block.
     host: usize,
     stage: Option<Arc<dyn StageSlot>>,
     rows: usize,
     lent: AtomicUsize,
-    /// Owner of the memory. It is not touched again after `base` is taken from it, and it is dropped last.
-    /// This is a pointer because moving a `Box` claims exclusive access to its content.
+    /// Owner of the memory. It is dropped last, and is not touched between taking `base` from it and dropping
+    /// it. This is a pointer, because moving a `Box` claims exclusive access to its content.
     memory: NonNull<dyn SlotMemory>,
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // SAFETY: it was leaked from a box in `new`, and is freed only here. Handles and readers hold
-        // references to the block, so none is left.
+        // SAFETY: the pointer was leaked from a box in `new`, and is freed only here. Handles and readers
+        // keep references to the block, so there are none left.
         drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
     }
 }
 
-// SAFETY: `base` points into `memory`, which is `Send + Sync` itself; access through it follows the
-// rules above, which hold for all threads.
+// SAFETY: `base` points into `memory`, which is `Send + Sync` itself. Access through it follows the rules
+// above, which hold for all threads.
 unsafe impl Send for Rows {}
-// SAFETY: as above; `&Rows` alone gives access to the bytes only through `bytes`, for reading.
+// SAFETY: as above. `&Rows` alone gives access to the bytes only for reading, through `bytes`.
 unsafe impl Sync for Rows {}
 
 impl std::fmt::Debug for Rows {
@@ -80,7 +80,7 @@ pub(crate) struct PartMut {
     share: Share,
 }
 
-/// A thread's share of a field, which consists of the bytes that come from certain pixels.
+/// A thread's share of a field: the bytes that come from certain pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub(crate) origins: Origins,
@@ -101,7 +101,7 @@ impl Share {
 impl Rows {
     pub(crate) fn new(memory: Box<dyn SlotMemory>) -> Self {
         let mut memory = NonNull::from(Box::leak(memory));
-        // SAFETY: it was just leaked, so it lives until `drop`, and has no other reference.
+        // SAFETY: the box was just leaked, so the memory lives until `drop`, and there is no other reference to it.
         let bytes = unsafe { memory.as_mut() }.bytes_mut();
         let (base, len) = (bytes.as_mut_ptr(), bytes.len());
         Self { base, len, parts: Vec::new(), host: len, stage: None, rows: 0, lent: AtomicUsize::new(0), memory }
@@ -135,7 +135,7 @@ impl Rows {
 
     /// Divides the block into `rows` rows and appends a handle for each row to `handles`. `parts` are the
     /// byte ranges of the rows, field by field, in ascending order; ranges from `host` on are on the device.
-    /// Returns `false`, and does nothing, if the block is still in use.
+    /// Does nothing and returns `false` if the block is still in use.
     ///
     /// # Panics
     /// Panics if `parts` are not ascending or exceed the block.
@@ -169,31 +169,32 @@ impl Rows {
         true
     }
 
-    /// `None` while there are handles to the rows.
+    /// Returns the bytes of the block; `None` while there are handles.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
         // Acquire: makes the writes of dropped handles visible.
         if this.lent.load(Ordering::Acquire) != 0 {
             return None;
         }
-        // SAFETY: base and length describe the memory, which is initialised. No handle exists, and none
-        // is made while the result lives: that takes the only reference to the block mutably, and
-        // the result borrows one.
+        // SAFETY: base and length describe the memory, which is initialised. There are no handles, and none
+        // can be created while the result lives: that takes a mutable borrow of the only reference to the
+        // block, and the result borrows one.
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
-    /// `None` while there are handles or other references to the block.
+    /// Returns the bytes of the block for writing; `None` while there are handles or other references to the block.
     pub(crate) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         let block = Arc::get_mut(this)?;
         if *block.lent.get_mut() != 0 {
             return None;
         }
-        // SAFETY: base and length describe the memory, which is initialised. This is the only reference
-        // to the block, and it is borrowed mutably: no handle and no reader exists or can come.
+        // SAFETY: base and length describe the memory, which is initialised. This is the only reference to
+        // the block, and it is borrowed mutably: there are no handles and no readers, and none can be
+        // created.
         Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
-    /// For reading and writing. `None` while there are handles, or if the range exceeds the block. The
-    /// pointer is valid while `this` or a clone of it lives.
+    /// Returns a pointer for reading and writing; `None` while there are handles, or if the range exceeds the
+    /// block. The pointer is valid while `this` or a clone of it lives.
     pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
@@ -211,12 +212,12 @@ impl RowMut {
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
-    /// 0 if the part is on the device.
+    /// Returns the length of the row's part of a field; 0 if the part is on the device.
     pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// `None` if the part is not on a device.
+    /// Returns the place of a field on the device; `None` if the field is not on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
@@ -225,8 +226,8 @@ impl RowMut {
     }
 
     /// Divides the row among several threads. `parts` lists fields in ascending order, each with a share.
-    /// Shares of the same field must ascend by pixel and have the same origins. If they do not, or if a field
-    /// is not in the block, returns the row undivided.
+    /// Shares of the same field must ascend by pixel and have the same origins. Otherwise, or if a field is
+    /// not in the block, returns the row undivided.
     pub(crate) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
         let mut shares = Vec::with_capacity(parts.len());
         let mut last: Option<&(usize, Share)> = None;
@@ -258,7 +259,7 @@ impl RowMut {
         }
     }
 
-    /// Fills part `field` of this row with zeros, in the block and also on the device, where the batch already is.
+    /// Fills part `field` of this row with zeros, in the block and on the device, which already has the batch.
     ///
     /// # Errors
     /// Same as [`StageSlot::write`].
@@ -270,29 +271,29 @@ impl RowMut {
         }
     }
 
-    /// Field by field; empty for fields on the device.
+    /// Returns the bytes field by field; empty for fields on the device.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let Self { block, row } = self;
         let all = block.parts.iter().skip(*row).step_by(block.rows.max(1));
         all.map(|part| match part.start < block.host {
-            // SAFETY: as in `part`. Each part comes once while the handle is borrowed, and `lend` has
-            // checked that none overlaps another.
+            // SAFETY: as in `part`. Each part comes once while the handle is borrowed, and `lend` has checked
+            // that no two parts overlap.
             true => unsafe { std::slice::from_raw_parts_mut(block.base.add(part.start), part.end - part.start) },
             false => &mut [],
         })
     }
 
-    /// Empty if there is no such field, or if it is on the device.
+    /// Returns the bytes of a field; empty if there is no such field, or if it is on the device.
     pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {
         let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
-        // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
-        // this handle has it, and it is borrowed mutably. Nobody reads while there are handles.
+        // SAFETY: `lend` has checked that the part is inside the block and overlaps no other part. Only this
+        // handle has it, and the handle is borrowed mutably. The block is not read while there are handles.
         unsafe { std::slice::from_raw_parts_mut(self.block.base.add(part.start), part.end - part.start) }
     }
 }
 
 impl PartMut {
-    /// Returns all bytes of the part if they form one range, otherwise none.
+    /// Returns all bytes of the part if they form one range; otherwise an empty slice.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match self.share == Share::of_bytes(self.share.own.clone()) {
             true => OutputRow::bytes(self, self.share.own.clone()).unwrap_or_default(),
@@ -307,11 +308,11 @@ impl OutputRow for PartMut {
         if !inside || !self.share.has(range.clone()) {
             return None;
         }
-        // SAFETY: the range is inside a field of the row, which is inside the block. All its bytes are
-        // this part's own: origins name one pixel for each byte, that of a byte between two of one line
-        // lies between theirs, and `divide` has checked that the parts of a field have the same origins
-        // and no pixel in common. Only this part has it, and it is borrowed mutably. The handle gives
-        // no bytes while a part shares it: that takes it mutably.
+        // SAFETY: the range is inside a field of the row, which is inside the block. All of its bytes belong
+        // to this part: origins assign one pixel to each byte, a byte between two bytes of a line gets a
+        // pixel between theirs, and `divide` has checked that the parts of a field have the same origins and
+        // no pixel in common. Only this part has the range, and the part is borrowed mutably. The handle
+        // lends no bytes while a part shares it, because that takes a mutable borrow of the handle.
         Some(unsafe {
             std::slice::from_raw_parts_mut(self.row.block.base.add(self.field.start + range.start), range.len())
         })

@@ -18,7 +18,7 @@ pub(crate) struct RowId {
     pub(crate) batch: u64,
     pub(crate) row: u32,
     pub(crate) at: SampleAt,
-    /// Run that is held until the row has released it.
+    /// Run that stays in memory until the row releases it.
     pub(crate) run: Option<RunKey>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct SampleAt {
     pub(crate) origin: Option<[u64; 3]>,
 }
 
-/// The number of the repetition is in the upper half of the key's epoch.
+/// Returns the key of a row's draws. The upper half of its epoch is the index of the repetition.
 pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }

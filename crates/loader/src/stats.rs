@@ -1,10 +1,10 @@
-//! Loader statistics: work done and time spent waiting.
+//! Statistics of a loader: the work done and the time spent waiting.
 
 use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Statistics of a loader since it was opened. Seconds are summed over its threads.
+/// Statistics of a loader since it was opened. Seconds are sums over its threads.
 ///
 /// ```
 /// use shardpack_loader::LoaderStats;
@@ -14,39 +14,39 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LoaderStats {
-    /// Number of batches that were handed out, including those that were errors.
+    /// Number of batches delivered, including those that were errors.
     pub batches: u64,
-    /// Number of samples handed out.
+    /// Number of samples delivered.
     pub samples: u64,
-    /// Number of bytes read from the files, including bytes read for an epoch that was started ahead.
+    /// Number of bytes read from files, including those for an epoch that was started early.
     pub read_bytes: u64,
-    /// Number of bytes in the batches that were handed out.
+    /// Number of bytes in the delivered batches.
     pub output_bytes: u64,
     /// Seconds spent in reads, including waits for the disk.
     pub read_s: f64,
-    /// Seconds spent comparing CRC32s.
+    /// Seconds spent computing and comparing CRC32s.
     pub crc_s: f64,
     /// Seconds spent decoding and copying into slots.
     pub decode_s: f64,
-    /// Seconds for which threads were idle because every slot was full. If large, the consumer is the bottleneck.
+    /// Seconds that threads were idle because every slot was full. If this is large, the consumer is the bottleneck.
     pub idle_for_consumer_s: f64,
-    /// Seconds for which threads were idle because they waited for reads. If large, the disk is the bottleneck.
+    /// Seconds that threads were idle because they waited for reads. If this is large, the disk is the bottleneck.
     pub idle_for_data_s: f64,
-    /// Seconds for which the caller waited in `next_batch`. If large, the loader is the bottleneck.
+    /// Seconds that the caller waited in `next_batch`. If this is large, the loader is the bottleneck.
     pub consumer_wait_s: f64,
     /// Average number of batches that were ready when the caller requested one.
     pub queue_fill: f64,
-    /// Number of pictures with more than 8 bits per sample, which batches reduce to 8.
+    /// Number of pictures with more than 8 bits per sample. Batches reduce them to 8.
     pub narrowed_pictures: u64,
-    /// Number of pictures whose segment index was wrong, and which were decoded without it.
+    /// Number of pictures that were decoded without their segment index, because it was wrong.
     pub wrong_indexes: u64,
-    /// Number of damaged samples skipped.
+    /// Number of damaged samples that were skipped.
     pub skipped: u64,
     /// Number of slots added beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the caller
-    /// held all others.
+    /// held all other slots.
     pub extra_slots: u64,
     /// Number of slots that were replaced because a ragged batch was the largest so far, plus the number of
-    /// slots that took more device memory than predicted.
+    /// slots that needed more device memory than predicted.
     pub grown_slots: u64,
     /// Number of rows that a device decoded, counted for each field.
     /// [`Loader::refusals`](crate::Loader::refusals) lists the rows that the host decoded instead.
@@ -56,14 +56,13 @@ pub struct LoaderStats {
     pub resident_values: u64,
     /// Peak size of the buffers for runs, in bytes.
     pub peak_run_bytes: u64,
-    /// True if the window of the current epoch is kept in the page cache rather than in the loader's memory.
+    /// True if the window of the current epoch is in the page cache instead of the loader's memory.
     pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes; 0 if the system does not report it.
     pub peak_rss_bytes: u64,
     /// Result of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,
-    /// Network requests that the dataset's storage has made since it was opened, for all of its users. Zeros
-    /// for local disks.
+    /// Network requests of the dataset's storage since it was opened, for all of its users. All zero for local disks.
     pub traffic: Traffic,
 }
 
@@ -75,7 +74,7 @@ pub(crate) struct Counters {
     pub(crate) decode: AtomicU64,
     pub(crate) narrowed: AtomicU64,
     pub(crate) wrong_indexes: AtomicU64,
-    /// Number of memos so far, which is the number of the next one.
+    /// Number of memos so far, which is the ID of the next one.
     pub(crate) memos: AtomicU64,
     pub(crate) idle_for_consumer: AtomicU64,
     pub(crate) idle_for_data: AtomicU64,

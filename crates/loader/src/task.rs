@@ -19,7 +19,7 @@ pub(crate) struct RowTask {
     pub(crate) supply: Option<Arc<Supply>>,
 }
 
-/// A finished row. Its handle and its supply have been released.
+/// A finished row, whose handle and supply have been released.
 pub(crate) struct RowDone {
     pub(crate) of: RowId,
     pub(crate) made: Result<RowNotes>,
@@ -27,7 +27,7 @@ pub(crate) struct RowDone {
 
 #[derive(Debug, Default)]
 pub(crate) struct RowNotes {
-    /// Indices of those fields for which the sample has no value.
+    /// Indices of the fields without a value.
     pub(crate) missing: Vec<u32>,
     pub(crate) staged: u64,
     pub(crate) objects: Vec<Option<Object>>,
@@ -46,7 +46,7 @@ pub(crate) struct OddRow {
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
     pub(crate) dims: Vec<u64>,
-    /// Indices of the fields to decode, with the reasons that the device gave.
+    /// Indices of the fields to decode, with the device's reasons.
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 
@@ -86,9 +86,9 @@ pub(crate) enum Task {
     Plan(BatchPlan),
     /// Open a shard that the next planned batch needs.
     Open(Arc<Openings>),
-    /// Make a slot. If it replaces another slot, drop that one first.
+    /// Allocate a slot. If it replaces another slot, drop that one first.
     Allocate(SlotRoom, Option<Arc<Rows>>),
-    /// Drop slots that are no longer needed. This may take a while on a device.
+    /// Drop slots that are no longer needed. On a device, this may take a while.
     Free(Vec<Arc<Rows>>),
     Submit(SubmitTask),
     Mend(MendTask),

@@ -1,4 +1,4 @@
-//! Datasets that repeat one synthetic cube. There is one dataset for each form of storage that the table compares.
+//! Datasets that repeat one synthetic cube: one dataset for each form of storage in the table.
 
 use crate::{Outcome, cube};
 use half::f16;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// One dataset is stored in each of these forms.
+/// Forms of storage, with one dataset each.
 pub(crate) const FORMS: [ArraySettings; 3] = [
     form(Coder::Blosc2Lz4, Filter::Bitshuffle, true),
     form(Coder::Blosc2Lz4, Filter::Shuffle, false),

@@ -1,22 +1,22 @@
 //! Measures the loader on large records, which are decoded either in parts or by one thread each. For
-//! comparison, it also measures the limits of the machine on the same records.
+//! comparison, also measures the limits of the machine on the same records.
 //!
 //! `large_rate DATASET [THREADS [BATCH [ROUNDS [WANTED]]]]` measures a dataset with one array in each record.
 //! `WANTED` is the conversion of the arrays: `stored` (default, none), `normalised` (mean and standard
 //! deviation of each band, bfloat16), `first` (bands first), `flipped` (at random), `patch` (64 × 64 pixels).
 //!
-//! `large_rate table [CUBES [ROUNDS [THREADS [BATCHES]]]]` makes datasets of `CUBES` cubes each (default 24,
-//! at most 3.3 GB at a time) in the temporary folder. It prints a table of cubes stored in three ways, with
+//! `large_rate table [CUBES [ROUNDS [THREADS [BATCHES]]]]` writes datasets of `CUBES` cubes each (default 24,
+//! at most 3.3 GB at a time) to the temporary folder. It prints a table of cubes stored in three ways, with
 //! 1, 8 and 16 threads and batches of 4 and 12. Lists are written as `1,8,16`.
 //!
 //! `cargo build --release -p shardpack-loader --example large_rate` builds a program that runs without cargo:
 //! `target/release/examples/large_rate`.
 //!
 //! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all sides in
-//! turn, and loaders continue from epoch to epoch. *alone* decodes payloads that are in memory, one per
-//! thread. It undoes no differences, converts no types, reads nothing, and checks no CRC. *read* only reads
-//! the records, with the same number of threads and one buffer per thread. *read, one thread* does so with a
-//! single thread. Processor time is disturbed least by other programs.
+//! turn, and loaders continue from epoch to epoch. *alone* decodes payloads in memory, one per thread. It
+//! undoes no differences, converts no types, reads nothing, and checks no CRC. *read* only reads the records,
+//! with the same number of threads and one buffer per thread. *read, one thread* does the same with a single
+//! thread. CPU time is least affected by other programs.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 #[allow(unused, reason = "the clock is for others")]

@@ -19,7 +19,7 @@ use std::time::Instant;
 type Own = Mutex<(ArrayDecoder, Vec<u8>)>;
 type Work = fn(&Stored, &mut ArrayDecoder, &mut Vec<u8>) -> Outcome<()>;
 
-/// Bytes per read, as in the loader.
+/// Number of bytes per read, as in the loader.
 const STEP_BYTES: usize = 256 << 10;
 
 pub(crate) struct Stored {
@@ -31,10 +31,10 @@ pub(crate) struct Stored {
     pub(crate) record_bytes: usize,
 }
 
-/// A compared side, which processes all records once in each round.
+/// One side of the comparison. It processes all records once in each round.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Computed bytes that cross memory for each record; 0 if not needed.
+    /// Memory traffic for each record in bytes, computed; 0 if not needed.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -74,7 +74,8 @@ impl<'a> Side<'a> {
         Self::new(name, move || in_turn(stored, &own, work))
     }
 
-    /// Median records per second, with `records` in a round, and median processor milliseconds per record.
+    /// Returns the median records per second, if a round has `records` records, and the median CPU
+    /// milliseconds per record.
     pub(crate) fn medians(&self, records: usize) -> [f64; 2] {
         let [seconds, cpu] = [0, 1].map(|k| median(self.laps.iter().map(|lap| lap[k]).collect()));
         [records as f64 / seconds, 1e3 * cpu / records as f64]
@@ -159,7 +160,7 @@ fn read_checked(stored: &Stored, _: &mut ArrayDecoder, buffer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Each thread takes the next record whenever it is free.
+/// Processes all records. Each thread takes the next record when it is free.
 fn in_turn(stored: &[Stored], own: &[Own], work: Work) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let take = |own: &Own| -> Result<(), String> {

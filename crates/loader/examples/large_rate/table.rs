@@ -1,4 +1,4 @@
-//! The table of cubes that are stored in three ways, by number of threads and batch size.
+//! The table of cubes stored in three ways, by number of threads and batch size.
 
 use crate::made::{FORMS, cube, write};
 use crate::sides::{Side, Stored, measure, stored};
@@ -14,9 +14,9 @@ const READ: &str = "read";
 
 struct Row {
     name: String,
-    /// Bytes that cross memory for each cube.
+    /// Memory traffic for each cube, in bytes.
     crossing: u64,
-    /// Per setting: cubes per second, and milliseconds of processor time per cube.
+    /// For each setting: cubes per second, and milliseconds of CPU time per cube.
     cells: Vec<[f64; 2]>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     let rounds = number(args.next(), 5)?;
     let threads: Vec<usize> = numbers(args.next(), "1,8,16")?;
     let batches: Vec<u32> = numbers(args.next(), "4,12")?;
-    // With one thread, the batch size does not change the rate.
+    // The batch size does not affect the rate with one thread.
     let sizes = |threads| if threads == 1 { batches.get(..1).unwrap_or_default() } else { &batches };
     let settings = threads.iter().flat_map(|&threads| sizes(threads).iter().map(move |&batch| (threads, batch)));
     let settings: Vec<(usize, u32)> = settings.collect();
@@ -47,7 +47,7 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     Ok(())
 }
 
-/// `stored` and `decoded` are the sizes of a cube in bytes.
+/// Measures the rows of the table. `stored` and `decoded` are the sizes of a cube in bytes.
 fn rows(
     dataset: &Dataset,
     all: &[Stored],
@@ -63,7 +63,7 @@ fn rows(
         let mut sides = [
             Side::loader(PARTS, dataset, plain())?.crossing(stored + decoded),
             Side::loader("in parts, to float32", dataset, single)?.crossing(stored + 2 * decoded),
-            // Stored bytes cross memory four times: for the page cache, the buffer, the CRC32 and the decoder.
+            // Stored bytes cross memory four times: to the page cache, the buffer, the CRC32 and the decoder.
             Side::loader("one thread a record", dataset, whole)?.crossing(4 * stored + decoded),
             Side::alone(ALONE, all, threads).crossing(stored + decoded),
             Side::read(READ, all, threads).crossing(2 * stored),

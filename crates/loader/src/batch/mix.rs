@@ -1,4 +1,4 @@
-//! Mixup and CutMix. A batch is mixed when it is handed out, either by the caller's thread or on the device.
+//! Mixup and CutMix. A batch is mixed just before the caller gets it, on the caller's thread or on the device.
 
 use super::Lent;
 use crate::fields::FieldType;
@@ -9,7 +9,7 @@ use shardpack_format::bug;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Error, Result};
 
-/// Mixes the rows of a batch in place before it is handed out.
+/// Mixes the rows of a batch in place, before the caller gets it.
 ///
 /// # Errors
 /// `Io` if the device cannot mix the batch.

@@ -25,9 +25,9 @@ use std::sync::{Arc, Weak};
 /// A batch of samples. Clones share one slot, which returns to the loader when the last clone is dropped. A
 /// batch may outlive the loader.
 ///
-/// Batches may be kept. If the caller holds all slots, the loader makes an extra one and frees it after use
-/// ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts these). Every batch that the caller
-/// keeps takes up memory.
+/// You may keep batches, but each one that you keep takes up memory. If you hold all slots, the loader
+/// allocates an extra one and frees it after use
+/// ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts these).
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -82,9 +82,9 @@ impl Drop for Lent {
 
 /// One field of a batch, borrowed.
 ///
-/// If the field is dense, `bytes` is a C-contiguous array of shape [`Tensor::shape`], whose first axis is the
-/// samples. If it is ragged, row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; there may be
-/// unused bytes between rows.
+/// If the field is dense, `bytes` is a C-contiguous array of shape [`Tensor::shape`], with the samples along
+/// the first axis. If it is ragged, row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`. There
+/// may be unused bytes between rows.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -104,7 +104,7 @@ pub struct Tensor<'a> {
     fields: &'a Fields,
     field: &'a FieldPlan,
     number: usize,
-    /// A slice of this memory is made only on request, because other libraries may be writing to it.
+    /// Turned into a slice only on request, because other libraries may be writing to this memory.
     slot: Option<&'a Arc<Rows>>,
 }
 
@@ -151,13 +151,14 @@ impl Batch {
     }
 
     /// Returns the key from which each row's random view and patch were drawn.
-    /// [`PatchPlace::origin`](crate::PatchPlace::origin) computes the place of the patch from this key.
+    /// [`PatchPlace::origin`](crate::PatchPlace::origin) computes the origin of the patch from this key.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))
     }
 
-    /// Returns the number of axes along which patches are cut: 2, or 3 for volumes, or 0 if the loader cuts no patches.
+    /// Returns the number of axes along which patches are cut: 2 for images, 3 for volumes, and 0 if the
+    /// loader cuts no patches.
     #[must_use]
     pub fn patch_axes(&self) -> usize {
         let axes = |plan: &FieldPlan| match &plan.kind {
@@ -187,7 +188,7 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // A sample skipped because of a device error has a place, which must not be returned.
+                // A sample skipped because of a device error still has a place here, but no value.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }
@@ -211,7 +212,7 @@ impl Batch {
         self.0.plan.indices.iter().map(move |index| key(index).unwrap_or_default())
     }
 
-    /// Returns the names of the fields in the order in which the batch holds them.
+    /// Returns the names of the fields, in the order of the batch.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.fields.plans.iter().map(|field| field.name.as_str())
     }
@@ -230,9 +231,10 @@ impl Batch {
         self.names().filter_map(|name| self.field(name))
     }
 
-    /// Returns each row's value of a field in [`LoaderOptions::objects`](crate::LoaderOptions::objects) or of
-    /// an aligned field ([`Align`](crate::Align)). A row's value is `None` for padding and for samples
-    /// without a value. For any other field the result as a whole is `None`.
+    /// Returns each row's value of a field listed in
+    /// [`LoaderOptions::objects`](crate::LoaderOptions::objects) or of an aligned field
+    /// ([`Align`](crate::Align)). The value is `None` for padding and for samples without one. For any other
+    /// field, the method returns `None`.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
@@ -265,8 +267,8 @@ impl Batch {
         self.0.slot.as_ref()?.stage().map(|stage| stage.device())
     }
 
-    /// Records that a device stream uses the batch. Once the batch is dropped, its slot is not refilled until
-    /// the work that is now queued in that stream is done. Does nothing without a stage.
+    /// Records that a device stream uses the batch. After the batch is dropped, its slot is not refilled
+    /// until the work now queued in that stream is done. Does nothing without a stage.
     pub fn used_on(&self, stream: StreamHandle) {
         if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
             stage.used_on(stream);
@@ -323,8 +325,8 @@ impl<'a> Tensor<'a> {
         parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
     }
 
-    /// Returns where all rows lie on the batch's device; `None` if the batch is on the host. The bytes stay
-    /// valid and unchanged while the batch or a clone of it lives, and after that until the work in the
+    /// Returns the location of all rows on the batch's device, or `None` if the batch is on the host. The
+    /// bytes stay valid and unchanged while the batch or a clone of it lives, and then until the work in the
     /// streams passed to [`Batch::used_on`] is done.
     #[must_use]
     pub fn on_device(&self) -> Option<OnDevice> {
@@ -371,8 +373,8 @@ impl<'a> Tensor<'a> {
         parts.iter().map(move |part| part.start - base)
     }
 
-    /// Returns the shape of row `i`; `None` past the end. Stored bytes have one axis, their length. In ragged
-    /// fields, axes of padding and skipped rows are 0.
+    /// Returns the shape of row `i`; `None` past the end. Stored bytes have one axis, their length. In a
+    /// ragged field, the axes of padding and of skipped rows are 0.
     #[must_use]
     pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
         if i >= self.rows() {
@@ -385,8 +387,8 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
-    /// Returns true for each row that holds a value. It is false where [`Batch::mask`] is false, and for
-    /// samples without this field. The row of such a sample is zero, or empty if the field is ragged.
+    /// Returns true for each row that holds a value. False where [`Batch::mask`] is false and for samples
+    /// without this field. The row of such a sample is zero, or empty if the field is ragged.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
         let (plan, number) = (self.plan, self.number);
         (0_u32..)

@@ -1,4 +1,4 @@
-//! The part of the picture that each row shows, and how it was changed, so that predictions can be mapped
+//! The part of the picture that each row shows, and how it was changed. Callers use it to map predictions
 //! back to the picture.
 
 use super::Batch;
@@ -12,16 +12,15 @@ use shardpack_reader::{Error, Result, Shard};
 pub struct Shown {
     /// Height and width of the whole upright picture, in pixels.
     pub source: [u32; 2],
-    /// The part that is shown, in pixels of the whole picture, and how it was changed. If the view is padded,
-    /// [`Crop::covered`] is the area that the row covers including its borders; use that area to map
-    /// predictions back.
+    /// The visible part, in pixels of the whole picture, and how it was changed. If the view is padded, use
+    /// [`Crop::covered`] to map predictions back: it is the area that the row covers including its borders.
     pub crop: Crop,
 }
 
 impl Batch {
     /// Returns the part of the picture that each row shows; `None` for padding and for rows without a
-    /// picture. Sizes come from the index, so records are read only if the orientations are stored in the
-    /// pictures alone.
+    /// picture. Sizes come from the index. Records are read only if the orientations are stored nowhere but
+    /// in the pictures.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};

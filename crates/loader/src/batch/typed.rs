@@ -77,7 +77,7 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Batch::slice`], and `Usage` if the field does not have the number of axes of `D`.
+    /// Same as [`Batch::slice`], and `Usage` if the field does not have as many axes as `D`.
     pub fn array<T: Element, D: Dimension>(&self, field: &str) -> Result<ArrayView<'_, T, D>> {
         self.known(field)?.array()
     }

@@ -62,7 +62,7 @@ impl Cuts {
         self.staged.push((field, bytes.clone()));
     }
 
-    /// Adds a part that is read only for the CRC.
+    /// Adds a part that is read only to compute the CRC.
     pub(crate) fn push_unused(&mut self, bytes: Range<u64>, of: Option<(usize, usize)>) {
         self.parts.push(Cut { bytes, of, goal: CutGoal::Nowhere });
     }

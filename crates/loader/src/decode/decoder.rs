@@ -43,11 +43,11 @@ impl RowDecoder {
     }
 }
 
-/// The sample of a row, and where its values go.
+/// The sample of a row, and the destination of its values.
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,
-    /// Axes of all ragged fields, as given in the index. Decoding corrects them where only the record has the
+    /// Axes of all ragged fields, as given in the index. Decoding corrects them if only the record has the
     /// exact lengths.
     pub(crate) dims: &'a mut [u64],
 }

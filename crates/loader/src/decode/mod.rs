@@ -1,4 +1,4 @@
-//! Decoding of records into rows. Each thread has its own decoders and memory.
+//! Decodes records into rows. Each thread has its own decoders and memory.
 
 mod changes;
 mod crops;

@@ -1,5 +1,5 @@
-//! Gamma and noise on rows of cubes. They come last, on the final values, and are the same on host and device and
-//! for any number of parts.
+//! Gamma and noise for rows of cubes. They are applied last, to the final values. The result is the same on
+//! host and device, and for any number of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;
@@ -27,7 +27,7 @@ impl Recipe {
         Ok(Some(RowNoise { noise, gamma, keep: fill_of(field)? }))
     }
 
-    /// If the row is ragged, `dims` are its axes.
+    /// Adds gamma and noise to a row. `dims` are the axes of the row if it is ragged.
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };
@@ -36,7 +36,7 @@ impl Recipe {
 }
 
 impl RowDecoder {
-    /// Skips arrays that need no noise or that a stage decodes.
+    /// Adds gamma and noise to all arrays of a row, except arrays that a stage decodes.
     pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {
@@ -51,7 +51,7 @@ impl RowDecoder {
     }
 }
 
-/// Returns the value that replaces no-data, rounded to the output type. Elements with this value get no noise.
+/// Returns the fill value that replaces no-data, rounded to the output type. Elements with this value get no noise.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
     let Some(fill) = field.kind.fill() else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];

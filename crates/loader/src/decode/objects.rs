@@ -1,4 +1,4 @@
-//! Reads the values that are not tensors. They come from the same record that the tensors are decoded from.
+//! Reads the values that are not tensors, from the same record as the tensors.
 
 use super::fields::instances;
 use super::points::moved;
@@ -26,7 +26,7 @@ pub(crate) fn of_sample(
         objects.push(object.transpose().map_err(named)?);
     }
     let mut kept: Vec<Option<RemainingRows>> = vec![None; plans.len()];
-    // Boxes are aligned first, because other fields follow them.
+    // Boxes come first, because other fields keep only the rows of the boxes that remain.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
             let named = |error| name_aligned(plan, plans, error);
@@ -77,7 +77,7 @@ fn follow(
     }
 }
 
-/// Also adds the declaration if the value does not match the declared alignment.
+/// Names the field in an error. If the value contradicts its declared alignment, also quotes the declaration.
 fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
     let said = match &plan.follows {
         Follows::Picture { align, .. } => align.said(),

@@ -31,11 +31,11 @@ struct CutRecord {
     kept: Vec<KeptBytes>,
 }
 
-/// Staged parts of one value that have not been handed out yet.
+/// Staged parts of one value that no thread has taken yet.
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Gives the row back as the error if the record must be read whole.
+    /// Opens a large record. If the record must be read whole, returns the row as the error.
     pub(crate) fn open(
         &mut self,
         recipe: &Recipe,
@@ -50,12 +50,12 @@ impl RowDecoder {
 }
 
 impl Opening<'_> {
-    /// Maximum size, in parts, of the bytes that opening a record keeps in memory.
+    /// Memory that opening a record may keep, as a multiple of the part size.
     const MOST_KEPT: u64 = 4;
 
     fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
         let Some(CutRecord { frame, cuts, kept }) = self.cut(&row, dims) else { return Err(row) };
-        // After everything that can fail, because claimed staging memory is not freed before the next batch.
+        // Staging memory is claimed after every step that can fail, because it is freed only with the next batch.
         let Some((staged, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
         let (handle, places) = row.divide(&cuts.rows)?;
         let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
@@ -71,7 +71,7 @@ impl Opening<'_> {
             RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        // Drops parts that no `Cut` took, so that only threads hold parts.
+        // Drops the parts that no `Cut` took. From here on, only threads hold parts.
         drop(free);
         let row = UnmadeRow { staged, handle, dims: dims.to_vec() };
         Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
@@ -89,7 +89,7 @@ impl Opening<'_> {
         Some((staged, free))
     }
 
-    /// Returns `None` if the record must be read whole.
+    /// Cuts the record into parts; returns `None` if the record must be read whole.
     fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<CutRecord> {
         let (shard, recipe, part_bytes) = (self.shard, self.recipe, self.recipe.part_bytes as u64);
         shard.check_length(self.at.record).ok()?;
@@ -101,7 +101,7 @@ impl Opening<'_> {
             let field = self.field(number, row, dims, &frame, &places, &mut cuts)?;
             cuts.fields.push(field);
         }
-        // Values outside the batch are read only for the CRC.
+        // Values that the batch does not contain are read only to compute the CRC.
         let wanted = recipe.fields.positions();
         let wanted = wanted.flat_map(|position| [shard.stored_at(position), shard.segments_at(position)]);
         let wanted: Vec<_> = wanted.flatten().filter_map(|position| places.get(position)?.as_ref()).collect();
@@ -131,7 +131,7 @@ impl Opening<'_> {
         let position = field.kind.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
-        // A second request for a field needs the same bytes, so the record is read whole.
+        // Two fields need the same bytes, so the record is read whole.
         if cuts.has(&place.bytes) {
             return None;
         }
@@ -153,8 +153,7 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // The head's bytes are copied rather than read again, so that the CRC covers the very bytes
-                // that were parsed.
+                // Copied instead of read again, so that the CRC covers exactly the bytes that were parsed.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;
                 front.copy_from_slice(head.get(..known)?);
@@ -169,7 +168,7 @@ impl Opening<'_> {
     }
 }
 
-/// The bytes between values must be zero padding.
+/// Returns `None` unless all bytes between the values are zero.
 fn check_gaps(frame: &Frame, places: &[Option<FieldPlace<'_>>], kept: &[KeptBytes]) -> Option<()> {
     let mut at = u64::from(frame.head_bytes);
     for place in places.iter().flatten() {

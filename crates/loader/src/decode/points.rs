@@ -12,17 +12,17 @@ const ROUNDING: f64 = 1e-6;
 /// Largest plausible box coordinate, as a multiple of the picture's side.
 const FAR: f64 = 10.0;
 
-/// Maximum pixels by which a rounded box may exceed its picture.
+/// Number of pixels by which a rounded box may extend past its picture.
 const BEYOND: f64 = 1.0;
 
 /// Aligns boxes, keypoints or polygons with the view. For boxes, also returns which rows remain. `kept` lists
 /// the boxes that the values may belong to.
 ///
 /// # Errors
-/// `Usage` if the values contradict their declaration: if they have a different shape, boxes are in the wrong
-/// unit, sides are negative although a different format fits all boxes of the sample, or points are to be
-/// swapped that do not exist. `Format` if no declaration fits: if a box contains a number that is not finite,
-/// or has negative sides in every format.
+/// `Usage` if the values contradict their declaration: they have a different shape, boxes are in the wrong
+/// unit, a box has a negative side although a different format fits all boxes of the sample, or the
+/// declaration swaps points that do not exist. `Format` if no declaration fits: a box contains a number that
+/// is not finite, or has a negative side in every format.
 pub(crate) fn moved(
     align: &Align,
     array: &Array,
@@ -44,7 +44,7 @@ pub(crate) fn moved(
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
         Align::Polygons { relative, .. } => {
-            // If the array held a single polygon, its rows would be points rather than objects.
+            // A single polygon would not do: its rows would be points instead of objects.
             if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
                 let expected = "[polygons, points, 2], one polygon for each box";
                 return Err(Error::usage(format!("shape: expected {expected}, found {:?}", array.shape())));
@@ -80,7 +80,7 @@ fn boxes(
         if right < left || bottom < top {
             return Err(turned_over(all, row, format, from, [source_width, source_height]));
         }
-        // Nothing outside the picture belongs to a box, even if it is in the view.
+        // A box ends at the border of its picture, even if the view shows more than the picture.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
         let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
         let shown = shape.shown_box([left, top, right, bottom]);
@@ -109,8 +109,8 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     }
 }
 
-/// The error is `Usage` if a different format puts all boxes of the sample inside their picture, and
-/// otherwise `Format`.
+/// Returns the error for a box with a negative side: `Usage` if a different format puts all boxes of the
+/// sample inside their picture, otherwise `Format`.
 fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
         low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
@@ -133,9 +133,8 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Refuses boxes in the wrong unit: relative coordinates that are many times the picture's side, which would
-/// all be left out, and fractional pixels that are all inside the first pixel, which would be too small to
-/// see.
+/// Fails if boxes are clearly in the wrong unit. Relative coordinates many times the picture's side would all
+/// be left out. Fractional pixels that all lie inside the first pixel would be too small to see.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
     let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
@@ -236,13 +235,13 @@ mod tests {
             error.contains("boxes in pixels: no number in the sample is above 1, for example [0.1, 0.25, 0.9, 1.0]"),
             "{error}"
         );
-        // None of these is refused: a box that extends past the picture (a person half visible), a box of the
-        // first pixel, and one small box among larger ones.
+        // All of these are accepted: a box that extends past the picture (a person half visible), a box that
+        // covers the first pixel, and one small box among larger ones.
         assert_eq!(said(&[[-0.5, 0.2, 1.5, 3.0]], true), Ok(()));
         assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
         assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));
         assert_eq!(said(&[[0.0; 4]], false), Ok(()));
-        // A number that is not finite is an error of its box, and says nothing about the unit.
+        // A number that is not finite is an error of its own and says nothing about the unit.
         assert_eq!(said(&[[f64::NAN; 4]], false), Ok(()));
         assert_eq!(said(&[[f64::INFINITY, 0.0, 0.0, 0.0]], true), Ok(()));
     }

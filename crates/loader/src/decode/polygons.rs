@@ -31,9 +31,9 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
 /// run-length mask, becomes `null`. `kept` lists the objects that remain.
 ///
 /// # Errors
-/// `Usage` if a list holds anything but numbers and lists, an odd count of numbers, or numbers clearly in the
-/// wrong unit, or if there is not one object for each box. `Format` if the text is not JSON; `Limit` if the
-/// result exceeds the limit for a decoded field.
+/// `Usage` if a list contains anything but numbers and lists, has an odd count of numbers, or has numbers
+/// clearly in the wrong unit, or if the number of objects differs from the number of boxes. `Format` if the
+/// text is not JSON; `Limit` if the result exceeds the limit for a decoded field.
 pub(crate) fn of_json(
     text: &str,
     relative: bool,
@@ -77,7 +77,7 @@ struct Unit {
     far: Option<[f64; 2]>,
     /// True if a coordinate is outside 0 to 1.
     beyond: bool,
-    /// First point that is not at a whole number of pixels.
+    /// First point that does not lie on a whole pixel.
     between: Option<[f64; 2]>,
 }
 
@@ -115,7 +115,7 @@ struct PolygonWalk<'a> {
     relative: bool,
     shape: &'a Shape,
     kept: Option<&'a RemainingRows>,
-    /// Number of items seen so far in the outermost list.
+    /// Number of items read so far from the outermost list.
     objects: usize,
     unit: Unit,
     most_bytes: u64,

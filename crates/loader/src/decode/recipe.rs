@@ -1,4 +1,4 @@
-//! The recipe for decoding rows, which all threads share.
+//! The recipe for decoding rows, shared by all threads.
 
 use crate::fields::Fields;
 use crate::options::{Augment, LoaderOptions, Transform};
@@ -48,12 +48,12 @@ impl Recipe {
         }
     }
 
-    /// Returns true if a device decodes the rows that it can decode.
+    /// Returns true if a device decodes rows wherever it can.
     pub(crate) fn device_decodes(&self) -> bool {
         self.stage.as_ref().is_some_and(|stage| stage.decodes())
     }
 
-    /// Returns true if arrays are flipped, turned or moved, alike for all arrays of a sample.
+    /// Returns true if arrays are flipped, turned or moved. All arrays of a sample move alike.
     pub(crate) fn moves_arrays(&self) -> bool {
         !self.augment.is_none() || self.fields.moves.is_some()
     }

@@ -16,18 +16,18 @@ pub(crate) enum RecordBytes<'a> {
         frame: &'a Frame,
         bytes: &'a [u8],
     },
-    /// Record of a scene. The whole record is shared by several rows, and a stage keeps notes about each of its fields.
+    /// Record of a scene. Several rows share the whole record, and a stage keeps notes about each of its fields.
     Scene {
         frame: &'a Frame,
         bytes: &'a [u8],
         memos: &'a [Memo],
     },
-    /// Record that is decoded in parts: the bytes that were kept in memory, and the values in staging memory.
+    /// Record that is decoded in parts: the bytes kept in memory, and the values in staging memory.
     Parts {
         large: &'a LargeRecord,
         staged: &'a [StagedValue],
     },
-    /// The record is not in memory. Its values are on the device or in the index.
+    /// Record that is not in memory. Its values are on the device or in the index.
     Elsewhere,
 }
 
@@ -63,7 +63,7 @@ impl<'a> RowRecord<'a> {
                 Record::field_at(frame, bytes, position, limits)
             }
             RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
-            // Users never see this error, because the caller then reads the record.
+            // Users never see this error, because the record is then read.
             RecordBytes::Elsewhere => Err(FormatError::usage(format!("value {position} in the record was not read"))),
         }
     }
@@ -95,7 +95,7 @@ impl<'a> RowRecord<'a> {
 }
 
 impl RowRecord<'_> {
-    /// The shown part of an upright picture of this height and width.
+    /// Returns the visible part of an upright picture of this height and width.
     pub(crate) fn shape(&self, picture: [u32; 2], view: View) -> Result<Shape, FormatError> {
         let [height, width] = picture;
         let key = self.recipe.key(self.at);
@@ -110,7 +110,7 @@ pub(crate) struct ViewedRecord<'a> {
 }
 
 impl ViewedRecord<'_> {
-    /// The part of a picture that its view shows; `None` if the sample has no picture.
+    /// Returns the part of a picture that its view shows; `None` if the sample has no picture.
     pub(crate) fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
         let Followed { position, view, orientation } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };
@@ -145,7 +145,7 @@ impl<'a> RowField<'a> {
         self.record.limits()
     }
 
-    /// Returns the shape of a row: `dims` if the field is ragged.
+    /// Returns the shape of a row, which is `dims` if the field is ragged.
     pub(crate) fn shape<'d>(&self, dims: &'d [u64]) -> &'d [u64]
     where
         'a: 'd,
@@ -157,7 +157,7 @@ impl<'a> RowField<'a> {
         self.record.value(position)
     }
 
-    /// If only a part is requested, the limits apply to that part, whose size is checked later.
+    /// Returns an array's value. If only a part is requested, the limits apply to that part, which is checked later.
     pub(crate) fn array(&self, position: usize, is_cut: bool) -> Result<Option<FieldValue<'a>>, FormatError> {
         match is_cut {
             true => self.record.value_within(position, &limits_of_a_part(self.limits())),
@@ -172,7 +172,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// The stage's note, if several rows share the record.
+    /// Returns the stage's note about the field if several rows share the record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
             RecordBytes::Scene { memos, .. } => memos.get(self.number),

@@ -1,4 +1,4 @@
-//! Decodes one row: gets the record from its supply, checks it, and decodes its fields in place.
+//! Decodes one row: gets the record from its supply, checks it, and decodes its fields into the row.
 
 use super::decoder::{RowDecoder, RowTarget};
 use super::objects;
@@ -19,7 +19,7 @@ impl RowDecoder {
     pub(crate) fn decode(&mut self, context: Context<'_>, supply: &Supply, target: &mut RowTarget<'_>) -> Result<()> {
         match supply {
             Supply::Memory(run) => self.decode_record(context, run.shard(), run.record(target.at.record)?, target),
-            // A record in parts gets here only if it could not be opened.
+            // A record in parts ends up here only if it could not be opened.
             Supply::PageCache(shard) | Supply::Parts(shard) => self.decode_alone(context, shard, target),
             Supply::Scene(shard, Ok(scene)) => self.decode_patch(context, scene, shard, target),
             Supply::Scene(_, Err(error)) => Err(error.clone()),
@@ -35,7 +35,8 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Requires that all parts of the row are done. If something is wrong, reads and decodes the whole record instead.
+    /// Completes a row after all of its parts are done. If anything went wrong, reads and decodes the whole
+    /// record instead.
     pub(crate) fn complete(
         &mut self,
         context: Context<'_>,
@@ -50,7 +51,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// If decoding fails, reads the whole record and decodes it, so that any error names its cause.
+    /// Decodes a row. If that fails, reads and decodes the whole record, whose error names the cause.
     fn decode_or_read(
         &mut self,
         context: Context<'_>,
@@ -74,7 +75,7 @@ impl RowDecoder {
             add(&counters.read_bytes, bytes.len() as u64);
             self.decode_record(context, shard, bytes, target)
         });
-        // Large records are read here only after an error, so their memory is not kept.
+        // Large records are read here only after an error, so their buffer is not kept.
         if context.recipe.fields.large_bytes.is_none_or(|large| (buffer.len() as u64) < large) {
             self.record = buffer;
         }
@@ -101,7 +102,7 @@ impl RowDecoder {
         self.decode_fields(context, record, target)
     }
 
-    /// Sets the place of the patch if the sample has several patches and its mask determines where they lie.
+    /// Sets the place of the patch if it depends on the mask of a sample with several patches.
     pub(super) fn placed<'a>(&mut self, record: RowRecord<'a>) -> Result<RowRecord<'a>, FormatError> {
         let mut draws = [record.at];
         if let Some(plan) = &record.recipe.fields.patches {
@@ -152,7 +153,7 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Adds the counts of the picture decoder since `before` to the counters of the loader.
+    /// Adds the picture decoder's counts since `before` to the loader's counters.
     pub(super) fn count_since(&self, before: [u64; 2], counters: &Counters) {
         let after = counted(&self.tools.pictures);
         let all = before.into_iter().zip(after).zip([&counters.narrowed, &counters.wrong_indexes]);
@@ -161,11 +162,11 @@ impl RowDecoder {
         }
     }
 
-    /// If an array was decoded in parts, applies its window to the whole row.
+    /// Applies the window of an array that was decoded in parts to the whole row.
     fn was_cut(&mut self, large: &LargeRecord, number: usize) -> Result<()> {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
-            // After this error the record is read whole, which reports the error to the user.
+            // Not shown to users: the record is read whole next, which reports the same error.
             return Err(FormatError::usage("arrays in one row differ in size").into());
         }
         self.tools.window = Some(window);
@@ -194,7 +195,7 @@ impl RowDecoder {
         self.fields.get(number).map_or_else(|| bug("a field has no decoder"), |decoder| &**decoder)
     }
 
-    /// Returns false and writes nothing if the sample has no value for the field.
+    /// Decodes a field; returns false and writes nothing if the sample has no value for it.
     pub(super) fn decode_field(
         &mut self,
         of: &RowField<'_>,
@@ -206,7 +207,7 @@ impl RowDecoder {
     }
 }
 
-/// Returns the numbers of pictures that were reduced to 8 bits, and whose segment index was wrong.
+/// Returns the number of pictures that were reduced to 8 bits, and of pictures with a wrong segment index.
 pub(super) const fn counted(pictures: &PictureDecoder) -> [u64; 2] {
     [pictures.narrowed(), pictures.wrong_indexes()]
 }

@@ -1,4 +1,4 @@
-//! Decodes scenes and copies their patches to rows.
+//! Decodes scenes and copies their patches into rows.
 
 use super::decoder::{RowDecoder, RowTarget};
 use super::recipe::Context;
@@ -19,7 +19,7 @@ use std::time::Instant;
 const ON_HOST: &str = "the host decodes scenes with several patches";
 
 impl RowDecoder {
-    /// If a stage decodes the patches, only keeps the record for the stage.
+    /// Decodes a scene, or only keeps its record if a stage decodes the patches.
     pub(crate) fn scene(
         &mut self,
         context: Context<'_>,
@@ -64,7 +64,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // Decoding the fields below reports any error again.
+        // An error is ignored here, because decoding the fields below reports it.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -97,7 +97,7 @@ impl RowDecoder {
         plan: &Arc<PatchPlan>,
     ) -> Result<Scene> {
         let (counters, shard, number) = (context.counters, record.shard, record.at.record);
-        // The length is checked before memory for the record is allocated.
+        // Checked before memory for the record is allocated.
         shard.check_length(number)?;
         let mut buffer = plan.scene_room(shard.row(number)?.length);
         let start = Instant::now();
@@ -121,7 +121,7 @@ impl RowDecoder {
         Ok(Scene { patches, is_whole: true, content: SceneContent::Stored(stored), plan: Arc::clone(plan) })
     }
 
-    /// Shows the arrays of a scene to the stage. The request for one patch serves as the example.
+    /// Shows the arrays of a scene to the stage, with the request for one patch as an example.
     fn announce(&mut self, record: RowRecord<'_>) {
         self.begin();
         let plans = record.recipe.fields.plans.iter().enumerate();
@@ -155,7 +155,7 @@ impl RowDecoder {
         Ok(Some(all))
     }
 
-    /// Does nothing unless the options request classes. If a sample has no mask, its patches lie anywhere.
+    /// Places patches by the classes that the options request. If a sample has no mask, its patches may lie anywhere.
     pub(super) fn place_by_class(
         &mut self,
         record: RowRecord<'_>,

@@ -1,4 +1,4 @@
-//! Computes, before anything is decoded, how much memory an array needs in addition to its row.
+//! Computes, before anything is decoded, the memory that an array needs in addition to its row.
 
 use super::fields::{is_made_of_others, layout, whole_scratch_bytes};
 use crate::fields::{ArrayField, Cut, FieldType};
@@ -13,11 +13,11 @@ pub(crate) struct RowMemory {
     pub(crate) element_bytes: u64,
     /// True if elements are converted or moved after decoding.
     pub(crate) is_finished: bool,
-    /// Bytes that are held until the array is complete, because its rows become columns or are mixed.
+    /// Bytes kept until the array is complete, because its rows become columns or are mixed.
     pub(crate) held_bytes: u64,
 }
 
-/// The array resembles the example but may have more or fewer pixels.
+/// Returns the scratch bytes for decoding an array that is stored like the example but may have more or fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
@@ -50,13 +50,13 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(unit.min(row.held_bytes)))
 }
 
-/// `None` if no patches are cut from the field. `finished` is the size of one patch before the steps after
-/// decoding, or 0 if there are no such steps.
+/// Returns the scratch bytes for decoding `count` patches together; `None` if no patches are cut from the
+/// field. `finished` is the size of one patch before the steps after decoding, or 0 if there are none.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;
     let bytes = ArrayDecoder::regions_scratch_bytes(*codec, descriptor, &cut.region, count).ok()?;
-    // With many patches, the whole array is decoded.
+    // If there are many patches, the whole array is decoded.
     let whole = if is_made_of_others(descriptor) { descriptor.decoded_bytes().ok()? } else { 0 };
     let apart = bytes.saturating_add(finished.saturating_mul(count)).saturating_add(whole);
     Some(apart.max(whole_scratch_bytes(*codec, descriptor, &cut.region, count).unwrap_or(0)))
@@ -67,8 +67,8 @@ fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     shardpack_format::saturating_u64(product)
 }
 
-/// Size of the largest part that a thread needs memory for; `None` if large records of such arrays are not
-/// cut into parts. `is_finished` must be true if elements are converted or moved after decoding.
+/// Returns the size of the largest part that a thread needs memory for; `None` if large records with such
+/// arrays are not cut into parts. `is_finished` is true if elements are converted or moved after decoding.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,
@@ -99,7 +99,7 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     }
 }
 
-/// At most the size of the whole mask plus the decoder's own memory.
+/// Returns an upper bound for the scratch bytes of a mask: the whole mask plus the decoder's own memory.
 pub(crate) fn mask_scratch_bytes(stored: &StoredArray) -> u64 {
     let (codec, descriptor) = stored;
     let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! The part of a picture that its view shows, how augmentation moves it, and the remaining boxes. All fields that follow a picture share both.
+//! The visible part of a picture, the augmentations that move it, and the boxes that remain. All fields that
+//! follow the picture share these.
 
 use shardpack_array::Array;
 use shardpack_augment::{Augmentation, Operation, PixelMap};
@@ -9,7 +10,7 @@ use shardpack_jpeg::{Crop, DrawKey};
 pub(crate) struct Shape {
     pub(crate) picture: [u32; 2],
     pub(crate) crop: Crop,
-    /// Maps by which augmentations move the pixels of the view, in their order.
+    /// Maps by which augmentations move the pixels of the view, in the order of the augmentations.
     pub(crate) moves: Vec<PictureMove>,
 }
 
@@ -20,7 +21,7 @@ pub(crate) struct PictureMove {
     pub(crate) augmentation: usize,
 }
 
-/// Maps of a sample's pictures, drawn as for the pictures themselves.
+/// Draws the maps of a sample with the same key as its pictures.
 pub(super) fn moves(augmentations: &[Augmentation], key: &DrawKey, crop: &Crop) -> Vec<PictureMove> {
     if !augmentations.iter().any(Augmentation::moves) {
         return Vec::new();
@@ -44,12 +45,12 @@ pub(crate) struct RemainingRows {
 }
 
 impl Shape {
-    /// Returns where a point of the picture is in the output.
+    /// Returns the position of a picture's point in the output.
     pub(super) fn moved(&self, point: [f64; 2]) -> [f64; 2] {
         self.moves.iter().fold(self.viewed(point), |point, step| step.map.moved(point))
     }
 
-    /// Returns where the view, without augmentation, shows a point of the picture.
+    /// Returns the position of a picture's point in the view, before augmentation.
     fn viewed(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Crop { area, inner, flip, .. } = self.crop;
         let x = (x - area.x) * f64::from(inner.width) / area.width;
@@ -58,14 +59,14 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Width and height of one unit of the coordinates, first in the picture and then in the view.
+    /// Returns the width and height of one coordinate unit, first in the picture and then in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Returns where a point of the picture is in the output; `None` if the view or one of the maps leaves it out.
+    /// Returns the position of a picture's point in the output; `None` if the view or one of the maps leaves it out.
     pub(super) fn shown(&self, point: [f64; 2]) -> Option<[f64; 2]> {
         let Crop { inner, height, width, .. } = self.crop;
         let mut at = self.viewed(point);
@@ -83,9 +84,9 @@ impl Shape {
         Some(at)
     }
 
-    /// Returns the shown part of a box, and the share of its area that is shown. The view and each map clip the box. A
-    /// map turns it into the upright box around its moved corners, and each step keeps a share of the area before it is
-    /// clipped. Their product is returned. `None` if nothing is shown.
+    /// Returns the visible part of a box, and the share of its area that is visible; `None` if nothing is.
+    /// The view and each map clip the box. A map turns it into the upright box around its moved corners. Each
+    /// step keeps a share of the area before it is clipped, and the product of these shares is returned.
     pub(super) fn shown_box(&self, [left, top, right, bottom]: [f64; 4]) -> Option<([f64; 4], f64)> {
         let [width, height] = [f64::from(self.crop.width), f64::from(self.crop.height)];
         let ([x0, y0], [x1, y1]) = (self.viewed([left, top]), self.viewed([right, bottom]));

@@ -1,4 +1,4 @@
-//! Decodes rows for a device. The stage takes the rows, and the host decodes those that the stage refuses or
+//! Decodes rows for a device. The stage takes the rows; the host decodes those that the stage refuses or
 //! later reports as odd.
 
 use super::decoder::RowDecoder;
@@ -17,8 +17,8 @@ use std::io;
 use std::sync::Arc;
 
 impl RowDecoder {
-    /// The host decodes a field that the stage refuses. Returns false and writes nothing if the sample has no
-    /// value for it.
+    /// Passes a field to the stage, or decodes it on the host if the stage refuses it. Returns false and
+    /// writes nothing if the sample has no value for it.
     pub(super) fn stage_field(
         &mut self,
         context: Context<'_>,
@@ -34,7 +34,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // If this fails, reading the record reports the cause.
+            // An error is ignored here, because reading the record reports its cause.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);
@@ -71,7 +71,8 @@ impl RowDecoder {
         decoded
     }
 
-    /// The stage may refuse the field and give a reason. Returns `None` if the sample has no value for it.
+    /// Passes a field to the stage, which may refuse it with a reason. Returns `None` if the sample has no
+    /// value for it.
     fn prepare(
         &mut self,
         of: &RowField<'_>,
@@ -101,8 +102,8 @@ impl RowDecoder {
         })
     }
 
-    /// Decodes on the host, into the device's output, the values that the device found odd. Reads the record
-    /// again, because its run may be gone; odd values are rare.
+    /// Decodes odd values on the host, into the device's output. Reads the record again, because its run may
+    /// be gone; this costs little, as odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
@@ -140,7 +141,8 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Returns false without calling `keep` if the sample has no value for the field.
+    /// Decodes a field on the host for the device. Returns false without calling `keep` if the sample has no
+    /// value for it.
     fn decode_for_device(
         &mut self,
         of: &RowField<'_>,

@@ -1,4 +1,4 @@
-//! Decoders and memory of one thread, reused for every field of every row.
+//! Decoders and memory of one thread. They are reused for every field of every row.
 
 use super::changes::Changes;
 use super::crops::CropPixels;

@@ -5,7 +5,8 @@ use crate::options::{Transform, TransformField, TransformRow};
 use crate::rows::RowMut;
 use shardpack_format::{Error as FormatError, bug, to_usize};
 
-/// `dims` are the axes of the row's ragged fields; `missing` lists the fields for which the sample has no value.
+/// Calls the caller's transform for a row. `dims` are the axes of its ragged fields; `missing` lists the
+/// fields without a value.
 pub(crate) fn change(
     transform: &dyn Transform,
     record: RowRecord<'_>,

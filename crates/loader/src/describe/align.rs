@@ -1,5 +1,4 @@
-//! Fields that belong to a picture. Masks, boxes and keypoints follow the view and the
-//! augmentation of their picture.
+//! Fields that belong to a picture. Masks, boxes and keypoints follow its view and augmentation.
 
 use super::array_augmentation::array_augmentation;
 use super::arrays;
@@ -15,7 +14,7 @@ use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// The picture that is named, or else the only one that is loaded.
+/// Returns the picture that field `field` follows: the `named` one, or else the only one that is loaded.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
@@ -42,7 +41,7 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
 }
 
 /// Plans an array that follows a picture as its mask. Its rows have the size of the view, or of the whole
-/// picture if the view has no size.
+/// picture if the view has none.
 pub(crate) fn plan_mask(
     dataset: &Dataset,
     name: &str,
@@ -56,10 +55,10 @@ pub(crate) fn plan_mask(
     let (false, Some([height, width])) =
         (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
     else {
-        // The index does not contain the sizes of the whole pictures, so all masks must have the same size.
+        // The index does not contain the sizes of unresized pictures, so all masks must have the same size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };
-        // Masks of one size need no padding.
+        // Whole masks are never padded.
         let moved = moved(name, whole.dtype, options)?;
         let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new(), moved });
         return Ok(Description { kind, ..whole });
@@ -101,7 +100,8 @@ fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
     })
 }
 
-/// Returns the values of pixels that augmentations move in from outside: the augmentation's own, or the value of the padding.
+/// Returns, for each augmentation, the value of pixels that it moves in from outside: its own value, or else
+/// the padding's.
 fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<Vec<u8>>> {
     let augmentations = &options.view.augment_pictures;
     if !augmentations.iter().any(Augmentation::moves) {
@@ -124,7 +124,7 @@ fn as_arrays(name: &str) -> Hint {
     Hint::new("write the values as arrays of numbers").only(Voice::Python, written)
 }
 
-/// Refuses fields that cannot be aligned, and options that cannot be combined with alignment.
+/// Fails for fields that cannot be aligned and for options that cannot be combined with alignment.
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
     let refuse =

@@ -1,5 +1,5 @@
-//! Arrays of a batch, whole or cut to a patch or some bands. The index and the first sample give the size of
-//! their rows.
+//! Arrays of a batch: whole, or cut to a patch or to some bands. The size of their rows comes from the index
+//! and the first sample.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
 use super::moves;
@@ -19,8 +19,8 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Cut {
-    /// `None` if the array is loaded whole. Only arrays of three axes have bands, and only arrays of two or
-    /// three axes are cut.
+    /// Returns the requested part of an array with this many axes; `None` if the array is loaded whole. Only
+    /// arrays of three axes have bands, and only arrays of two or three axes are cut.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.view.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
@@ -74,10 +74,10 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that apply to no field: a patch, bands, an element type, mean and std, a no-data
+/// Fails if an option applies to no field: a patch, bands, an element type, mean and std, a no-data
 /// replacement, or turns.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    // Pictures have three axes too, and `dtype` sets their type.
+    // `dtype` sets the type of pictures too, which also have three axes.
     let is_decoded = |from: &FieldType| {
         matches!(from, FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) | FieldType::Picture(_))
     };
@@ -139,7 +139,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("flips and turns change arrays, but only pictures are loaded").with_hint(hint));
     }
-    // The planes of volumes are moved. Other arrays have different sides, so they cannot be moved in the same way.
+    // Only the planes of volumes are moved. Other arrays have different sides and would not move in the same way.
     let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
@@ -166,7 +166,8 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
         patch |= matches!(kind, FieldType::Volume(_));
     }
-    // If patches are cut, an array of four axes is a volume, whose first two axes are not rows and columns.
+    // When patches are cut, an array of four axes is taken for a volume, whose first two axes are not rows
+    // and columns.
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let (name, axes) = (plan.name.escape_debug(), plan.shape.len());
@@ -191,7 +192,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
         NoData::Cubes(_) => {
             Error::usage("value for no-data: no decoded array with three axes declares a no-data value")
         }
-        // A known field that declares no no-data value is refused later, when it is planned.
+        // A field that exists but declares no no-data value fails later, when it is planned.
         NoData::Fields(fields) => {
             let is_known = |name: &str| {
                 let is_array = |from: &FieldType| matches!(from, FieldType::Array(_) | FieldType::Volume(_));
@@ -210,8 +211,8 @@ fn not_loaded(option: &str, field: &str) -> Error {
     Error::usage(format!("{option}: field `{}` is not a decoded array of the batch", field.escape_debug()))
 }
 
-/// The axes come from the packer's columns `height`, `width` and, for cubes, `channels`. Also returns whether
-/// they equal `shape`, which means that the columns describe this array.
+/// Returns the axes from the packer's columns `height`, `width` and, for cubes, `channels`. Also returns true
+/// if they equal `shape`, which means that the columns describe this array.
 fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
@@ -221,16 +222,16 @@ fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec
     (axes, known)
 }
 
-/// Returns the names of array fields that no batch can hold, because their arrays have several shapes and the
-/// index does not contain these shapes (for example boxes or token ids). To find them, the heads of up to 64
-/// samples spread over the dataset are read. A [`Loader`](crate::Loader) leaves these fields out, and refuses
-/// them if they are named.
+/// Returns the names of array fields that cannot be loaded, because their arrays differ in shape and the
+/// index does not contain the shapes (for example boxes or token ids). To find these fields, the heads of up
+/// to 64 samples spread over the dataset are read. A [`Loader`](crate::Loader) leaves them out, and fails if
+/// they are named.
 ///
 /// # Errors
 /// Same as [`Dataset::get`], if no sample can be read.
 pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     let mut names = Vec::new();
-    // Decodes no array, because the next request may be for only a part of it.
+    // No array is decoded, because the caller may want only a part of it.
     for field in dataset.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
         let position = dataset.schema().stored_position(&field.name).unwrap_or(0);
         if dataset.is_empty() {
@@ -245,8 +246,8 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// `None` if the arrays of `field`, which is the stored field `position`, have several shapes that the index
-/// does not contain.
+/// Plans the arrays of `field`, which is the stored field `position`; returns `None` if they have several
+/// shapes that the index does not contain.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,
@@ -310,7 +311,8 @@ pub(crate) fn plan(
     }
     if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
-        // If sizes differ between samples, other arrays may be large enough for the patch.
+        // If sizes differ between samples, this array may be an exception, and others may be large enough for
+        // the patch.
         if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
             let error = too_large([region.height, region.width], [*height, *width]);
             return Err(name(&shard, at, name_field(field, error)));
@@ -360,7 +362,7 @@ fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option
     }))
 }
 
-/// True if each axis has one length in all samples. Opens every shard but reads no records.
+/// Returns true if each axis has the same length in all samples. Opens every shard but reads no records.
 fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
@@ -374,7 +376,7 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
         }
         let first = first.get_or_insert_with(|| Arc::clone(&shard));
         for axis in axes {
-            // Columns with a single value are common, and fast to compare.
+            // Columns with a single value are common and quick to compare.
             if axis.columns().all(|column| has_one_value(column, first, &shard)) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Plans patches that are placed where the mask has a given class.
+//! Plans patches at places where the mask has a requested class.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::options::{CubeMode, LoaderOptions};
@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 
 impl ClassPlan {
-    /// The classes requested for these fields; `None` if patches lie anywhere.
+    /// Plans the classes requested for these fields; returns `None` if patches may lie anywhere.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),

@@ -1,4 +1,4 @@
-//! Plans the crops of a picture, each as a field of its own.
+//! Plans the crops of a picture. Each crop is a field of its own.
 
 use super::pictures;
 use crate::fields::{CropField, FieldType, Fields};
@@ -57,7 +57,7 @@ fn augmentations(crop: &PictureCrop, options: &LoaderOptions) -> Vec<Augmentatio
     options.view.augment_pictures.iter().chain(&crop.augment).copied().collect()
 }
 
-/// Refuses options that contradict crops.
+/// Fails if other options contradict the crops.
 pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     if options.view.crops.is_empty() {
         return Ok(());
@@ -73,7 +73,7 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses crops without a picture, and augmentations that would be wrong for one of the crops.
+/// Fails if there are crops but no picture, or if an augmentation would be wrong for one of the crops.
 pub(super) fn check_planned(fields: &Fields, options: &LoaderOptions) -> Result<()> {
     if !options.view.crops.is_empty() && !fields.plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
         let hint = Hint::new("name a picture field in ").and([Setting::named("fields")]);

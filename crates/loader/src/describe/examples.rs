@@ -1,5 +1,5 @@
-//! Finds out how a field stores its arrays. A few samples spread over the dataset are inspected, so that the
-//! result does not depend on the first one alone.
+//! Finds out how a field stores its arrays. It inspects a few samples spread over the dataset, in case the
+//! first one is not typical.
 
 use super::array_augmentation::array_augmentation;
 use crate::fields::{Cut, check_no_data, loses};
@@ -17,20 +17,20 @@ use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum number of samples to inspect; a smaller dataset is inspected completely.
+/// Maximum number of samples to inspect. A smaller dataset is inspected completely.
 const MOST: u64 = 64;
-/// Maximum number of samples of one kind to read whole when searching for an undamaged one.
+/// Maximum number of samples of one kind that are read whole in search of an undamaged one.
 const TRIES: usize = 16;
 
-/// Explains in hints where no-data values come from.
+/// Tells the user, as part of a hint, where no-data values come from.
 pub(crate) const DECLARED: &str =
     "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
-/// Samples that differ in element type or storage: one of each kind, in ascending order, and at least one in
-/// total. Each of them is read whole, because the head alone has no checksum.
+/// One sample for each element type and form of storage, in ascending order, and at least one sample in
+/// total. Each is read whole, because the head alone has no checksum.
 pub(crate) struct Examples {
     samples: Vec<Example>,
-    /// For each axis of the first example, true if its length differs in an inspected sample.
+    /// For each axis of the first example: true if its length differs in another inspected sample.
     pub(crate) varies: Vec<bool>,
     looked_at: usize,
     has_no_data: bool,
@@ -40,13 +40,13 @@ struct Example {
     sample: u64,
     codec: Codec,
     descriptor: ArrayDescriptor,
-    /// True if a stage wants such values read into staging memory.
+    /// True if a stage wants the field's values in staging memory.
     is_shared: bool,
 }
 
 impl Examples {
-    /// `limits` apply to whole arrays. `wanted` are the options with the stage that may want values in
-    /// staging memory; `None` if no stage needs to be asked.
+    /// Inspects a field. `limits` apply to whole arrays. `wanted` are the options, including the stage that
+    /// may want values in staging memory; `None` if there is no need to ask a stage.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
@@ -85,7 +85,7 @@ impl Examples {
         }
         whole.sort_by_key(|example| example.sample);
         if whole.is_empty() {
-            // Reading the first sample reports the error.
+            // If the samples are damaged, reading the first one reports the error.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
             return Err(Error::usage(format!("no sample has field `{field}`")));
@@ -107,7 +107,8 @@ impl Examples {
         ))
     }
 
-    /// The descriptors decode to `element`, or are unchanged if `to` converts the elements after decoding.
+    /// Returns the codecs and descriptors of the examples. The descriptors decode to `element`, or stay
+    /// unchanged if `to` converts the elements after decoding.
     pub(crate) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
         let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
             (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
@@ -120,7 +121,7 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// The replacement of no-data; `None` if no inspected sample declares a no-data value.
+    /// Returns the value that replaces no-data; `None` if no inspected sample declares a no-data value.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -132,8 +133,8 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
-    /// Returns the number of axes as options for cubes count them. Where volumes are cut, that is three for
-    /// volumes, with or without channels, and two for their masks.
+    /// Returns the number of axes by which the options for cubes address a field. When volumes are cut, this
+    /// is three for volumes, with or without channels, and two for their masks.
     pub(crate) fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.view.cube, axes) {
@@ -148,7 +149,7 @@ impl Examples {
         }
     }
 
-    /// The field's element type in a batch, and how decoded elements are converted to it.
+    /// Returns the field's element type in a batch, and the conversion of decoded elements to it.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);
@@ -162,7 +163,7 @@ impl Examples {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => {
                 let element = self.dtype(dataset, field, None, options.order.epoch)?.into();
-                // The output must be floats. Masks are an exception, because classes are not normalised.
+                // The output must be floats, except for masks, because classes are not normalised.
                 let becomes_float = rounds && As::float(element).is_none() && !is_mask(field);
                 if becomes_float { Dtype::F32.into() } else { element }
             }
@@ -192,7 +193,8 @@ impl Examples {
         Ok((element, to))
     }
 
-    /// Returns true if affine maps mix the pixels of a field: all cubes and other floats, except masks.
+    /// Returns true if affine maps interpolate between pixels of a field. They do so for all cubes and all
+    /// other floats, except masks.
     pub(crate) fn are_mixed(&self, schema: &Schema, field: &str, options: &LoaderOptions) -> bool {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);
@@ -206,13 +208,14 @@ impl Examples {
         array_augmentation(schema, options).is_some() && !is_mask(field) && is_cube
     }
 
-    /// Fails if an example has no-data that affine maps would mix with other values.
+    /// Fails if affine maps would mix an example's no-data with other values.
     pub(crate) fn check_no_data(&self, field: &str, fill: Option<f32>, sampling: Option<Resampling>) -> Result<()> {
         let descriptors = self.samples.iter().map(|example| &example.descriptor);
         descriptors.into_iter().try_for_each(|one| check_no_data(field, one, fill, sampling)).map_err(Error::from)
     }
 
-    /// If `asked` is `None`, returns the common type of all examples. Fails if the conversion would change a value.
+    /// Returns the type `asked`, or else the common type of all examples. Fails if the conversion would
+    /// change a value.
     fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
         let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
@@ -234,7 +237,7 @@ impl Examples {
     }
 }
 
-/// In a combination of datasets, some datasets may lack the field.
+/// The samples that have a field. Some datasets of a combination may lack it.
 struct Having {
     ranges: Vec<Range<u64>>,
     samples: u64,
@@ -269,8 +272,8 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
     Ok(name(&*dataset.shard(number)?, at, error))
 }
 
-/// Returns true if bands are augmented in a field with this many axes. Where volumes are cut, arrays of three
-/// axes have one band.
+/// Returns true if the options augment the bands of a field with this many axes. When volumes are cut, an
+/// array of three axes has one band.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
     let is_volume = matches!(options.view.cube, CubeMode::Volume { .. });
     (axes == 3 || axes == 4 && is_volume) && !options.view.augment_bands.is_empty() && !is_mask(field)
@@ -280,8 +283,8 @@ pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     error.within(format_args!("field `{field}`"))
 }
 
-/// Lets remote storage know that the heads of these samples will be read. The loader then waits only once for
-/// all shards and once for all heads.
+/// Announces to remote storage that the heads of these samples will be read. The loader then waits only once
+/// for all shards and once for all heads.
 fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     if dataset.read_ahead_bytes() == 0 {
         return;
@@ -289,7 +292,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // The reader reports the error when the sample is read.
+        // An error is ignored here, because reading the sample reports it.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
@@ -322,8 +325,8 @@ fn whole_record(
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     if cut.is_some() && codec == Codec::Zstd {
-        // Even for a part of such an array, staging memory for the whole is needed, so the shape must fit the
-        // payload. (The limits of a part do not limit the whole.)
+        // The whole array goes to staging memory even if only a part is decoded, so its shape must fit the
+        // payload. (The limits of a part do not cover the whole.)
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
     let value = RecordValue::Array {
@@ -342,7 +345,7 @@ fn whole_record(
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 
-/// Only the head of the record is read, because cubes are large.
+/// Reads only the head of a record, because cubes are large.
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;

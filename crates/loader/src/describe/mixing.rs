@@ -1,4 +1,4 @@
-//! Changes to the planned fields if batches are mixed.
+//! Changes to the planned fields when batches are mixed.
 
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::LoaderOptions;

@@ -1,5 +1,5 @@
-//! Turns options and a dataset into the fields of a batch. Each field is described, or an error says why it
-//! cannot be loaded.
+//! Plans the fields of a batch from the options and the dataset. A field that cannot be loaded is an error
+//! that says why.
 
 mod align;
 mod array_augmentation;
@@ -30,9 +30,9 @@ use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// A smaller record, in parts, has too little work for several threads to share.
+/// Smallest size, in parts, at which several threads share a record. Smaller records have too little work.
 const LARGE_PARTS: u64 = 4;
-/// Maximum size, in parts, of an array that is small next to a large one. Its bytes are kept until all parts are read.
+/// Largest size, in parts, of an array whose bytes are kept until all parts of a large neighbour are read.
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {
@@ -90,7 +90,7 @@ impl Fields {
         };
         if let Some(stage) = &options.resources.stage {
             let Self { plans, layout, scaling, changes, .. } = &mut fields;
-            // Nothing is staged if there is a transform, because it changes rows in host memory.
+            // A transform changes rows in host memory, so with a transform no field is staged.
             for plan in plans.iter_mut().filter(|_| options.output.transform.is_none()) {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
             }
@@ -100,7 +100,7 @@ impl Fields {
                 Some(_) => patches.staged(&mut fields.plans, options)?,
                 None => patches,
             };
-            // One thread reads each scene whole, so no record is split.
+            // Records are not split, because one thread reads each scene whole.
             fields.patches = Some(Arc::new(patches));
             return Ok(fields);
         }
@@ -232,7 +232,8 @@ impl Fields {
     }
 }
 
-/// The many columns that describe a picture or an array, such as `cube.max_abs_error`, are only counted.
+/// Lists the fields of a schema. The many columns that describe a picture or an array, such as
+/// `cube.max_abs_error`, are only counted.
 fn known_fields(schema: &Schema) -> String {
     let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
     let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
@@ -250,8 +251,8 @@ const fn is_described(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::Image | FieldKind::Array)
 }
 
-/// A view with a size would load the arrays of a dataset without pictures whole all the same. (16-bit
-/// pictures are stored as arrays.)
+/// Fails if a view with a size is requested but the dataset has no pictures, because its arrays would be
+/// loaded whole anyway. (16-bit pictures are stored as arrays.)
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {

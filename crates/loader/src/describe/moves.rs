@@ -1,4 +1,4 @@
-//! Random affine maps of arrays: which arrays move, and how their pixels are made.
+//! Random affine maps of arrays: which arrays move, and how their pixels are resampled.
 
 use super::array_augmentation::array_augmentation;
 use super::examples::Examples;
@@ -9,7 +9,7 @@ use shardpack_augment::{Augmentation, Outside};
 use shardpack_format::{ElementType, Hint, Schema, Voice};
 use shardpack_reader::{Error, Result};
 
-/// Returns how the pixels of a moved field are made; `None` if it does not move.
+/// Returns how the pixels of a field are resampled; `None` if the field does not move.
 pub(crate) fn sampling(
     schema: &Schema,
     field: &str,
@@ -31,7 +31,7 @@ pub(crate) fn sampling(
     Ok(Some(Resampling::Nearest { outside: mask_fill }))
 }
 
-/// Returns the value of pixels from outside a mask as an element.
+/// Returns, as an element, the value of pixels that come from outside a mask.
 pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result<Vec<u8>> {
     element_bytes(element, value).ok_or_else(|| {
         let what = format!("`mask_fill` of field `{}`", field.escape_debug());
@@ -42,7 +42,7 @@ pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result
     })
 }
 
-/// Refuses augmentations that apply to no array.
+/// Fails if there are augmentations that apply to no array.
 pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let changes = &options.view.augment_pictures;
     if changes.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     if plans.iter().any(|plan| is_picture(&plan)) {
-        // A mask that follows its picture has values outside.
+        // With pictures, `fill` is unused, and only masks that follow their picture use `mask_fill`.
         let has_masks = plans.iter().any(|plan| matches!(plan.kind, FieldType::Mask(_)));
         let unused = |outside: Outside| {
             let Outside { fill, mask_fill } = Outside::default();

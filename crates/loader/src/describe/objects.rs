@@ -1,4 +1,4 @@
-//! Plans those fields of a batch that are not tensors.
+//! Plans the fields of a batch that are not tensors.
 
 use super::align::followed;
 use crate::fields::{Follows, ObjectPlan};

@@ -1,4 +1,4 @@
-//! Plans the case of several patches per sample: the fields of the patches and how many there are.
+//! Plans batches with several patches per sample: their fields and the number of patches.
 
 use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, RowSize, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
@@ -61,7 +61,7 @@ impl PatchPlan {
                 }
                 _ => return Err(no_patch(plan, options)),
             };
-            // Each field starts at an offset aligned for any element.
+            // Each field is aligned for any element type.
             let start = row_bytes.next_multiple_of(64);
             row_bytes = start.saturating_add(bytes);
             parts.push(start..row_bytes);
@@ -73,8 +73,8 @@ impl PatchPlan {
         plan.counted(dataset, plans, options).map(Some)
     }
 
-    /// Returns the plan for a stage that decodes the patches, if it accepts all fields that are cut.
-    /// Otherwise the host decodes each scene, once for all of its patches.
+    /// Changes the plan so that a stage decodes the patches, if it accepts all fields that are cut. Otherwise
+    /// the host decodes each scene once for all of its patches.
     pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
         let is_left = |plan: &FieldPlan| match &plan.kind {
             FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }) | FieldType::Volume(_) => {
@@ -137,7 +137,7 @@ impl PatchPlan {
             let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
             for (record, count) in (0..).zip(of_shard) {
                 let sides = height.length(&shard, record).zip(width.length(&shard, record));
-                // If a scene has no size, or is smaller than a patch, its batch reports the error.
+                // A scene without a size, or smaller than a patch, counts as one patch. Its batch reports the error.
                 let scene = sides.map(|(height, width)| [1, height, width]).filter(|&s| grid.count(s).is_some());
                 *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;
             }

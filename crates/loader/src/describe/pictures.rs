@@ -17,7 +17,7 @@ pub(crate) fn plan(
     options: &LoaderOptions,
 ) -> Result<Description> {
     view.check()?;
-    // If `dtype` names fields of pictures, the scaling applies to these alone, and otherwise to all pictures.
+    // If `dtype` names picture fields, only these are scaled; otherwise all pictures are.
     let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
     let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     let is_scaled =
@@ -72,7 +72,7 @@ fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
     Col::find(schema, &format!("{field}.frames"))
 }
 
-/// Refuses picture augmentations that have no effect or would corrupt training.
+/// Fails if picture augmentations have no effect or would corrupt training.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let changes = &options.view.augment_pictures;
     if changes.is_empty() {
@@ -88,7 +88,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     }
     let refuse = |reason: String| Err(Error::usage(format!("picture augmentation: {reason}")));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
-    // Without pictures, arrays are moved.
+    // Without pictures, the augmentations apply to arrays.
     let Some(first) = plans.iter().find(is_picture) else { return Ok(()) };
     if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
         return refuse(format!("the augmentation would change the classes in mask `{}`", mask.name.escape_debug()))

@@ -1,5 +1,5 @@
-//! Refuses views that look right but are wrong, because a sample's picture and array would be cut at
-//! different places, or because resizing a mask would mix its classes.
+//! Rejects views that look right but are wrong: they would cut a sample's picture and array at different
+//! places, or mix the classes of a mask by resizing it.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;
@@ -8,20 +8,20 @@ use shardpack_jpeg::PixelLayout;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 
-/// Refuses a view that shows a different part of the sample than an array does.
+/// Fails if the view shows a different part of the sample than an array does.
 ///
 /// # Errors
 /// `Usage` in these cases:
 ///
 /// - A view with a size is combined with a patch of an array.
-/// - A view with a size is combined with a mask, or with an array of the picture's size, that happens to have
-///   the size of the view.
+/// - A view with a size is combined with a mask, or with an array of the picture's size, that happens to be
+///   as large as the view.
 /// - Whole pictures are mirrored while masks or arrays of the picture's size are loaded.
 /// - Whole pictures are loaded, in a dataset without a cube, together with patches or turns of such arrays.
-/// - A view with a size is requested of a mask.
+/// - A view with a size is requested for a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let turned = !options.view.augment.is_none();
-    // In a dataset with cubes, a mask belongs to its cube rather than to the picture, which shows the whole cube.
+    // In a dataset with cubes, a mask belongs to its cube. The picture is only a preview of the whole cube.
     let is_cube = |plan: &FieldPlan| {
         matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
     };
@@ -71,14 +71,13 @@ fn is_cut(plan: &FieldPlan) -> bool {
     plan.kind.is_patch()
 }
 
-/// Returns true if an array could be mistaken for the part that a view of `size` shows.
+/// Returns true if an array could be mistaken for the part of a picture that a view of `size` shows.
 fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
     if is_cut(plan) {
         return true;
     }
     let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
-    // A mask, or a whole array with the size of its picture, can be mistaken for the shown part only if it
-    // has the view's size.
+    // A mask, or a whole array of its picture's size, can be mistaken for that part only if it has the view's size.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],

@@ -12,8 +12,8 @@ use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Arrays of three or four axes are cut to boxes, and all others are loaded whole. Returns `None` if the
-/// arrays have several shapes.
+/// Plans a field whose arrays of three or four axes are cut to boxes; all others are loaded whole. Returns
+/// `None` if the arrays have several shapes.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,

@@ -1,11 +1,11 @@
-//! Arrays of two or three axes, or arrays of any shape if they are not cut.
+//! Arrays. An array that is cut has two or three axes; any other may have any shape.
 
 use super::Cut;
 use shardpack_array::{Finish, Resampling};
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// Bytes that are held for each element of an array while an affine map moves it: as float32 or in its own
-/// type, a mark of no-data, and rows of the output.
+/// Memory per element while an affine map moves an array: the element as float32 or in its own type, a
+/// no-data mark, and rows of the output.
 pub(crate) const MOVED_BYTES: u64 = 16;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -15,10 +15,10 @@ pub(crate) struct ArrayField {
     pub(crate) cut: Option<Cut>,
     /// True if the index contains the shape.
     pub(crate) indexed: bool,
-    /// How pixels are made if random affine maps move them.
+    /// Resampling of pixels when random affine maps move them.
     pub(crate) sampling: Option<Resampling>,
-    /// Steps after decoding. For each sample its own values are added: its map and turn, its factors if
-    /// `is_banded`, and its no-data value if there is a `fill`.
+    /// Steps after decoding. Each sample adds its own values: its map and turn, its factors if `is_banded`,
+    /// and its no-data value if there is a `fill`.
     pub(crate) finish: Option<Box<Finish>>,
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,

@@ -1,4 +1,4 @@
-//! Data about a row that the index gives before the record is read: values of columns and lengths of axes.
+//! Data about a row in the index, known before the record is read: values of columns and lengths of axes.
 
 use shardpack_format::{Dtype, FieldKind, Schema};
 use shardpack_reader::{Scalar, Shard};
@@ -25,7 +25,7 @@ impl Col {
         shard.column_bytes(self.position).unwrap_or_default()
     }
 
-    /// In a combination of datasets, some datasets may lack the column.
+    /// Returns true if the shard has the column. Some datasets of a combination may lack it.
     pub(crate) fn is_in(&self, shard: &Shard) -> bool {
         shard.has_scalar(self.position)
     }
@@ -42,8 +42,7 @@ impl Col {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
-    /// Side of the upright picture. It is read from the column `other` if the orientation says that the
-    /// picture is stored on its side.
+    /// Side of the upright picture. If the picture is stored on its side, the column `other` contains it.
     Upright {
         side: Col,
         other: Col,
@@ -53,7 +52,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// `None` if the index does not contain the length.
+    /// Returns the length of the axis; `None` if the index does not contain it.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         match self {
             Self::Fixed(length) => Some(*length),
@@ -76,8 +75,8 @@ impl Axis {
     }
 }
 
-/// From the packer's columns. In a dataset with pictures these are the sides of the stored picture, but
-/// arrays follow the upright one.
+/// Returns height and width from the packer's columns. In a dataset with pictures these columns describe the
+/// stored picture, but arrays follow the upright one.
 pub(crate) fn sides_of(schema: &Schema) -> Vec<Axis> {
     let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
     let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);

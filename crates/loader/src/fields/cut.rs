@@ -6,19 +6,19 @@ use shardpack_format::Limits;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cut {
-    /// Bands, layout and patch size. For each sample, the place of its patch is filled in, or the size of its
-    /// array if the array is loaded whole.
+    /// Bands, layout and patch size. Each sample adds the place of its patch, or the size of its array if the
+    /// array is loaded whole.
     pub(crate) region: Region,
     /// Place of the patch; `None` if all pixels are loaded.
     pub(crate) place: Option<PatchPlace>,
-    /// Height and width that all arrays have, according to the examples; `None` if they differ.
+    /// Height and width of all arrays, judging by the examples; `None` if they differ.
     pub(crate) scene: Option<[u64; 2]>,
 }
 
-/// Size and window of a row's arrays. All arrays of the row that are cut or turned share it.
+/// Size and window of a row's arrays, shared by all arrays of the row that are cut or turned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CutOf {
-    /// Depth, height and width. The depth is 1 except for volumes.
+    /// Depth, height and width. The depth is 1 unless the array is a volume.
     pub(crate) size: [u64; 3],
     /// First plane, row and column of the window; `None` without a window.
     pub(crate) origin: Option<[u64; 3]>,
@@ -32,7 +32,7 @@ impl CutOf {
     }
 }
 
-/// Does not limit the size of the whole array, which is decoded only in part.
+/// Returns the limits without a maximum array size, because only a part of the array is decoded.
 pub(crate) fn limits_of_a_part(limits: &Limits) -> Limits {
     Limits { max_decoded_bytes: u64::MAX, ..limits.clone() }
 }

@@ -1,4 +1,4 @@
-//! Content of a batch: each field's source, type and row size, all known from the index alone.
+//! The fields of a batch: their sources, types and row sizes, all known from the index alone.
 
 mod array;
 mod axis;
@@ -27,7 +27,7 @@ use shardpack_reader::{Shard, raw};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A type of field: which values it has and the form that they take in a batch. `decode/fields/` decodes them.
+/// Type of a field: its values and their form in a batch. `decode/fields/` decodes them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldType {
     Scalar(Col),
@@ -55,7 +55,7 @@ pub(crate) struct PictureField {
     pub(crate) floats: Option<Box<FloatTable>>,
     /// Choice and order of frames, if each value is a list of pictures.
     pub(crate) clip: Option<ClipField>,
-    /// Which of several crops of the picture the field is.
+    /// The field's place among several crops of the picture.
     pub(crate) crop: Option<CropField>,
 }
 
@@ -64,10 +64,10 @@ pub(crate) struct MaskField {
     pub(crate) position: usize,
     pub(crate) picture: Followed,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Element that fills the padding around a picture, as bytes.
+    /// Element in the padding around a picture, as bytes.
     pub(crate) fill: Vec<u8>,
-    /// For each augmentation of pictures, the element of pixels that it moves in from outside, as bytes. Empty
-    /// if none moves pixels.
+    /// For each picture augmentation: the element of pixels that it moves in from outside, as bytes. Empty if
+    /// none moves pixels.
     pub(crate) moved: Vec<Vec<u8>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct RawField {
 }
 
 impl FieldType {
-    /// Position among the stored fields; `None` for columns of the index.
+    /// Returns the position among the stored fields; `None` for columns of the index.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot(_) => None,
@@ -105,7 +105,7 @@ impl FieldType {
         }
     }
 
-    /// Returns how pixels are made if random affine maps move the field.
+    /// Returns how pixels are resampled when random affine maps move the field.
     pub(crate) const fn sampling(&self) -> Option<Resampling> {
         match self {
             Self::Array(field) => field.sampling,
@@ -128,9 +128,9 @@ pub(crate) enum RowSize {
     Dense {
         bytes: usize,
     },
-    /// The size depends on columns of the index. Lists the axes in output order.
+    /// Size computed from columns of the index. Lists the axes in output order.
     Columns(Vec<Axis>),
-    /// The size is not known in advance. It is at most the size of the record without its head.
+    /// Unknown size, at most the size of the record without its head.
     Stored,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct FieldPlan {
     /// Shape of a dense row. For a ragged row, only the number of axes is meaningful.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
-    /// Position of a ragged row's first axis among the axes of all ragged fields.
+    /// Index of a ragged row's first axis among the axes of all ragged fields.
     pub(crate) dims_at: usize,
     /// True if a stage accepts the field.
     pub(crate) staged: bool,
@@ -158,9 +158,9 @@ pub(crate) struct Fields {
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
     pub(crate) changes: Arc<[Augmentation]>,
-    /// The one of the changes that moves arrays, if no pictures are loaded.
+    /// The augmentation that moves arrays, if no pictures are loaded.
     pub(crate) moves: Option<Augmentation>,
-    /// Size in bytes from which a record is large, so that several threads decode its parts.
+    /// Smallest size in bytes of a large record, which several threads decode in parts.
     pub(crate) large_bytes: Option<u64>,
     pub(crate) patches: Option<Arc<PatchPlan>>,
 }
@@ -190,7 +190,7 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    /// Returns the name of the dataset's field.
+    /// Returns the name of the field in the dataset.
     pub(crate) fn source(&self) -> &str {
         match &self.kind {
             FieldType::Picture(PictureField { crop: Some(crop), .. }) => &crop.picture,
@@ -203,8 +203,8 @@ impl FieldPlan {
         matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
     }
 
-    /// Returns how many values of a record a stage decodes for a row, and about how many of the record's bytes
-    /// they have.
+    /// Returns the number of values that a stage decodes for a row of this record, and their approximate
+    /// share of the record's bytes.
     pub(crate) fn staged_of(&self, shard: &Shard, record: u64) -> (u64, u64) {
         match &self.kind {
             FieldType::Picture(PictureField { clip: Some(clip), .. }) => clip.chosen(shard, record),
@@ -212,8 +212,8 @@ impl FieldPlan {
         }
     }
 
-    /// True for arrays of more than `bytes` bytes that a stage accepts and copies to staging memory. Until
-    /// they are copied, such arrays stay in runs.
+    /// Returns true for arrays of more than `bytes` bytes that a stage accepts and copies to staging memory.
+    /// They stay in runs until they are copied.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, is_shared: false, .. }) => stored,
@@ -224,7 +224,7 @@ impl FieldPlan {
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
-    /// Returns true if several threads together read a large value of the field into staging memory.
+    /// Returns true if several threads share the work of reading a large value of the field into staging memory.
     pub(crate) const fn is_shared(&self) -> bool {
         self.staged && matches!(self.kind, FieldType::Array(ArrayField { is_shared: true, .. }))
     }
@@ -233,7 +233,7 @@ impl FieldPlan {
         !matches!(self.size, RowSize::Dense { .. })
     }
 
-    /// Range among the axes of all ragged fields; empty if the field is dense.
+    /// Returns the field's range among the axes of all ragged fields; empty if the field is dense.
     pub(crate) fn dims_range(&self) -> Range<usize> {
         let axes = if self.is_ragged() { self.shape.len() } else { 0 };
         self.dims_at..self.dims_at + axes
@@ -264,12 +264,12 @@ impl FieldPlan {
         if bytes > limits.max_decoded_bytes {
             return Err(FormatError::limit(size(), "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
-        // Refuses a row too large for a record of this length, before memory is allocated for it.
+        // A row that is too large for a record of this length must fail before memory is allocated for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let stored = self.stored_bytes_of(bytes);
         let most = length.saturating_mul(limits.max_expansion);
         match &self.kind {
-            // All elements of an array may be equal, so that it takes only a few stored bytes.
+            // An array whose elements are all equal takes only a few stored bytes.
             FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
@@ -284,8 +284,8 @@ impl FieldPlan {
         Ok(to_usize(bytes))
     }
 
-    /// There are fewer stored bytes if float16 is loaded as float32, or levels as floats. If several types
-    /// are stored, the smallest one counts.
+    /// Returns the number of stored bytes behind a row of `bytes` bytes. There are fewer if float16 is loaded
+    /// as float32, or levels as floats. If several types are stored, the smallest counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {
@@ -301,7 +301,8 @@ impl FieldPlan {
     fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let schema = &shard.index().metadata().schema;
         let (length, key) = (shard.index().row(record).map_or(0, |row| row.length), shard.index().key(record));
-        // spec §2.2: the head holds at least the frame, the field table, the scalars and the key, each of them aligned.
+        // spec §2.2: the head contains at least the frame, the field table, the scalars and the key, each of
+        // them aligned.
         let head = FRAME_BYTES
             .saturating_add(24 * schema.stored_count() as u64)
             .saturating_add(schema.scalar_bytes())
@@ -317,7 +318,7 @@ impl FieldPlan {
 }
 
 impl Fields {
-    /// Returns the positions of those stored fields that a batch uses.
+    /// Returns the positions of the stored fields that a batch uses.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let followed = self.plans.iter().filter_map(|plan| match &plan.kind {
             FieldType::Mask(MaskField { picture, .. }) => Some(picture.position),
@@ -327,7 +328,7 @@ impl Fields {
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
     }
 
-    /// If no record is large, threads do not look for large ones.
+    /// Turns off the search for large records if the largest record, of `record_bytes` bytes, is not large.
     pub(crate) fn with_records_of(mut self, record_bytes: u64) -> Self {
         self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
         self

@@ -1,4 +1,4 @@
-//! Values of a batch that are not tensors, such as texts and arrays whose length differs between samples.
+//! Values of a batch that are not tensors, such as texts, and arrays whose length differs between samples.
 
 use super::picture::Followed;
 use crate::options::Align;
@@ -40,7 +40,7 @@ impl ObjectPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
-    /// The value is loaded as stored.
+    /// Stored value, unchanged.
     Nothing,
     /// Boxes or keypoints that follow the view of their picture. If `boxes` is set, each row of keypoints
     /// belongs to a row of the boxes field at that index.

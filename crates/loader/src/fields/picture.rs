@@ -1,4 +1,4 @@
-//! Properties of a picture that its own field and the fields that follow the picture need.
+//! Properties of a picture that its own field and all fields that follow the picture need.
 
 use super::PictureField;
 use super::axis::Col;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(crate) const JPEG: &str = "image/jpeg";
 
-/// A field whose values are lists of pictures.
+/// A field whose values are clips: lists of pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClipField {
     pub(crate) clip: Clip,
@@ -20,9 +20,9 @@ pub(crate) struct ClipField {
 }
 
 impl ClipField {
-    /// Returns how many frames of a record a row takes, and about how many of the record's bytes these are.
+    /// Returns the number of frames that a row takes from a record, and their approximate size in bytes.
     pub(crate) fn chosen(&self, shard: &Shard, record: u64) -> (u64, u64) {
-        /// No JPEG is smaller, so a larger number of frames is wrong.
+        /// Smallest possible size of a JPEG. A frame count that implies smaller ones is wrong.
         const LEAST_BYTES: u64 = 100;
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let total = self.count.length(shard, record).unwrap_or(0).clamp(1, (length / LEAST_BYTES).max(1));
@@ -30,7 +30,7 @@ impl ClipField {
         if chosen == total {
             return (chosen, length);
         }
-        // The chosen frames may be larger than the others, and repeated frames count each time.
+        // Doubled, because the chosen frames may be larger than the others. Repeated frames count each time.
         let bytes = saturating_u64(u128::from(length) * u128::from(chosen) * 2 / u128::from(total));
         (chosen, if chosen < total { bytes.min(length) } else { bytes })
     }
@@ -48,13 +48,12 @@ pub(crate) struct Followed {
 pub(crate) struct CropField {
     /// Name of the picture field in the dataset.
     pub(crate) picture: Arc<str>,
-    /// Number among the crops.
+    /// Index among the crops.
     pub(crate) number: u32,
     /// Index of the first crop among the fields of a batch.
     pub(crate) first: usize,
-    /// Views of all crops.
     pub(crate) views: Arc<[View]>,
-    /// Augmentations that all crops have in common, followed by the augmentations of this crop.
+    /// Augmentations shared by all crops, then the crop's own.
     pub(crate) changes: Arc<[Augmentation]>,
 }
 
@@ -66,23 +65,23 @@ impl CropField {
 }
 
 impl PictureField {
-    /// Returns the axes of each picture of a row if single pictures have the axes `pictures`.
+    /// Returns the axes of each picture in a row, if single pictures have the axes `pictures`.
     pub(crate) fn layout(&self, pictures: PixelLayout) -> PixelLayout {
         self.clip.map_or(pictures, |of| of.clip.layout.of_frames(pictures))
     }
 
-    /// Returns the augmentations of the field. `all` are the augmentations of pictures in general.
+    /// Returns the augmentations of this field. `all` apply to pictures in general.
     pub(crate) fn changes<'a>(&'a self, all: &'a [Augmentation]) -> &'a [Augmentation] {
         self.crop.as_ref().map_or(all, |crop| &crop.changes)
     }
 
-    /// Returns the key of the draws of the field, for a sample with this key.
+    /// Returns the draw key of this field for a sample with the key `of_sample`.
     pub(crate) fn key(&self, of_sample: DrawKey) -> DrawKey {
         of_sample.of_crop(self.crop.as_ref().map_or(0, |crop| crop.number))
     }
 }
 
-/// Returns the orientation of a picture, from a column of the index or from the picture itself.
+/// Returns the orientation of a picture, from a column of the index or else from the picture itself.
 pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
     let column = column.filter(|column| column.is_in(shard));
     let stored = column.and_then(|column| column.length(shard, record));
@@ -94,7 +93,7 @@ pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, va
     shardpack_reader::raw::orientation(stored, is_jpeg, bytes)
 }
 
-/// Returns height and width of a mask; `None` if an array like this is no mask.
+/// Returns the height and width of a mask; `None` if an array of this shape cannot be a mask.
 pub(crate) fn mask_size(descriptor: &ArrayDescriptor) -> Option<[u32; 2]> {
     let [height, width] = match *descriptor.shape {
         [height, width] => [height, width],
@@ -104,8 +103,8 @@ pub(crate) fn mask_size(descriptor: &ArrayDescriptor) -> Option<[u32; 2]> {
     Some([u32::try_from(height).ok()?, u32::try_from(width).ok()?])
 }
 
-/// Returns the segment index of a picture from the value of its field. An index that cannot be read is as wrong as
-/// an empty one, which decoders count before they decode the picture from its start.
+/// Returns the segment index of a picture from the value of its field. An unreadable index is treated like an
+/// empty one: the decoder counts it as wrong and decodes the picture from the start.
 pub(crate) fn segments_of<'a>(value: Result<Option<FieldValue<'a>>, Error>) -> Option<&'a [u8]> {
     value.map_or(Some(&[]), |value| value.map(|value| value.bytes))
 }

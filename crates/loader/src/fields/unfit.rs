@@ -3,7 +3,7 @@
 use shardpack_array::{Resampling, common_dtype};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Hint, Setting, Transform};
 
-/// The values of the array would change if they were converted to `dtype`.
+/// Returns the error for an array whose values would change if converted to `dtype`.
 pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
     let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
     let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
@@ -20,13 +20,14 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     FormatError::usage(format!("field `{field}`: {dtype} does not hold all values of {found}{special}")).with_hint(hint)
 }
 
-/// The patch, of size `[height, width]`, does not fit in the array.
+/// Returns the error for a patch `[height, width]` that does not fit in its array.
 pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
     FormatError::usage(format!("patch: expected at most {height} × {width}, the array's size, found {a} × {b}"))
 }
 
-/// Refuses an array whose no-data would be mixed with other values. A NaN makes every mean a NaN.
+/// Fails if an array's no-data would be mixed with other values. NaN is allowed, because a mean that includes
+/// NaN is NaN.
 pub(crate) fn check_no_data(
     field: &str,
     descriptor: &ArrayDescriptor,

@@ -1,5 +1,5 @@
-//! Volumes, from which boxes are cut. They are arrays `[depth, height, width]` or `[depth, height, width,
-//! channels]`, with the axes in this order.
+//! Volumes from which boxes are cut: arrays `[depth, height, width]` or `[depth, height, width, channels]`,
+//! with the axes in this order.
 
 use super::array::MOVED_BYTES;
 use crate::patches::PatchPlace;
@@ -9,17 +9,17 @@ use shardpack_format::{ArrayDescriptor, Codec};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VolumeField {
     pub(crate) position: usize,
-    /// Size of a box. For each sample, its place is filled in.
+    /// Size of a box. Each sample adds its place.
     pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
-    /// How pixels of a plane are made if random affine maps move them.
+    /// Resampling of a plane's pixels when random affine maps move them.
     pub(crate) sampling: Option<Resampling>,
-    /// True if channels are augmented; `finish` then has factors.
+    /// True if channels are augmented. Then `finish` has factors.
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Sides that all volumes have, according to the examples; `None` if they differ.
+    /// Sides of all volumes, judging by the examples; `None` if they differ.
     pub(crate) scene: Option<[u64; 3]>,
 }
 

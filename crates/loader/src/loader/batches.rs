@@ -4,17 +4,17 @@ use super::Loader;
 use crate::batch::Batch;
 use shardpack_reader::{Error, Result};
 
-/// The batches of an epoch, starting from the loader's current position.
+/// The batches of an epoch, from the loader's current position on.
 #[derive(Debug)]
 pub struct Batches<'a> {
     loader: &'a mut Loader,
-    /// Error from starting the epoch, if there was one. It is then the only item.
+    /// Error from starting the epoch, if any. The iterator then returns only this error.
     refused: Option<Option<Error>>,
 }
 
 impl Loader {
-    /// Iterates over the batches of an epoch: calls [`Loader::set_epoch`], and then [`Loader::next_batch`]
-    /// until the end. If the loop exits early, the next call restarts the epoch.
+    /// Iterates over the batches of an epoch: calls [`Loader::set_epoch`], then [`Loader::next_batch`] until
+    /// the end. If the loop exits early, the next call restarts the epoch.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};

@@ -1,4 +1,4 @@
-//! Statistics on a loader's work.
+//! Statistics of a loader.
 
 use super::Loader;
 use super::open::device_bytes;
@@ -10,7 +10,7 @@ use shardpack_base::peak_rss_bytes;
 use std::sync::atomic::Ordering;
 
 impl Loader {
-    /// Returns the statistics since the loader was opened.
+    /// Returns the statistics collected since the loader was opened.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
         let counters = &self.shared.counters;
@@ -47,21 +47,22 @@ impl Loader {
         stats
     }
 
-    /// Returns how many pictures so far had more than 8 bits per sample, which batches reduce to 8.
-    /// [`LoaderStats`] contains the same number, but this call costs almost nothing.
+    /// Returns the number of pictures so far that had more than 8 bits per sample and were reduced to 8.
+    /// [`LoaderStats`] contains the same number, but this call is almost free.
     #[must_use]
     pub fn narrowed_pictures(&self) -> u64 {
         self.shared.counters.narrowed.load(Ordering::Relaxed)
     }
 
-    /// Returns, for each reason, how many rows the host decoded because the stage refused them or found them odd.
+    /// Returns, for each reason, the number of rows that the host decoded because the stage refused them or
+    /// found them odd.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         self.shared.refusals.list()
     }
 
     /// Returns the number of bytes used on the stage's device: slots, resident values and, approximately, the
-    /// scenes that are held while several of their patches are loaded. Returns 0 without a stage.
+    /// scenes kept while several of their patches are loaded. Returns 0 without a stage.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
@@ -76,8 +77,8 @@ impl Loader {
 
     /// Returns the loader's memory in bytes, without the indexes of the dataset. It consists of the slots,
     /// the threads' scratch memory, and the memory of the storage
-    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)). Unless the page cache holds them
-    /// ([`Window`](crate::Window)), it also includes the window of the order and the bytes read ahead. The
+    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)). It also includes the window of the
+    /// order and the bytes read ahead, unless the page cache holds them ([`Window`](crate::Window)). The
     /// result is the maximum over all epochs.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. If a process forks
-/// before that call, the child can use the loader. If it forks later, the child gets an error.
+/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. If the process
+/// forks before that call, the child can use the loader; after that call, the child gets an error.
 ///
 /// ```no_run
 /// use shardpack_loader::{Dataset, LoaderOptions, View};
@@ -57,13 +57,13 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Number of batches up to and including the last one handed out.
+    /// Number of batches up to and including the last one that the caller got.
     delivered: u64,
-    /// True once the caller has continued from one epoch to the next and so will probably continue again. A
-    /// caller that reads a dataset only once does not pay for starting another epoch.
+    /// True after the caller has continued from one epoch to the next, and so will probably continue again.
+    /// If the dataset is read only once, no other epoch is started in vain.
     goes_on: bool,
     phase: EpochPhase,
-    /// True if the last call returned `Pending`, so that the next one continues the same wait.
+    /// True if the last call returned `Pending`. The next call then continues the same wait.
     is_waiting: bool,
 }
 
@@ -91,30 +91,30 @@ pub enum EpochPhase {
 }
 
 impl Loader {
-    /// Returns the next batch of the epoch. Once the epoch has ended, returns `None` until
-    /// [`Loader::set_epoch`] is called. Waits only if the batch is not ready.
+    /// Returns the next batch of the epoch, and waits if it is not ready. After the end of the epoch, returns
+    /// `None` until [`Loader::set_epoch`] is called.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), and
-    /// `Io` if it cannot be read or memory for it cannot be allocated; the next call continues with the
-    /// following batch. `Usage` if called in a fork of the process that began loading, and `Internal` if the
-    /// pool has failed; these two errors are returned only once, and further calls return `None`.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)); `Io`
+    /// if the batch cannot be read or memory for it cannot be allocated. After these errors, the next call
+    /// continues with the following batch. `Usage` if called in a fork of the process that began loading;
+    /// `Internal` if the pool has failed. These two are returned only once, and further calls return `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
-            // An hour is effectively no limit, so one function can serve both kinds of wait.
+            // An hour is long enough to count as forever, so both kinds of wait share one function.
             if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
                 return batch;
             }
         }
     }
 
-    /// Same as [`Loader::next_batch`], but waits at most `timeout`. After that it returns `Pending`, and the
-    /// next call continues to wait. Use it to check for something else, such as signals, from time to time.
+    /// Same as [`Loader::next_batch`], but returns `Pending` if the batch is not ready within `timeout`. The
+    /// next call continues the wait. Use it to check for signals, for example, from time to time.
     ///
     /// # Errors
     /// Same as [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // Before the lock is taken, because in a fork a thread that does not exist there may hold it.
+        // Checked before taking the lock: in a fork, the thread that holds it may not exist.
         if self.shared.is_forked() {
             return Poll::Ready(self.broken().then(|| Err(forked())));
         }
@@ -131,7 +131,7 @@ impl Loader {
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        // Each batch is counted once, even if several calls wait for it.
+        // Counts each batch once, even if several calls wait for it.
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.asked += 1;
             self.found_ready += state.finished() as u64;
@@ -189,26 +189,26 @@ impl Loader {
         })))
     }
 
-    /// Returns true if the caller should report the breakdown. Only the first call returns true, so that even
-    /// a loop that ignores errors ends.
+    /// Returns true if the caller should report the breakdown, which only the first call does. So even a loop
+    /// that ignores errors ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
 
-    /// Returns this rank's number of batches from the start of the epoch, or from the state passed to
+    /// Returns this rank's number of batches in the epoch, from its start or from the state passed to
     /// [`Loader::restore`]. The number is exact even before the first batch.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.share.batches()
     }
 
-    /// Returns this rank's number of batches in the whole current epoch, regardless of [`Loader::restore`].
+    /// Returns this rank's number of batches in the whole current epoch, even after [`Loader::restore`].
     #[must_use]
     pub fn epoch_len(&self) -> u64 {
         self.share.whole().batches()
     }
 
-    /// Returns the number of samples or, if patches are cut, of patches in a whole epoch over all ranks.
+    /// Returns the number of samples in a whole epoch over all ranks, or of patches if patches are cut.
     #[must_use]
     pub const fn positions(&self) -> u64 {
         self.share.positions()
@@ -243,22 +243,22 @@ impl Loader {
         self.start.epoch
     }
 
-    /// Returns the caller's progress in that epoch.
+    /// Returns the caller's progress in the current epoch.
     #[must_use]
     pub const fn phase(&self) -> EpochPhase {
         self.phase
     }
 
-    /// Returns the progress of this loader up to the last batch that was handed out. Batches that are only
-    /// prepared do not count. A batch that was an error counts only once a later batch has been handed out.
-    /// So if a run ends with that error, it resumes with the missing samples.
+    /// Returns the progress of this loader up to the last batch that the caller got. Batches that are only
+    /// prepared do not count. A batch that failed counts only after a later batch has succeeded, so a run
+    /// that ends with the failure resumes with the missing samples.
     ///
-    /// The state is equal on all ranks that got the same number of batches, and on all ranks that reached the
-    /// end of the epoch. If a rank failed and the states differ, resuming from the smallest state loses no
-    /// sample.
+    /// All ranks that got the same number of batches have the same state, and so do all ranks that reached
+    /// the end of the epoch. If a rank failed and the states differ, resume from the smallest state to lose
+    /// no sample.
     #[must_use]
     pub fn state(&self) -> OrderState {
-        // With `End::Uneven`, other ranks may have had one batch more than this one.
+        // With `End::Uneven`, other ranks may have got one batch more than this one.
         let all = self.phase == EpochPhase::Ended && self.delivered == self.share.batches();
         let batches = if all { self.share.steps() } else { self.delivered };
         OrderState { samples_consumed: self.share.consumed_after(batches), ..self.start }
@@ -267,8 +267,8 @@ impl Loader {
     /// Resumes from a state, which may have been saved with any world size, batch size or number of threads.
     /// Batches that the caller holds stay valid.
     ///
-    /// A training loop needs no special case to resume, because calling [`Loader::set_epoch`] with the
-    /// state's epoch keeps the restored position:
+    /// A training loop needs no special case to resume: [`Loader::set_epoch`] with the state's epoch keeps
+    /// the restored position.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -307,9 +307,9 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // The planner's lock is held, so that no thread plans for the new epoch before the state is updated.
+        // Keeps the lock, so that no thread plans for the new epoch before the state is updated.
         let mut shared = self.shared.state();
-        // A program may change its transform between epochs, so no rows are transformed ahead.
+        // A program may change its transform between epochs, so rows of the next epoch must not be transformed early.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();
         match is_under_way {
             true => shared.go_on(state.epoch),
@@ -320,12 +320,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Starts epoch `epoch`. If it is the current epoch and no batch has been requested, the position set by
-    /// [`Loader::restore`] is kept, so a loop can call this at the top of every epoch.
+    /// Starts epoch `epoch`. A loop can call this at the top of every epoch: if it is the current epoch and
+    /// no batch has been requested, the position set by [`Loader::restore`] is kept.
     ///
-    /// Once the caller has continued from one epoch to the next, the loader starts the following epoch while
-    /// the current one ends, in the same slots and memory. This call then only takes over that epoch. Epochs
-    /// are not started ahead if there is a [`LoaderOptions::transform`], or if
+    /// After the caller has continued from one epoch to the next, the loader starts the following epoch
+    /// early, while the current one ends, in the same slots and memory. This call then only switches to that
+    /// epoch. Epochs do not start early if there is a [`LoaderOptions::transform`], or if
     /// [`LoaderOptions::begins_ahead`] is turned off.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Opens a loader. This prepares the fields, the sizes, the slots, and the state that threads share.
+//! Opens a loader: plans the fields and sizes, and sets up the slots and the state that threads share.
 
 use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
@@ -50,19 +50,19 @@ impl LoaderOptions<Dataset> {
 }
 
 impl Loader {
-    /// Prepares to load `dataset` by planning its fields and sizes. This starts no thread and reads only a
-    /// few records. With [`LoaderOptions::resident`], however, the whole dataset is read.
+    /// Prepares to load `dataset` by planning its fields and sizes. Starts no threads and reads only a few
+    /// records. With [`LoaderOptions::resident`], however, it reads the whole dataset.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset, for example if a sampling contains
-    /// samples that the dataset lacks, or batches are larger than any epoch with [`End::Drop`]. `Io` if the
-    /// slots do not fit in the memory of the stage's device. Otherwise the same errors as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset. Examples are a sampling with samples that
+    /// the dataset lacks, and a batch larger than any epoch together with [`End::Drop`]. `Io` if the slots do
+    /// not fit in the memory of the stage's device. Otherwise the same errors as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
     }
 
-    /// Same as [`Loader::open`], but reports progress and can be cancelled. For loaders whose values stay on
-    /// a device, because opening them reads the whole dataset.
+    /// Same as [`Loader::open`], but reports progress and can be cancelled. Meant for loaders whose values
+    /// stay on a device, because opening them reads the whole dataset.
     ///
     /// # Errors
     /// Same as [`Loader::open`], and `Usage` if cancelled.
@@ -167,8 +167,8 @@ impl Loader {
     }
 }
 
-/// If incomplete batches are dropped, a loader of batches larger than an epoch would never return one. An
-/// empty dataset is not refused.
+/// Fails if incomplete batches are dropped and no epoch fills a batch, because the loader would never return
+/// one. An empty dataset is fine.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
     if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {

@@ -4,11 +4,12 @@ use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Alignment of a field with its sample's picture: with the view, which crops, scales and mirrors the picture, and with
-/// augmentations that move its pixels. All coordinates refer to the upright picture.
+/// Alignment of a field with the picture of its sample. The field follows the view, which crops, scales and
+/// mirrors the picture, and the augmentations that move its pixels. All coordinates refer to the upright
+/// picture.
 ///
-/// As text, an alignment is `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by the
-/// settings that differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
+/// The text form is `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by any settings
+/// that differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
 ///
 /// ```
 /// use shardpack_loader::{Align, LoaderOptions, View};
@@ -21,57 +22,58 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum Align {
     /// An array `[height, width]` or `[height, width, channels]` with the picture's height and width. Each
-    /// pixel of the view takes the value at its centre (nearest neighbour), so no new values appear. The
-    /// field is loaded as a tensor with the view's height and width.
+    /// pixel of the view gets the value at its centre (nearest neighbour), so no new values appear. The field
+    /// is loaded as a tensor with the view's height and width.
     Mask {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Value of the padding around the picture, in the element type of the batch. Default 255, which
-        /// segmentation losses usually ignore. Pixels that an augmentation moves in from outside have it too, unless
-        /// the augmentation has a [`mask_fill`](shardpack_augment::Outside::mask_fill).
+        /// segmentation losses usually ignore. Pixels that an augmentation moves in from outside get the same
+        /// value, unless the augmentation has a [`mask_fill`](shardpack_augment::Outside::mask_fill).
         fill: f64,
     },
     /// Any number of object masks, as an array `[masks, height, width]` with the picture's height and width.
-    /// Each mask is aligned like [`Align::Mask`], with zeros in the padding and outside. The field is loaded as objects
-    /// of the stored type, `[masks, height, width]`, with the view's height and width.
+    /// Each mask is aligned like [`Align::Mask`], with zeros in the padding and outside the picture. The
+    /// field is loaded as objects of the stored type, `[masks, height, width]`, with the view's height and
+    /// width.
     Instances {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// Field of boxes that the masks belong to, with one box for each mask. If a box is left out, so is
-        /// its mask. Default none, which keeps all masks, even those outside the view.
+        /// Field with one box for each mask. If a box is left out, so is its mask. Default none, which keeps
+        /// all masks, even those outside the view.
         rows: Option<String>,
     },
-    /// Boxes `[boxes, 4]` of any number type. They are moved and clipped to the view, and a box is left out
-    /// if too little of it is visible. An augmentation that turns a box makes it the upright box around its corners. The field is loaded as float32 objects in the same format.
+    /// Boxes `[boxes, 4]` of any number type. They are moved and clipped to the view. A box is left out if
+    /// too little of it is visible. If an augmentation turns a box, the result is the upright box around the
+    /// turned corners. The field is loaded as float32 objects in the same format.
     Boxes {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Format of the four numbers. Default [`BoxFormat::Xyxy`].
         format: BoxFormat,
-        /// True if coordinates are relative, where 1 is the width or height of the picture or view; false if
-        /// they are pixels. Default false.
+        /// True if coordinates are relative, so that 1 is the width or height of the picture or view; false
+        /// if they are in pixels. Default false.
         relative: bool,
-        /// Smallest visible share of a box's area: the product of the shares that the view and each augmentation
-        /// leave. Boxes outside the view or without an area are always left out. Default 0.
+        /// Smallest share of a box's area that must be visible: the product of the shares that the view and
+        /// each augmentation leave. Boxes outside the view or without an area are always left out. Default 0.
         visible: f64,
     },
-    /// Points `[points, 2]`, `[points, 3]`, or `[objects, points, 2 or 3]`. The numbers of a point are x, y
-    /// and optionally, as in COCO, a visibility flag. Points outside the view become 0, 0, 0 if they have
-    /// three numbers, and NaN otherwise. The field is loaded as float32 objects of the same shape.
+    /// Points `[points, 2]`, `[points, 3]`, or `[objects, points, 2 or 3]`. Each point is x, y and,
+    /// optionally, a visibility flag as in COCO. Points outside the view become 0, 0, 0 if they have three
+    /// numbers, and NaN otherwise. The field is loaded as float32 objects of the same shape.
     Keypoints {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Same as in [`Align::Boxes`].
         relative: bool,
-        /// Pairs of indices of points that are swapped if the view is mirrored, such as the left and the right hand.
+        /// Pairs of points, by index, that are swapped if the view is mirrored, such as the left and the right hand.
         swap: Vec<(u32, u32)>,
-        /// Field of boxes that the points belong to, with one box for each object. If a box is left out, so
-        /// are its points. Default none.
+        /// Field with one box for each object. If a box is left out, so are its points. Default none.
         rows: Option<String>,
     },
     /// Polygons, either as an array `[points, 2]` or `[polygons, points, 2]`, or as JSON. The outermost list
     /// of the JSON has one item for each object, and the innermost lists are x, y, x, y and so on, like
-    /// COCO's `segmentation`. Points move as with [`Align::Keypoints`], but none is hidden or clipped: a
+    /// COCO's `segmentation`. Points move as with [`Align::Keypoints`], but none are hidden or clipped: a
     /// polygon keeps all its points and may extend beyond the view. The field is loaded as float32 objects of
     /// the same shape, or as JSON of the same form. An item that is not a list, such as a COCO run-length
     /// encoding, becomes `null`.
@@ -80,14 +82,13 @@ pub enum Align {
         picture: Option<String>,
         /// Same as in [`Align::Boxes`].
         relative: bool,
-        /// Field of boxes that the polygons belong to, with one box for each object. If a box is left out, so
-        /// are its polygons. Default none.
+        /// Field with one box for each object. If a box is left out, so are its polygons. Default none.
         rows: Option<String>,
     },
     /// An array with one row for each box, such as classes `[boxes]`. If a box is left out, so is its row.
     /// The field is loaded as objects of the stored type.
     Rows {
-        /// Field of boxes that the rows belong to.
+        /// Field with the boxes that the rows belong to.
         of: String,
     },
 }
@@ -116,7 +117,7 @@ impl BoxFormat {
 }
 
 impl Align {
-    /// Describes in words how the values of a field were declared.
+    /// Describes the declared form of a field's values in words.
     pub(crate) fn said(&self) -> String {
         let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
         match self {
@@ -162,7 +163,7 @@ impl Align {
     }
 }
 
-/// Class that marks pixels to be ignored.
+/// Class of pixels that training should ignore.
 const MASK_FILL: f64 = 255.0;
 
 const KINDS: &str = "mask, instances, boxes, keypoints, polygons, or rows with of=FIELD";

@@ -3,19 +3,19 @@
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Indices of the draw pairs for flips and turns, which follow the indices for patches.
+/// Indices of the draw pairs for flips and turns. They follow the indices for patches.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
-/// Index of the draw pair for flips of planes, of which only the first draw is used.
+/// Index of the draw pair for flips of planes. Only its first draw is used.
 const PLANES: u32 = FLIPS + 8;
 
 /// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
 /// mask, are turned in the same way, so they must have the same height and width. Patches are turned after
-/// they are cut. All planes of a volume's box are turned alike. Pictures, and arrays with other
-/// numbers of axes, do not change.
+/// they are cut. All planes of a volume's box are turned alike. Pictures and arrays with any other number of
+/// axes stay unchanged.
 ///
-/// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square. It
-/// does not depend on threads, batch size or world size.
+/// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square; not
+/// on threads, batch size or world size.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -28,14 +28,14 @@ const PLANES: u32 = FLIPS + 8;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Augment {
-    /// Flips half of the boxes of volumes from front to back, which reverses the order of their planes.
+    /// Flips half of the volume boxes from front to back, which reverses the order of their planes.
     pub flip_planes: bool,
     /// Flips half of the samples from top to bottom, which reverses the order of their rows.
     pub flip_rows: bool,
     /// Flips half of the samples from left to right.
     pub flip_columns: bool,
-    /// Turns samples counterclockwise by 0, 90, 180 or 270 degrees, with equal probability. If height and
-    /// width differ, turns them by 0 or 180 degrees. A turn is applied before a flip.
+    /// Turns samples counterclockwise by 0, 90, 180 or 270 degrees with equal probability, or only by 0 or
+    /// 180 degrees if height and width differ. Turns are applied before flips.
     pub rotate: bool,
 }
 

@@ -3,7 +3,7 @@
 use shardpack_augment::Augmentation;
 use shardpack_jpeg::View;
 
-/// One of several crops of each picture, which is a field of its own.
+/// One of several crops of each picture. Each crop is a field of its own.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, PictureCrop, View};
@@ -14,13 +14,12 @@ use shardpack_jpeg::View;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PictureCrop {
-    /// Part to show, and its size.
+    /// Visible part, and its size.
     pub view: View,
-    /// Augmentations of this crop alone. They follow the augmentations of all crops
+    /// Augmentations of this crop alone, applied after the shared ones
     /// ([`augment_pictures`](super::LoaderOptions::augment_pictures)).
     pub augment: Vec<Augmentation>,
-    /// Name of the field. By default it is the name of the picture field and the number of the crop, such as
-    /// `image_0`.
+    /// Name of the field. Default: the name of the picture field and the number of the crop, such as `image_0`.
     pub name: Option<String>,
 }
 

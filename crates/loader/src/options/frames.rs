@@ -1,4 +1,4 @@
-//! Chooses which frames of a clip go into a row. This is for fields whose values are lists of JPEGs.
+//! Chooses the frames of a clip that go into a row, for fields whose values are lists of JPEGs.
 
 use super::parse::number;
 use shardpack_format::saturating_u32;
@@ -6,12 +6,11 @@ use shardpack_jpeg::{DrawKey, Frames, PixelLayout};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the draw pair for a window. The first draw of the pair sets the start of the window.
+/// Index of the draw pair for a window. Its first draw sets the start of the window.
 const DRAWS: u32 = (1 << 31) + 5;
 const MOST: u32 = 1 << 16;
 
-/// Which frames of a clip a batch contains. All frames of a clip share one view: the same crop, reflection
-/// and augmentation.
+/// The frames of a clip to load. All frames of a clip share one view: the same crop, reflection and augmentation.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -30,14 +29,14 @@ pub enum FrameMode {
     /// All frames. Rows are ragged, because clips differ in length.
     #[default]
     All,
-    /// `count` evenly spaced frames. The clip is divided into `count` equal parts, and the middle frame of
-    /// each is taken. If the clip has fewer frames, some are repeated.
+    /// `count` evenly spaced frames: the middle frames of `count` equal parts of the clip. If the clip has
+    /// fewer frames, some are repeated.
     Even {
         /// Number of frames, at least 1.
         count: u32,
     },
-    /// `count` frames at a distance of `every` frames, from a start that is drawn for each sample and epoch.
-    /// If the clip is too short, the window starts at its first frame and repeats its last one.
+    /// `count` frames, `every` frames apart. The start is drawn for each sample and epoch. If the clip is too
+    /// short, the window starts at the first frame and repeats the last one.
     Window {
         /// Number of frames, at least 1.
         count: u32,
@@ -47,7 +46,7 @@ pub enum FrameMode {
 }
 
 impl FrameMode {
-    /// Returns the number of frames in a row; `None` if a row contains all frames of its clip.
+    /// Returns the number of frames in a row; `None` if rows contain all frames of their clips.
     #[must_use]
     pub const fn count(self) -> Option<u32> {
         match self {
@@ -56,8 +55,8 @@ impl FrameMode {
         }
     }
 
-    /// Returns the indices of the frames taken from a clip of `total` frames. They depend only on seed,
-    /// epoch, sample and `total`.
+    /// Returns the indices of the chosen frames of a clip of `total` frames. They depend only on seed, epoch,
+    /// sample and `total`.
     pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
         let total = u64::from(total);
         let last = total.saturating_sub(1);
@@ -83,19 +82,19 @@ impl FrameMode {
     }
 }
 
-/// Position of the axis of time in clips.
+/// Position of the time axis in clips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ClipLayout {
     /// One frame after the other, each with the axes of a picture: `[time, height, width, channels]` or
     /// `[time, channels, height, width]`.
     #[default]
     TimeFirst,
-    /// `[channels, time, height, width]`, whatever the axes of single pictures are.
+    /// `[channels, time, height, width]`, regardless of the axis order of single pictures.
     ChannelsFirst,
 }
 
 impl ClipLayout {
-    /// Returns the axes of a frame if single pictures have the axes `pictures`.
+    /// Returns the axes of a frame, if single pictures have the axes `pictures`.
     #[must_use]
     pub const fn of_frames(self, pictures: PixelLayout) -> PixelLayout {
         match self {
@@ -113,7 +112,7 @@ impl ClipLayout {
         }
     }
 
-    /// Returns the position of the axis of time.
+    /// Returns the position of the time axis.
     pub(crate) const fn time(self) -> usize {
         match self {
             Self::TimeFirst => 0,
@@ -122,17 +121,17 @@ impl ClipLayout {
     }
 }
 
-/// How a clip fills a row: which frames, in which order of axes.
+/// The frames of a clip that fill a row, and the order of its axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clip {
-    /// The frames that are chosen.
+    /// Frames to load.
     pub frames: FrameMode,
-    /// Position of the axis of time.
+    /// Position of the time axis.
     pub layout: ClipLayout,
 }
 
 impl Clip {
-    /// Returns the chosen frames in order, each with its number. A frame that is chosen several times is repeated.
+    /// Returns the chosen frames in order, each with its index. A frame that is chosen several times is repeated.
     pub fn chosen<'f>(&self, frames: &Frames<'f>, key: &DrawKey) -> impl Iterator<Item = (u32, &'f [u8])> {
         let mut wanted = self.frames.frames(key, saturating_u32(frames.len())).peekable();
         // Both lists ascend, so one pass finds all frames.

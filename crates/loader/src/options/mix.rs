@@ -1,12 +1,12 @@
-//! Options for mixing the samples of a batch.
+//! Options for mixing the rows of a batch.
 
 use shardpack_augment::Mix;
 
-/// How the pictures and labels of a batch are mixed. The field `label` is loaded as float32 `[rows,
-/// classes]`, with a weight for each class. Rows without a sample are not mixed.
+/// Mixing of the pictures and labels of a batch. The field `label` is loaded as float32 `[rows, classes]`,
+/// with a weight for each class. Rows without a sample are not mixed.
 ///
-/// The draws come from the first sample of the batch in this epoch. They therefore do not depend on threads,
-/// and a resumed loader with the same batch size and number of ranks draws the same numbers.
+/// The draws depend on the epoch and on the first sample of the batch. So threads do not affect them, and a
+/// resumed loader with the same batch size and number of ranks draws the same numbers.
 ///
 /// ```
 /// use shardpack_loader::{BatchMix, LoaderOptions};
@@ -17,8 +17,8 @@ use shardpack_augment::Mix;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchMix {
-    /// Ways to mix; each batch uses one, with equal probability.
+    /// Ways to mix. Each batch uses one, chosen with equal probability.
     pub choices: Vec<Mix>,
-    /// Number of classes; every label must be below it.
+    /// Number of classes. Every label must be below this number.
     pub classes: u32,
 }

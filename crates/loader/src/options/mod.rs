@@ -1,5 +1,5 @@
-//! The options of a loader, in four groups. `groups.rs` declares each option once, with its name,
-//! documentation, type and default.
+//! The options of a loader, in four groups. `groups.rs` declares each option once: name, documentation, type
+//! and default.
 
 mod align;
 mod augment;
@@ -28,9 +28,9 @@ use crate::stage::Keeper;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// The options of a loader. All of them have defaults: `LoaderOptions::default()` loads whole pictures and
-/// cubes in windowed order, 32 at a time. An option is set by the method of the same name, or directly in its
-/// group.
+/// The options of a loader. They all have defaults: `LoaderOptions::default()` loads whole pictures and cubes
+/// in windowed order, 32 at a time. To set an option, call the method of the same name or assign the field in
+/// its group.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, View};
@@ -38,14 +38,14 @@ use std::sync::Arc;
 /// assert_eq!((train.order.batch_size, train.resources.slots), (256, 3));
 /// ```
 ///
-/// `D` is the type of the dataset once it has been set with [`LoaderOptions::of`]. The options can then open a loader.
+/// [`LoaderOptions::of`] adds the dataset, of type `D`. The options can then open a loader.
 #[derive(Debug, Clone)]
 pub struct LoaderOptions<D = ()> {
     /// Choice and order of the samples.
     pub order: OrderOptions,
-    /// The part of each sample that is loaded, and its random changes.
+    /// The part of each sample to load, and its random changes.
     pub view: ViewOptions,
-    /// Which fields a batch contains, with their types and layout.
+    /// The fields of a batch, with their types and layout.
     pub output: OutputOptions,
     /// Threads, memory and device.
     pub resources: ResourceOptions,
@@ -82,10 +82,11 @@ impl LoaderOptions {
         LoaderOptions { order, view, output, resources, dataset: dataset.clone(), subset }
     }
 
-    /// The device keeps values from one epoch to the next if [`resident`](Self::resident) is set.
+    /// Returns the keeper of the stage if [`resident`](Self::resident) is set, so that values stay on the
+    /// device between epochs.
     ///
     /// # Errors
-    /// `Usage` if no device can keep them.
+    /// `Usage` if no device can keep values.
     pub(crate) fn keeper(&mut self) -> Result<Option<Arc<dyn Keeper>>> {
         let resources = &mut self.resources;
         if !resources.resident {
@@ -101,8 +102,8 @@ impl LoaderOptions {
         Ok(Some(keeping.keeper))
     }
 
-    /// Returns the default number of slots. With a device there is one more, because the device works on one
-    /// batch while others are filled.
+    /// Returns the default number of slots. A device needs one more, because it works on one batch while
+    /// others are filled.
     #[must_use]
     pub const fn default_slots(on_device: bool) -> usize {
         if on_device { 4 } else { 3 }

@@ -1,4 +1,4 @@
-//! Values of single options: forms of pictures and arrays, element types, damage, and the window.
+//! Values of single options: forms of pictures and arrays, element types, the policy for damage, and the window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
@@ -16,8 +16,8 @@ use shardpack_reader::Error;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ImageMode {
-    /// Pixels, uint8. The field is dense if the view has the same size for all pictures. It is ragged for
-    /// whole pictures and for other views whose size depends on the picture.
+    /// Pixels, uint8. The field is dense if the view gives all pictures the same size. It is ragged for whole
+    /// pictures and for other views whose size depends on the picture.
     View(View),
     /// Encoded bytes as stored, ragged.
     Raw,
@@ -37,11 +37,11 @@ pub enum CubeMode {
     /// The whole array. The field is dense if all samples have the same shape, and ragged otherwise.
     #[default]
     Whole,
-    /// A rectangle of pixels of arrays `[height, width]` and `[height, width, channels]`. The field is dense,
-    /// and only the blocks that the rectangle touches are decoded. All such arrays of a sample, such as a
-    /// cube and its mask, are cut at the same place, so they must have the same height and width, and must
-    /// not be smaller than the patch. Otherwise the batch is an error that names the sample. Arrays with
-    /// other numbers of axes are loaded whole.
+    /// A rectangle of pixels from arrays `[height, width]` and `[height, width, channels]`. The field is
+    /// dense, and only the blocks that the rectangle touches are decoded. All such arrays of a sample, such
+    /// as a cube and its mask, are cut at the same place, so they must have the same height and width. If an
+    /// array is smaller than the patch, the batch is an error that names the sample. Arrays with any other
+    /// number of axes are loaded whole.
     Patch {
         /// Rows, at least 1.
         height: u32,
@@ -50,10 +50,10 @@ pub enum CubeMode {
         /// Place of the patch.
         place: PatchPlace,
     },
-    /// A box of pixels cut out of a volume. The field is dense. Volumes are arrays `[depth, height, width]`
-    /// or `[depth, height, width, channels]`, with the axes in this order. All volumes of a sample are cut at
-    /// the same place, as with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with other numbers of
-    /// axes are loaded whole.
+    /// A box of pixels from a volume. The field is dense. Volumes are arrays `[depth, height, width]` or
+    /// `[depth, height, width, channels]`, with the axes in this order. All volumes of a sample are cut at
+    /// the same place, as with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with any other number
+    /// of axes are loaded whole.
     Volume {
         /// Planes, rows and columns, each at least 1.
         size: [u32; 3],
@@ -73,9 +73,9 @@ impl CubeMode {
 /// Element type of the pictures and arrays of a batch. Conversion must not change any value of an array; if
 /// it would, the batch is an error that names the sample. The exceptions are bfloat16 and normalised values
 /// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), which are rounded to nearest, ties to
-/// even. Pictures are uint8, or float16, bfloat16 or float32 values computed from it
+/// even. Pictures are uint8, or float16, bfloat16 or float32 values computed from uint8
 /// ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). If the output must be floats and no type is
-/// given, it is float32, except that arrays of floats keep their stored type.
+/// requested, it is float32, but arrays of floats keep their stored type.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -89,13 +89,13 @@ impl CubeMode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ArrayDtype {
-    /// The source type of each field. If the sources differ, a type is chosen that holds all their values,
-    /// such as float32 for uint16 and float32. The choice is based on up to 64 samples, spread over the
-    /// dataset. Any other sample that does not fit the type is an error that names the sample.
+    /// The source type of each field. If the sources of a field differ, a type that can hold all their
+    /// values, such as float32 for uint16 and float32. The choice is based on up to 64 samples spread over
+    /// the dataset. Any other sample that does not fit the type is an error that names the sample.
     #[default]
     Source,
-    /// One type for cubes (arrays of three axes) and for cut volumes ([`CubeMode::Volume`]), but not for
-    /// those that are masks. It also applies to pictures if there is a
+    /// One type for cubes (arrays of three axes) and for cut volumes ([`CubeMode::Volume`]), unless they are
+    /// masks. It also applies to pictures if there is a
     /// [`LoaderOptions::scaling`](crate::LoaderOptions::scaling). All other arrays, such as masks of two
     /// axes, are loaded as with [`ArrayDtype::Source`].
     Cubes(ElementType),
@@ -104,7 +104,7 @@ pub enum ArrayDtype {
 }
 
 impl ArrayDtype {
-    /// Returns the requested type of a picture field: the given type if it applies to the field; otherwise
+    /// Returns the requested type of a picture field: the option's type if it applies to the field; otherwise
     /// float32 if the field has a scaling, which makes floats; otherwise uint8.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
@@ -128,10 +128,9 @@ impl ArrayDtype {
     }
 }
 
-/// How to treat a damaged sample. A sample counts as damaged if its bytes are damaged, if they are unreadable
-/// while other samples of the file are readable (a bad sector), if they exceed the limits, or if they
-/// contradict the index. A `Usage` error, such as a sample that contradicts [`Align`](crate::Align), is never
-/// skipped.
+/// Policy for damaged samples. A sample counts as damaged if its bytes are damaged, exceed the limits or
+/// contradict the index, or if they are unreadable while other samples of the file are readable (a bad
+/// sector). A `Usage` error, such as a sample that contradicts [`Align`](crate::Align), is never skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};
@@ -141,21 +140,20 @@ impl ArrayDtype {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnCorrupt {
-    /// Makes the sample's batch an error that names the sample. Earlier and later batches come as usual.
+    /// The batch of the sample is an error that names the sample. Other batches are not affected.
     #[default]
     Error,
-    /// Sets the sample's row to zero and its mask to false, and counts the sample.
+    /// The sample's row is zero, its mask is false, and the sample is counted.
     Skip {
-        /// Maximum number of samples that this loader skips; the next damaged one is an error.
+        /// Maximum number of samples that this loader skips. The next damaged sample is an error.
         max: u64,
     },
 }
 
-/// Where samples in the window of the order are kept until their batch is made. The loaded values do not
-/// depend on this option.
+/// Memory for the samples in the window of the order, which stay there until their batch is made. This option
+/// does not affect the loaded values.
 ///
-/// In windowed order, a rank reads from many runs at a time, each of 4 MiB. Together these are up to 1 GiB of
-/// records, divided by the number of ranks.
+/// In windowed order, a rank reads from many runs of 4 MiB at a time. Together, all ranks keep up to 1 GiB of records.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Window};
@@ -165,20 +163,20 @@ pub enum OnCorrupt {
 #[non_exhaustive]
 pub enum Window {
     /// Chooses the page cache if records average at least 16 KiB and none exceeds 1 MiB, the dataset is on a
-    /// local disk, and at the start of the epoch the page cache either holds the dataset, judged by 64
-    /// places, or has room for four windows. Otherwise chooses the loader's memory. Once the page cache has
-    /// been chosen, it is kept for later epochs.
+    /// local disk, and at the start of the epoch the page cache has room for four windows or already contains
+    /// the dataset, judging by 64 places. Otherwise chooses the loader's memory. If the page cache is chosen,
+    /// later epochs use it too.
     #[default]
     Auto,
-    /// The loader's memory. Every run is read once, as a whole. This suits any disk and any network.
+    /// The loader's memory. Every run is read once, as a whole. Suits any disk and any network.
     Memory,
     /// The operating system's page cache. The loader announces the runs, the system fetches them, and each
-    /// record is read when it is decoded. The process takes less memory, but the system needs that memory
-    /// instead. If the system does not have it, records are read twice, and slowly. Only for local disks.
+    /// record is read when it is decoded. The process uses less memory, but the system needs that memory
+    /// instead. If there is not enough, records are read twice, and slowly. Only for local disks.
     PageCache,
 }
 
-/// Parses the words that the command and the Python package use: `auto`, `memory`, `page-cache`.
+/// Parses `auto`, `memory` or `page-cache`, as used by the command and the Python package.
 impl std::str::FromStr for Window {
     type Err = Error;
 

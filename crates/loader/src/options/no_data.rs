@@ -1,18 +1,18 @@
-//! Option for replacing no-data.
+//! Option that replaces no-data.
 
 use shardpack_reader::mask_names::is_mask;
 
-/// How to treat no-data. No-data are the values equal to the one that the array itself declares to mean
-/// "nothing was measured here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
+/// Policy for no-data. An array may declare one value to mean "nothing was measured here"
+/// (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF). All elements equal to this value are no-data.
 ///
 /// Decoded values are compared in the source's type. This works because packing preserves no-data exactly,
-/// even if it rounds floats, and never changes another value into no-data. The sign of a zero does not count.
-/// If the declared value is NaN, every NaN is no-data; otherwise NaNs stay NaN. An array that declares no
-/// no-data value contains no no-data, even if other arrays of the field do.
+/// even if it rounds floats, and never changes another value into no-data. Zeros are equal regardless of
+/// their sign. If the declared value is NaN, every NaN is no-data; otherwise NaN stays NaN. An array that
+/// declares no such value has no no-data, even if other arrays of the field do.
 ///
-/// The replacement is given in the unit of the output, which means normalised values if there is a mean and a
-/// standard deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Random
-/// changes of bands do not affect it, and values equal to it get no noise.
+/// The replacement is in the unit of the output, which is normalised if there is a mean and a standard
+/// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Band augmentations do
+/// not change it, and values equal to it get no noise.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, NoData};

@@ -9,14 +9,14 @@ use shardpack_format::{ElementType, Error as FormatError, Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Parses a number that consists of digits only. `parse` alone would also accept a sign.
+/// Parses a number that consists of digits only. Plain `parse` would also accept a sign.
 pub(crate) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Parses `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or
-/// `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]). For volumes, parses
-/// `patchDxHxW` and `centerDxHxW`, with D planes.
+/// `cycleHxW` (the next tile in each epoch: [`PatchPlace::Cycle`]). For volumes, parses `patchDxHxW` and
+/// `centerDxHxW`, with D planes.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, PatchPlace};
@@ -67,7 +67,7 @@ impl FromStr for Augment {
     fn from_str(text: &str) -> Result<Self> {
         let mut augment = Self::default();
         for word in text.split(',') {
-            // An unknown word uses a flag that is already set, so it is refused like a repeated word.
+            // For an unknown word, `place` is a flag that is already set. So the word fails like a repeated one.
             let mut unknown = true;
             let place = match word {
                 "hflip" => &mut augment.flip_columns,
@@ -90,13 +90,13 @@ impl FromStr for Augment {
 pub struct Augments {
     /// Flips and turns of arrays.
     pub arrays: Augment,
-    /// Augmentations of the bands of arrays, in the order in which they apply.
+    /// Augmentations of the bands of arrays, in the order of application.
     pub bands: Vec<BandAugmentation>,
-    /// Augmentations of pictures, in the order in which they apply.
+    /// Augmentations of pictures, in the order of application.
     pub pictures: Vec<Augmentation>,
 }
 
-/// Parses augmentations separated by commas. These are `hflip`, `vflip`, `dflip` and `rot90` for arrays, augmentations
+/// Parses augmentations separated by commas: `hflip`, `vflip`, `dflip` and `rot90` for arrays, augmentations
 /// such as `band_dropout(p=0.1)` for the bands of arrays, and augmentations such as
 /// `rand_augment(num_ops=2,magnitude=9)` for pictures.
 ///
@@ -108,8 +108,8 @@ pub struct Augments {
 /// ```
 ///
 /// # Errors
-/// `Usage` if an augmentation is unknown, an array augmentation is repeated, or more than
-/// [`BandAugmentation::MOST`] augmentations change bands.
+/// `Usage` if an augmentation is unknown, an array augmentation is repeated, or there are more than
+/// [`BandAugmentation::MOST`] augmentations of bands.
 pub fn parse_augment(text: &str) -> Result<Augments> {
     let (arrays, others): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
     let (bands, pictures): (Vec<&str>, Vec<&str>) =
@@ -163,7 +163,8 @@ pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
 
 const ARRAYS: [&str; 4] = ["hflip", "vflip", "dflip", "rot90"];
 
-/// Parses one type for all cubes, such as `float16`, or types for single fields, such as `cube=float16,mask=int64`.
+/// Parses one type for all cubes, such as `float16`, or a type for each named field, such as
+/// `cube=float16,mask=int64`.
 ///
 /// ```
 /// use shardpack_format::Dtype;

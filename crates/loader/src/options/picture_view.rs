@@ -7,28 +7,28 @@ use shardpack_jpeg::{Framing, View};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Largest side of a view, the JPEG limit.
+/// Largest side of a view in pixels, which is the JPEG limit.
 const SIDE_MAX: u32 = 65_535;
-/// Side to which pictures are resized by default for evaluation, relative to the crop: 8/7, for example 256 for 224.
+/// Default side to which pictures are resized for evaluation, relative to the crop: 8/7, for example 256 for 224.
 const CENTER: (u32, u32) = (8, 7);
-/// Default probability that a random crop is mirrored, usual in training.
+/// Default probability that a random crop is mirrored, as usual in training.
 const FLIP: f64 = 0.5;
 
-/// Parses the name of a view, with a size if the view has one (N × N, or H rows and W columns). Settings that
-/// differ from the defaults may follow, separated by commas:
+/// Parses the name of a view, followed by its size if it has one (N × N, or H rows and W columns). Settings
+/// that differ from the defaults may follow, separated by commas:
 ///
 /// - `full`: the whole picture at its own size
 /// - `raw`: the encoded bytes
 /// - `rrcN`, `rrcHxW`: a random part, resized. `scale=LOW..HIGH` is the share of the picture's area, by
 ///   default 0.08..1; `ratio=LOW..HIGH` is width divided by height, by default 3/4 to 4/3
-/// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to `short=S`, by
+/// - `centerN`, `centerHxW`: the centre of the picture after its shorter side is resized to `short=S`, by
 ///   default 8/7 of the larger side of the crop
 /// - `resizeN`, `resizeHxW`: the whole picture, stretched to this size regardless of its proportions
 /// - `padN`, `padHxW`: the whole picture in its own proportions, as large as fits, centred on a background of
-///   one colour: `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
+///   one colour. `fill=RED:GREEN:BLUE` sets the colour, or one level for all three, by default 114
 ///
 /// `flip=P` mirrors with probability P, by default 0.5 for `rrc` and 0 for all others. All views that resize
-/// take `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
+/// accept `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
 /// use shardpack_loader::{ImageMode, View};

@@ -4,9 +4,9 @@ use shardpack_format::{ElementType, Note};
 use shardpack_jpeg::DrawKey;
 use std::fmt;
 
-/// Changes rows after they are decoded. It runs in the loader's threads, so its result must not depend on the
-/// order of the rows. If it draws random numbers from [`TransformRow::draws`], a resumed loader continues
-/// with the same numbers.
+/// Changes rows after they are decoded. A transform runs in the loader's threads, so its result must not
+/// depend on the order of the rows. If it draws its random numbers from [`TransformRow::draws`], a resumed
+/// loader continues with the same numbers.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Note, Transform, TransformRow};
@@ -24,10 +24,11 @@ use std::fmt;
 /// assert!(options.output.transform.is_some());
 /// ```
 pub trait Transform: fmt::Debug + Send + Sync {
-    /// Changes the bytes of a row. If the row is decoded from its record again, it is also transformed again.
+    /// Changes the bytes of a row. A row that is decoded again is also transformed again.
     ///
     /// # Errors
-    /// A description of the problem, and perhaps a hint. It becomes part of the batch's error, which names the sample.
+    /// A description of the problem, and perhaps a hint. Both become part of the batch's error, which names
+    /// the sample.
     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note>;
 }
 
@@ -41,7 +42,7 @@ pub struct TransformRow<'a> {
     pub key: &'a str,
     /// Key for the random numbers of this sample in this epoch.
     pub draws: DrawKey,
-    /// Fields for which the sample has a value.
+    /// Fields that have a value in this sample.
     pub fields: Vec<TransformField<'a>>,
 }
 

@@ -1,16 +1,17 @@
-//! Weighted choice in constant time by the alias method (Walker 1977), built in linear time (Vose 1991).
+//! Weighted choice in constant time with the alias method (Walker 1977), built in linear time (Vose 1991).
 
 use super::keyed::scale;
 use shardpack_reader::{Error, Result};
 
-/// Chooses columns by weight. It takes 16 bytes per column, and 32 more while the table is built.
+/// Chooses columns by weight. Uses 16 bytes per column, and 32 more while the table is built.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Alias {
     columns: Vec<(u64, u32)>,
 }
 
 impl Alias {
-    /// Weights must be finite and not negative, at least one must be above 0, and there must be fewer than 2³².
+    /// Builds the table. Weights must be finite and not negative, at least one must be above 0, and there
+    /// must be fewer than 2³².
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
@@ -43,7 +44,7 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // The remaining columns have a part of 1, up to rounding. One without weight can remain only if
+        // The remaining columns have a share of 1, up to rounding. A column without weight remains only if
         // rounding removed the last rich column. It then points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
@@ -54,7 +55,7 @@ impl Alias {
         Ok(Self { columns })
     }
 
-    /// Returns the column that two uniform draws select.
+    /// Returns the column selected by two uniform draws.
     pub(super) fn choose(&self, column: u64, coin: u64) -> u64 {
         let column = scale(column, self.columns.len() as u64);
         match usize::try_from(column).ok().and_then(|c| self.columns.get(c)) {

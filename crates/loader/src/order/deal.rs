@@ -1,12 +1,12 @@
-//! Order in which the samples of one piece of a run are handed out. It is chosen so that *parts* of the piece
-//! can go to different ranks.
+//! Order of the samples within one piece of a run. It is chosen so that *parts* of the piece can go to
+//! different ranks.
 //!
-//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even and odd
-//! ones, and the piece into two spans of the same sizes; a key decides which span belongs to which half. Each
+//! Turns `a..b` of a lane deal out the samples `0..b-a` of a piece. The turns are split into even and odd
+//! ones, and the piece into two spans of the same sizes. A key decides which span belongs to which half. Each
 //! half is split again in the same way, [`LEVELS`] times in total, and the samples that remain in a part are
-//! permuted. All turns of one residue class modulo 2, 4, … 64 therefore get one contiguous span, and if 2, 4,
-//! … 64 ranks share a lane, each reads only its own span. The order within a piece is a van der Corput
-//! sequence with Owen's random scrambling, so samples that are neighbours on disk are handed out far apart.
+//! permuted. So all turns of one residue class modulo 2, 4, … 64 get one contiguous span, and if 2, 4, … 64
+//! ranks share a lane, each reads only its own span. The order within a piece is a van der Corput sequence
+//! with Owen's random scrambling, which puts neighbours on disk far apart.
 
 use super::keyed::{GOLDEN, mix};
 use super::permutation::Permutation;
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Number of times that a piece is halved.
 pub(super) const LEVELS: u32 = 6;
-/// Number of residue classes of turns that each get their own span: 2 to the power of [`LEVELS`].
+/// Number of residue classes of turns, each with a span of its own: 2 to the power of [`LEVELS`].
 pub(super) const SPANS: u64 = 1 << LEVELS;
 
 struct DealtPart {
@@ -43,7 +43,7 @@ fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
     part
 }
 
-/// The result is relative to the start of the piece.
+/// Returns the sample of a turn, relative to the start of the piece.
 pub(super) fn sample_of(turns: &Range<u64>, key: u64, turn: u64) -> u64 {
     let part = part(turns, key, turn, LEVELS);
     let rest = Permutation::new(part.turns.end - part.turns.start, mix(key.wrapping_add(part.node)));

@@ -22,16 +22,16 @@ pub enum Mode {
     /// Stored order.
     Stored,
     /// Runs in permuted order, with the samples of `lanes` runs mixed. A dataset that fits into the window is
-    /// permuted as in [`Mode::Full`], but a single rank then reads whole runs if samples are smaller than 64
-    /// KiB.
+    /// permuted as in [`Mode::Full`], but if its samples are smaller than 64 KiB, a single rank still reads
+    /// whole runs.
     #[default]
     Windowed,
-    /// All samples permuted; each sample is a separate read.
+    /// All samples permuted. Each sample is a separate read.
     Full,
 }
 
-/// The order of a dataset. It maps an epoch and a position to a sample, and depends on nothing else. It takes
-/// 120 bytes, and 8 more for each member of a subset.
+/// The order of a dataset. It maps an epoch and a position to a sample, and depends on nothing else. Its size
+/// is 120 bytes, plus 8 for each member of a subset.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Positions, Runs};
@@ -55,22 +55,22 @@ impl Order {
     /// Default number of lanes: 240 = 2⁴·3·5. With runs of 4 MiB, the window is 960 MiB over all ranks.
     pub const LANES: u64 = 240;
 
-    /// Largest number of lanes tried for a state saved with another number: 15 for each of 1,092 ranks.
+    /// Largest number of lanes to try for a state that was saved with a different number: 15 for each of 1,092 ranks.
     const LANES_TRIED: u64 = 1 << 14;
 
-    /// Returns the windowed order of `runs` under `seed`.
+    /// Returns the windowed order of `runs` with the seed `seed`.
     #[must_use]
     pub const fn new(runs: Runs, seed: u64) -> Self {
         Self { runs, dataset: DatasetId([0; 16]), seed, mode: Mode::Windowed, lanes: Self::LANES, members: None }
     }
 
-    /// Returns the windowed order of `dataset` under `seed`, in runs of 4 MiB. Reads nothing.
+    /// Returns the windowed order of `dataset` with the seed `seed`, in runs of 4 MiB. Reads nothing.
     #[must_use]
     pub fn of(dataset: &Dataset, seed: u64) -> Self {
         Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.version_id())
     }
 
-    /// Sets the dataset's ID, so that the state of a different dataset of the same size is refused.
+    /// Sets the dataset's ID, so that restoring the state of a different dataset of the same size fails.
     #[must_use]
     pub const fn dataset(mut self, id: DatasetId) -> Self {
         self.dataset = id;
@@ -84,9 +84,9 @@ impl Order {
         self
     }
 
-    /// Sets the number of runs mixed at a time, at least 1; default [`Order::LANES`]. More runs mix better
-    /// and take more memory: about `lanes` runs over all ranks. World sizes that divide 64 × `lanes` read no
-    /// byte twice.
+    /// Sets the number of runs to mix at a time, at least 1; default [`Order::LANES`]. More runs mix better
+    /// and use more memory: about `lanes` runs over all ranks. If the world size divides 64 × `lanes`, no
+    /// byte is read twice.
     #[must_use]
     pub const fn lanes(mut self, lanes: u64) -> Self {
         self.lanes = if lanes == 0 { 1 } else { lanes };
@@ -116,7 +116,7 @@ impl Order {
         self.members.as_ref().map_or(self.runs, Members::runs)
     }
 
-    /// Returns epoch `epoch`. Takes a few hundred nanoseconds and no memory.
+    /// Returns epoch `epoch`. Takes a few hundred nanoseconds and allocates nothing.
     #[must_use]
     pub fn epoch(&self, epoch: u32) -> Epoch {
         let runs = self.ordered();
@@ -173,7 +173,7 @@ impl Sampling for Order {
     }
 
     fn aligned(&self) -> u64 {
-        // Ranks share runs only if there are lanes.
+        // Only lanes let ranks share runs.
         match Self::epoch(self, 0).way {
             Way::Windowed(_) => self.lanes,
             Way::Stored | Way::Small(_) | Way::Full(_) => 1,
@@ -202,23 +202,23 @@ pub struct Epoch {
 enum Way {
     Stored,
     Windowed(Lanes),
-    /// Same as `Full`, but for a set that fits into the window.
+    /// Same as `Full`, but for a dataset that fits into the window.
     Small(Permutation),
     Full(Permutation),
 }
 
-/// Maximum number of samples per run for which reading samples alone beats reading unwanted ones with them. A
-/// run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
+/// Maximum number of samples per run at which reading samples one by one is faster than reading unwanted
+/// neighbours with them. A run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
 const READ_ALONE_UP_TO: u64 = 64;
 
-/// Maximum plausible number of samples per run. A run of 4 MiB holds fewer than this.
+/// Maximum plausible number of samples per run. A run of 4 MiB always holds fewer.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Returns true if a permuted set is read in whole runs. With samples of 110 KB, whole runs were no faster
-/// from a disk with several reads in flight, and they kept the whole set in memory. From the page cache they
-/// took twice the time, because they leave the processor's cache.
+/// Returns true if a permuted dataset is read in whole runs. With samples of 110 KB, whole runs were no
+/// faster from a disk with several reads in flight, and they kept the whole dataset in memory. From the page
+/// cache they took twice the time, because a run does not stay in the processor's cache.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // A single rank needs all samples of every run. Each of several ranks would read everything.
+    // A single rank needs all samples of every run. With several ranks, each would read the whole dataset.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -227,7 +227,7 @@ impl Epoch {
         SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
     }
 
-    /// Reads member `index` together with the members `span`, of which the rank still takes `rest`.
+    /// Reads member `index` together with the members `span`. The rank still needs `rest` of them.
     fn read(&self, index: u64, span: std::ops::Range<u64>, rest: u64, scattered: bool) -> Pick {
         let at = self.member(index);
         if scattered && self.runs.run_samples() <= READ_ALONE_UP_TO {
@@ -319,13 +319,13 @@ impl Positions for Epoch {
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
                 let samples = match self.scattered(world_size) {
-                    // Each read ends when its sample is handed out, so no lane keeps one open.
+                    // A read ends with its only sample, so no lane keeps it open.
                     false if self.runs.run_samples() <= sharing => return vec![OpenReads::ALONE],
                     true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,
                     false => run.div_ceil(sharing),
                 };
-                // A rank takes part in `lanes × sharing / world_size` lanes, and in each of them it has one read open.
+                // A rank takes part in `lanes × sharing / world_size` lanes, and has one read open in each.
                 let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
                 OpenReads { source: 0, reads: reads.max(1), samples }
             }

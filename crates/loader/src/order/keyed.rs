@@ -22,8 +22,8 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Returns the draws of `stream` in `epoch` under `seed`. The caller assigns one stream to each purpose,
-    /// so that no two purposes share a draw.
+    /// Returns the draws of `stream` in `epoch` with the seed `seed`. Callers use a separate stream for each
+    /// purpose, so that no two purposes share a draw.
     #[must_use]
     pub const fn new(seed: u64, epoch: u32, stream: u32) -> Self {
         Self { key: halves(seed), epoch, stream }
@@ -35,7 +35,7 @@ impl Keyed {
         self.pair(counter).0
     }
 
-    /// Returns draw number `counter` as two independent 64-bit values; the first is [`Keyed::draw`].
+    /// Returns draw number `counter` as two independent 64-bit values. The first is [`Keyed::draw`].
     #[must_use]
     pub const fn pair(&self, counter: u64) -> (u64, u64) {
         let [low, high] = halves(counter);
@@ -44,7 +44,7 @@ impl Keyed {
     }
 
     /// Returns draw number `counter` as a number below `bound` (0 if `bound` is 0), computed by
-    /// multiplication. The bias of any value is at most `bound / 2⁶⁴`.
+    /// multiplication. Each value is off from uniform by at most `bound / 2⁶⁴`.
     #[must_use]
     pub const fn below(&self, bound: u64, counter: u64) -> u64 {
         scale(self.draw(counter), bound)
@@ -57,7 +57,7 @@ pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
 }
 
 /// The SplitMix64 finaliser (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"), a
-/// bijection on 64 bits. It needs two multiplications where Philox needs twenty, and spreads a key drawn by
+/// bijection on 64 bits. It takes two multiplications, where Philox takes twenty, and spreads a key drawn by
 /// Philox over many values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

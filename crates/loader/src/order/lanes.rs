@@ -1,10 +1,10 @@
-//! The windowed order. Permuted runs are arranged in lanes, and the lanes take turns in giving one sample each.
+//! The windowed order. Permuted runs are arranged in lanes, and the lanes take turns, one sample at a time.
 //!
 //! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p / lanes`
-//! of lane `p % lanes`, so every lane has one run open at a time, and the window consists of `lanes` runs.
-//! Each lane starts at a random place of its stretch and wraps around. Runs are therefore opened and finished
-//! one by one, at an even rate, and the whole window never changes at once. Within a run,
-//! [`deal`](super::deal) selects the sample of a turn.
+//! of lane `p % lanes`. So every lane has one run open at a time, and the window consists of `lanes` runs.
+//! Each lane starts at a random place in its stretch and wraps around. As a result, runs open and end at an
+//! even rate, and the window never changes all at once. Within a run, [`deal`](super::deal) selects the
+//! sample of a turn.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};
@@ -22,19 +22,19 @@ pub(super) struct Lanes {
 }
 
 struct Piece {
-    /// Turns of the lane that take samples of this piece.
+    /// Turns of the lane that use samples of this piece.
     turns: Range<u64>,
     first: u64,
     key: u64,
 }
 
-/// The share of a piece that one rank takes, counted from some turn on.
+/// The share of a piece that one rank takes, from some turn on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) sample: u64,
-    /// Samples of the piece among which the rank's portion lies.
+    /// Samples of the piece that contain the rank's portion.
     pub(super) span: Range<u64>,
-    /// Number of samples that the rank still takes from the piece, including the current one.
+    /// Number of samples that the rank still needs from the piece, including the current one.
     pub(super) rest: u64,
 }
 
@@ -44,7 +44,7 @@ impl Lanes {
         Self { samples: runs.samples(), lanes, sequence: Sequence::new(runs, runs_key), starts, pieces }
     }
 
-    /// `position` must be below the number of samples. Also returns its turn.
+    /// Returns the piece and the turn of `position`, which must be below the number of samples.
     fn piece(&self, position: u64) -> (Piece, u64) {
         let (lane, turn) = (position % self.lanes, position / self.lanes);
         let (whole, more) = (self.samples / self.lanes, self.samples % self.lanes);
@@ -70,7 +70,7 @@ impl Lanes {
         piece.first + deal::sample_of(&piece.turns, piece.key, turn)
     }
 
-    /// The rank of `position` takes every `world_size`-th position.
+    /// Returns the portion of a rank that takes every `world_size`-th position, starting at `position`.
     pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
         let (piece, turn) = self.piece(position);
         let sample = piece.first + deal::sample_of(&piece.turns, piece.key, turn);
@@ -83,7 +83,7 @@ impl Lanes {
     }
 }
 
-/// Returns how many of `world_size` ranks share a lane. A `world_size` of 0 counts as 1.
+/// Returns the number of ranks that share a lane, out of `world_size` ranks. A `world_size` of 0 counts as 1.
 pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
     let world_size = if world_size == 0 { 1 } else { world_size };
     let (mut a, mut b) = (lanes, world_size);

@@ -5,7 +5,7 @@ use super::state::{Digest, Fingerprint};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The samples of a subset, sorted and without duplicates. They take 8 bytes per sample, and clones share them.
+/// The samples of a subset, sorted and without duplicates. They use 8 bytes each, and clones share them.
 ///
 /// ```
 /// use shardpack_loader::order::{Members, Runs};
@@ -33,8 +33,8 @@ impl Members {
             touched += u64::from(run != last);
             last = run;
         }
-        // A run has as many members as, on average, each run of the dataset that contains any, so that a read
-        // has the usual size.
+        // Mean number of members in the dataset's runs that contain any. With it, a read of the subset has
+        // the usual size.
         let count = samples.len() as u64;
         let run_samples = count.div_ceil(touched.max(1));
         let mut digest = Digest::new("members");
@@ -54,7 +54,7 @@ impl Members {
         self.samples.is_empty()
     }
 
-    /// Returns the members, ascending.
+    /// Returns the members in ascending order.
     #[must_use]
     pub fn samples(&self) -> &[u64] {
         &self.samples
@@ -68,15 +68,15 @@ impl Members {
         self.runs
     }
 
-    /// An index past the end gives 0, but callers do not use such an index.
+    /// Returns a member by its index. Callers never pass an index past the end, which would return 0.
     pub(super) fn sample(&self, index: u64) -> u64 {
         let sample = usize::try_from(index).ok().and_then(|index| self.samples.get(index));
         debug_assert!(sample.is_some(), "member {index} of {}", self.samples.len());
         sample.copied().unwrap_or_default()
     }
 
-    /// From the first to the last of the members `span`. `None` if fewer than half of these samples are
-    /// members, because reading the members alone is then better.
+    /// Returns the samples from the first to the last of the members `span`; `None` if fewer than half of
+    /// these samples are members, because it is then faster to read the members alone.
     pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
         let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
         (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)

@@ -1,13 +1,13 @@
-//! Several datasets mixed by weight. Each of them has its own order.
+//! Several datasets mixed by weight. Each dataset has its own order.
 //!
-//! Positions take the slots of a fixed, even round in turn, and each slot belongs to a source. When a source
+//! Positions cycle through the slots of a fixed, even round, and each slot belongs to a source. When a source
 //! ends, it starts its next epoch while the other sources continue.
 //!
 //! Positions within a source are counted in one of two ways. A small source is *counted through*: its first
-//! slot takes its first position, its next slot the second, and so on, so one pass ends before the next
+//! slot takes its first position, its next slot the second, and so on. So one pass ends before the next
 //! begins. A large source that has lanes is counted *by columns*: positions form rows with one column per
-//! lane, and a position in the source keeps its column, so that positions that are congruent in the mixture
-//! are also congruent in the source. A rank that takes every 8th position of the mixture then takes every 8th
+//! lane, and a position in the source keeps its column. So positions that are congruent in the mixture are
+//! also congruent in the source. A rank that takes every 8th position of the mixture then takes every 8th
 //! position of each source, and reads each run only once. Some columns meet a source a few turns more often
 //! than others, so consecutive passes overlap by that number of rows. This is a small part of a large source,
 //! but would be several passes of a source with only a few rows.
@@ -20,11 +20,11 @@ use super::streams;
 use shardpack_reader::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
-/// Datasets mixed by weight, each following the rules of its own [`Order`](super::Order). Ranks read whole
-/// parts of runs if their number divides the number of lanes, which all sources should share. Otherwise they
-/// read sample by sample, as they do for sources of fewer than 64 samples per lane. In these sources, and in
-/// all sources without lanes, every pass ends before the next begins. The passes of larger sources overlap,
-/// but no sample is two passes ahead of another.
+/// Datasets mixed by weight. Each follows the rules of its own [`Order`](super::Order). All sources should
+/// have the same number of lanes. If the number of ranks divides it, ranks read whole parts of runs.
+/// Otherwise they read sample by sample, as they do for sources of fewer than 64 samples per lane. In these
+/// sources, and in all sources without lanes, every pass ends before the next begins. The passes of larger
+/// sources overlap, but no sample is two passes ahead of another.
 ///
 /// ```
 /// use shardpack_loader::order::{Mixture, Order, Runs, Sampling};
@@ -55,7 +55,7 @@ struct Inner {
 struct MixedSource {
     sampling: Arc<dyn Sampling>,
     len: u64,
-    /// True if positions are counted by columns; false if they are counted through.
+    /// True if the source is counted by columns; false if it is counted through.
     by_column: bool,
     /// Largest number of positions by which the source may be ahead of its share.
     early: u64,
@@ -63,34 +63,33 @@ struct MixedSource {
 
 impl MixedSource {
     fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
-        /// Minimum number of turns per column to count a source by columns. If a smaller source has lanes,
-        /// its runs hold fewer than 64 samples of at least 64 KiB each, which may as well be read alone.
+        /// Smallest number of turns per column of a source that is counted by columns. If a smaller source
+        /// has lanes, its runs have fewer than 64 samples of at least 64 KiB each, which may as well be read
+        /// one by one.
         const TURNS: u64 = 64;
         let epoch = sampling.epoch(0);
         let aligned = sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
         let len = epoch.len();
-        // Passes overlap by less than the whole source, so no sample is more than one pass ahead of another
-        // or behind it.
+        // Passes overlap by less than the whole source, so no sample is more than one pass ahead of another.
         let by_column = aligned && len >= columns.saturating_mul(TURNS.max(apart + 2));
         Self { sampling, len, by_column, early: if by_column { columns.saturating_mul(apart + 1) } else { 3 } }
     }
 
-    /// Returns true if positions that are evenly spaced in the mixture, as a rank takes them, are also evenly
-    /// spaced in the source.
+    /// Returns true if a rank's positions, which are evenly spaced in the mixture, are also evenly spaced in
+    /// the source.
     const fn keeps(&self, world_size: u64, columns: u64) -> bool {
         world_size == 1 || self.by_column && columns.is_multiple_of(world_size)
     }
 }
 
 impl Mixture {
-    /// Mixes `sources` by their weights. `seed` selects where in the round the first epoch starts; the
-    /// sources have their own seeds. Weights are kept to about a thousandth of their sum, and a weight above
-    /// zero is raised to at least that. By default, an epoch draws as many samples as all sources have
-    /// together.
+    /// Mixes `sources` by their weights. `seed` determines the slot at which the first epoch starts; the
+    /// sources have their own seeds. Weights are rounded to about a thousandth of their sum, but not to zero.
+    /// By default, an epoch draws as many samples as all sources have together.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a
-    /// source is empty or itself a mixture.
+    /// `Usage` if a weight is negative or not finite, if no weight or more than 1,009 weights are above zero,
+    /// or if a source is empty or itself a mixture.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
@@ -108,7 +107,7 @@ impl Mixture {
         Ok(Self { seed, draws, inner: Arc::new(Inner { sources, pattern, columns }) })
     }
 
-    /// Sets the number of samples drawn in an epoch.
+    /// Sets the number of samples to draw in an epoch.
     #[must_use]
     pub const fn draws(mut self, draws: u64) -> Self {
         self.draws = draws;
@@ -133,7 +132,7 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // Sources continue where the last epoch ended, so that every sample gets its turn even if epochs are short.
+        // Each source continues where the last epoch ended. So even if epochs are short, every sample gets its turn.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
@@ -164,7 +163,7 @@ struct Mixed {
 }
 
 /// The epochs of a source that one epoch of the mixture passes through. Each is created on first use and
-/// kept, because creating one for each sample would allocate every time.
+/// kept, because creating it for every sample would allocate each time.
 #[derive(Debug)]
 struct Passes {
     first: u64,
@@ -172,9 +171,9 @@ struct Passes {
 }
 
 impl Passes {
-    /// Keeps about `count` passes, starting at `first`. Later passes are created again each time they are used.
+    /// Keeps about `count` passes, starting at `first`. Later passes are created on each use.
     fn new(first: u64, count: u64) -> Self {
-        /// Maximum number of passes to keep, a few kilobytes per source.
+        /// Maximum number of passes to keep. They take a few kilobytes per source.
         const MOST: u64 = 64;
         Self { first, epochs: (0..count.saturating_add(3).min(MOST)).map(|_| OnceLock::new()).collect() }
     }
@@ -201,14 +200,14 @@ impl Mixed {
             let turns = (row / SLOTS).checked_mul(pattern.count(number))?.checked_add(turn)?;
             turns.checked_mul(*columns)?.checked_add(column)?
         } else {
-            // If a row is a whole number of rounds, each row starts one slot further than the row before.
+            // If a row is a whole number of rounds, each row starts one slot after the previous one.
             let first = if columns.is_multiple_of(SLOTS) { self.first_slot + row % SLOTS } else { self.first_slot };
             pattern.before(number, first, at)
         };
         Some(SourceTurn { number, source, pass: own / source.len, position: own % source.len })
     }
 
-    /// The rank takes the positions `own` of the mixture.
+    /// Converts the rank's positions `own` of the mixture to positions of the source.
     fn own(&self, turn: &SourceTurn<'_>, own: &Own) -> Own {
         match own {
             Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
@@ -216,7 +215,7 @@ impl Mixed {
         }
     }
 
-    /// Epoch numbers have 32 bits and start over after 2³² epochs.
+    /// Calls `f` with the epoch of a turn. Epoch numbers have 32 bits and start over after 2³² epochs.
     fn with_epoch<T>(&self, turn: &SourceTurn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
         let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
         let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));
@@ -245,7 +244,7 @@ impl Positions for Mixed {
         self.with_epoch(&turn, |epoch| {
             let pick = epoch.pick(turn.position, &self.own(&turn, own))?;
             let at = SampleRef { source: turn.number, sample: pick.at.sample };
-            // Each pass numbers its draws after the draws of earlier passes.
+            // Draws of later passes get higher numbers.
             let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
             Some(Pick { at, pass: turn.pass, repetition, ..pick })
         })
@@ -264,7 +263,7 @@ impl Positions for Mixed {
             };
             for open in &mut open {
                 open.source = number;
-                // The end of one pass and the beginning of the next may be open at the same time.
+                // While one pass ends, the next may already have begun.
                 open.reads = open.reads.saturating_mul(1 + u64::from(source.by_column));
             }
             open

@@ -1,7 +1,7 @@
-//! The order of samples, how they are distributed to ranks, and how a run resumes.
+//! The order of samples, their distribution to ranks, and the state from which a run resumes.
 //!
-//! Everything here depends only on a dataset, a seed, an epoch and a position. It touches no file, keeps no
-//! table of samples, and does not depend on the number of ranks, threads, or samples in a batch.
+//! The order depends only on a dataset, a seed, an epoch and a position, and not on the number of ranks,
+//! threads, or samples in a batch. It needs no file and no table of samples.
 //!
 //! ```text
 //! Sampling (Order, Weighted, Mixture, Patched) ── epoch ──▶ Positions: position → sample
@@ -12,7 +12,7 @@
 //!                                     Steps: sample after sample, with what to read, and when it can be forgotten
 //! ```
 //!
-//! This example shows two of eight ranks in the middle of an epoch:
+//! Two of eight ranks in the middle of an epoch:
 //!
 //! ```
 //! use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, Steps, World};
@@ -30,7 +30,7 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 //!
-//! `docs/order.md` and `docs/adr/0004-order.md` give the reasons, and measure how well samples are mixed.
+//! `docs/order.md` and `docs/adr/0004-order.md` explain the design and measure how well samples are mixed.
 
 mod alias;
 mod deal;
@@ -67,8 +67,8 @@ pub use state::{Fingerprint, OrderState, Sampling, Unit};
 pub use steps::{Read, Step, Steps};
 pub use weighted::Weighted;
 
-/// Stream numbers, one per purpose. They are part of the order: a change makes all states stale, so it must
-/// increase `state::VERSION`.
+/// Stream numbers, one per purpose. They are part of the order: changing them makes all states stale, so any
+/// change must increase `state::VERSION`.
 mod streams {
     pub(super) const RUNS: u32 = 1;
     pub(super) const STARTS: u32 = 2;

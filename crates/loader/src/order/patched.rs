@@ -1,8 +1,8 @@
-//! Epochs of patches. They take the scenes of another order, several at a time, patch after patch.
+//! Epochs of patches. They open several scenes of another order at a time, and go through their patches.
 //!
 //! Scenes that are open together form a round and take turns: first patch 0 of each scene, then patch 1 of
-//! each, and so on. A scene is therefore opened once for all of its patches. If the number of ranks divides
-//! the number of open scenes, only a single rank opens it.
+//! each, and so on. So a scene is opened once for all of its patches. If the number of ranks divides the
+//! number of open scenes, only one rank opens the scene.
 
 use super::keyed::Keyed;
 use super::permutation::Permutation;
@@ -13,7 +13,7 @@ use shardpack_format::{Hint, Setting, to_usize};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
-/// Patches of the scenes of an order. Each position of an epoch is a patch.
+/// The patches of an order's scenes. Each position of an epoch is a patch.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Own, Patched, Runs, Sampling};
@@ -39,14 +39,14 @@ pub struct Patched {
 #[derive(Debug, Clone)]
 enum Counts {
     Same(u64),
-    /// For each source, the number of patches of each of its samples.
+    /// The number of patches of each sample, for each source.
     Each(Arc<[Vec<u32>]>),
 }
 
 impl Patched {
-    /// Default number of open scenes, counted over all ranks.
+    /// Default number of open scenes, over all ranks.
     pub const OPEN_SCENES: u64 = 16;
-    /// Default number of open scenes for grids, where all patches of a scene are loaded.
+    /// Default number of open scenes, over all ranks, if all patches of a grid are loaded.
     pub const OPEN_SCENES_OF_GRIDS: u64 = 4;
 
     /// Takes `count` patches from each scene of `scenes`.
@@ -66,7 +66,7 @@ impl Patched {
     }
 
     /// Same as [`Patched::grid`], but for scenes that differ in size. For each source of `scenes`, `counts`
-    /// contains the number of patches of each sample. This takes 8 bytes for each scene of an epoch.
+    /// contains the number of patches of each sample. Uses 8 bytes for each scene of an epoch.
     ///
     /// # Errors
     /// Same as [`Patched::each`], and `Usage` if `counts` lacks a source or a sample.
@@ -107,9 +107,9 @@ impl Patched {
         Ok(Self { scenes, unit, counts, open })
     }
 
-    /// Sets how many scenes are open at once, at least 1. Their patches are mixed. More scenes mix better but
-    /// take more memory. If the number of ranks divides the number of open scenes, every scene is read only
-    /// once.
+    /// Sets the number of scenes that are open at once, at least 1. Their patches are mixed. More scenes mix
+    /// better but use more memory. If the number of ranks divides the number of open scenes, every scene is
+    /// read only once.
     #[must_use]
     pub const fn open_scenes(mut self, scenes: u64) -> Self {
         self.open = if scenes == 0 { 1 } else { scenes };
@@ -118,7 +118,7 @@ impl Patched {
 }
 
 impl Patched {
-    /// Maximum number of open scenes to try when a state was saved with a different number.
+    /// Maximum number of open scenes to try for a state that was saved with a different number.
     const OPEN_TRIED: u64 = 64;
 }
 
@@ -181,7 +181,7 @@ enum SceneTable {
     Same(u64),
     Each {
         counts: Vec<u32>,
-        /// First position of each round, then the number of positions.
+        /// First position of each round, followed by the total number of positions.
         rounds: Vec<u64>,
     },
 }
@@ -207,7 +207,7 @@ impl SceneTable {
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
-    /// Draws for the order of a scene's patches; `None` if patches come by number.
+    /// Draws that shuffle a scene's patches; `None` if patches are in the order of their numbers.
     shuffle: Option<Keyed>,
     table: SceneTable,
 }
@@ -220,7 +220,7 @@ struct Round<'a> {
     counts: Option<&'a [u32]>,
 }
 
-/// A patch: the place of its scene in the round, the turn of the patch, and how many turns the scene has.
+/// A patch: the place of its scene in the round, its turn, and the number of turns of its scene.
 struct SceneTurn {
     lane: u64,
     turn: u64,
@@ -327,7 +327,7 @@ impl Positions for PatchedEpoch {
             Own::Every { .. } => 0,
         };
         let patch = self.number(scene, &turn, turn.turn);
-        // The scene is read again for each draw of its sample, and `pass` distinguishes these reads.
+        // A scene is read once for each draw of its sample. `pass` tells these reads apart.
         Some(Pick { rest, pass: scene, repetition: pick.repetition, patch, ..Pick::alone(pick.at) })
     }
 
@@ -342,7 +342,7 @@ impl Positions for PatchedEpoch {
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
-        // If a rank shares scenes with other ranks, it takes some patches of each shared scene.
+        // A rank that shares scenes with other ranks takes only some patches of each, so it has more scenes open.
         let world_size = world_size.max(1);
         let sharing = super::lanes::sharing(self.open, world_size);
         let reads = (self.open.saturating_mul(sharing) / world_size).max(1);

@@ -1,43 +1,44 @@
-//! Assigns each position of a mixture to a dataset, by a fixed round of slots that is as even as whole numbers allow.
+//! Assigns each position of a mixture to a dataset, with a fixed round of slots that is as even as whole
+//! numbers allow.
 //!
 //! Positions cycle through the slots. The round is stored in the order in which a *column* meets the slots,
-//! one per row. How often a column has met a source is then the difference of two places in a list.
+//! one per row. So the number of times that a column has met a source is the difference of two places in a
+//! list.
 
 use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// Number of slots in a round, which keeps weights to about a thousandth of the whole. A prime, so that a
+/// Number of slots in a round. Rounds weights to about a thousandth of the whole. It is a prime, so that a
 /// column meets every slot unless the number of columns is a multiple of it.
 pub(super) const SLOTS: u64 = 1009;
 
 /// A round of [`SLOTS`] slots, each assigned to a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// For each slot, its source and its number within the source. The slots are in the order in which a
-    /// column meets them.
+    /// Source of each slot, and the slot's number within the source, in the order in which a column meets the slots.
     slots: Vec<(u32, u64)>,
     /// Places of each source's slots in the order of `slots`, ascending.
     of_source: Vec<Vec<u64>>,
     /// Places of each source's slots in the round, ascending.
     in_round: Vec<Vec<u64>>,
-    /// Number of rows after which a column meets the slot that the next column meets now.
+    /// Row offset between consecutive columns: a column is this number of rows behind the next column.
     next_column: u64,
 }
 
 impl Pattern {
-    /// Gives each weight its number of slots, at least one if it is above zero, and spreads them over the
-    /// round: slot `k` of a source with `n` slots should lie at `(k + ½) / n` of the round. `columns` is the
-    /// length of a row.
+    /// Assigns slots to the weights, at least one to each weight above zero, and spreads them over the round.
+    /// Slot `k` of a source with `n` slots should lie at `(k + ½) / n` of the round. `columns` is the length
+    /// of a row.
     pub(super) fn new(weights: &[f64], columns: u64) -> Result<Self> {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
         for (source, &count) in (0_u32..).zip(&counts) {
-            // Fractions (2k + 1) / 2n as numerator and denominator, compared without rounding.
+            // Fractions (2k + 1) / 2n as numerator and denominator, so that they are compared without rounding.
             wishes.extend((0..count).map(|k| (2 * k + 1, 2 * count, source)));
         }
         wishes.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2)));
-        // From row to row, a column moves on by as many slots as a row is long. If this is a whole number of
-        // rounds, it moves on by one slot instead, because every column must meet every slot.
+        // In the next row, a column meets the slot that is one row length further on. If this is a whole
+        // number of rounds, it meets the next slot instead, because every column must meet every slot.
         let stride = match columns % SLOTS {
             0 => 1,
             stride => stride,
@@ -65,8 +66,8 @@ impl Pattern {
         self.source(source).len() as u64
     }
 
-    /// Also returns how often the column has met the source since row 0. Both arguments are below [`SLOTS`],
-    /// where the pattern repeats.
+    /// Returns the source that the column meets in this row, and how often the column has met it since row 0.
+    /// Both arguments are below [`SLOTS`], where the pattern repeats.
     pub(super) fn at(&self, column: u64, row: u64) -> Option<(u32, u64)> {
         let first = column % SLOTS * self.next_column % SLOTS;
         let &(source, number) = self.slots.get(usize::try_from((first + row) % SLOTS).ok()?)?;
@@ -75,7 +76,7 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// By how many turns of `source` any two columns can differ at the end of a row.
+    /// Returns the maximum difference between two columns at the end of a row, in turns of `source`.
     pub(super) fn apart(&self, source: u32) -> u64 {
         // Between any two rows, a column deviates from the source's share by at most the distance between the
         // highest and the lowest of these values, in fractions of a turn. Two columns may deviate in opposite
@@ -90,7 +91,7 @@ impl Pattern {
         (2 * (highest + lowest)).div_ceil(SLOTS)
     }
 
-    /// How many of the `ahead` slots from slot `first` on belong to `source`.
+    /// Returns the number of slots that belong to `source`, among the `ahead` slots from slot `first` on.
     pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
         let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
         let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;
@@ -107,7 +108,7 @@ impl Pattern {
     }
 }
 
-/// Distributes whole slots by weight, by the method of largest remainders.
+/// Distributes whole slots by weight, using the largest remainder method.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
 fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
@@ -144,8 +145,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// Largest difference in how often two columns have met a source, for 240 columns and two sources whose
-    /// shares are whole percents.
+    /// Largest difference between two columns in the number of times that they have met a source, for 240
+    /// columns and two sources whose shares are whole percents.
     const APART: u64 = 46;
 
     #[test]
@@ -158,8 +159,8 @@ mod tests {
         assert!(counts(&[1.0; 1010]).is_err());
     }
 
-    /// A source may deviate from its share by less than three samples in any stretch of positions, and each
-    /// column must count the sources that it meets.
+    /// In any stretch of positions, a source deviates from its share by less than three samples. Each column
+    /// counts the sources that it meets.
     #[test]
     fn the_round_is_even_everywhere() {
         let weights = [0.5, 0.3, 0.15, 0.049, 0.001];

@@ -1,16 +1,17 @@
 //! A keyed permutation of `0..len` that needs no table: a Feistel network with cycle walking.
 //!
-//! The network permutes the smallest set of whole bits that contains the domain. A result outside the domain
-//! is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002),
-//! which takes less than two turns on average. The two halves may differ by one bit, so the set is smaller
-//! than four times the domain. This is mixing, not cryptography. The tests also check that tiny domains are
-//! uniform, because Feistel networks of few rounds are poor there.
+//! The network permutes the numbers of as many bits as the domain needs. A result outside the domain is fed
+//! back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes
+//! less than two turns on average. The two halves may differ by one bit, so the network permutes less than
+//! four times as many numbers as the domain has. This is mixing, not cryptography. The tests also check that
+//! tiny domains are uniform, because Feistel networks with few rounds are poor there.
 
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// For domains of at most [`TINY_BITS`]. One round does little there, and all orders of 5 elements are
-/// equally frequent only after many (chi-square over 10⁵ keys, see the tests: 250 with 12 rounds).
+/// Number of rounds for domains of at most [`TINY_BITS`]. One round does little there: all orders of 5
+/// elements become equally frequent only after many rounds (chi-square over 10⁵ keys, see the tests: 250 with
+/// 12 rounds).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -35,7 +36,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Returns the permutation of `0..len` for `key`. Takes 40 bytes and no set-up.
+    /// Returns the permutation of `0..len` for `key`. Uses 40 bytes and needs no set-up.
     #[must_use]
     pub const fn new(len: u64, key: u64) -> Self {
         let bits = match u64::BITS - len.saturating_sub(1).leading_zeros() {
@@ -60,7 +61,7 @@ impl Permutation {
         self.len == 0
     }
 
-    /// Returns the image of `index`; an index of `len` or more is its own image.
+    /// Returns the image of `index`. An index of `len` or more is its own image.
     #[must_use]
     pub const fn apply(&self, index: u64) -> u64 {
         if index >= self.len || self.len < 2 {
@@ -73,7 +74,7 @@ impl Permutation {
         value
     }
 
-    /// Returns the index whose image is `value`, the inverse of [`Permutation::apply`].
+    /// Returns the index whose image is `value`; the inverse of [`Permutation::apply`].
     #[must_use]
     pub const fn invert(&self, value: u64) -> u64 {
         if value >= self.len || self.len < 2 {
@@ -160,8 +161,8 @@ mod tests {
         }
     }
 
-    /// The images of neighbours must be independent. The images of the first two and of the middle two
-    /// elements are compared in 8 × 8 cells, over many keys.
+    /// The images of neighbours must be independent. Over many keys, this compares the images of the first
+    /// two and of the middle two elements in 8 × 8 cells.
     #[test]
     fn neighbours_part() {
         for len in [27, 257, 600, 1025, 3000, 100_000] {

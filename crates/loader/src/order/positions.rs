@@ -25,7 +25,7 @@ impl SampleRef {
     }
 }
 
-/// The positions that a rank takes around a given one. They determine how much it can read at once.
+/// The positions that a rank takes around a given one. They determine how much the rank can read at once.
 ///
 /// ```
 /// use shardpack_loader::order::Own;
@@ -53,17 +53,17 @@ pub enum Own {
 pub struct Pick {
     /// The sample.
     pub at: SampleRef,
-    /// Samples to read at once, including `at`, consecutive in stored order.
+    /// Samples to read together, including `at`. They are consecutive in stored order.
     pub span: Range<u64>,
-    /// Number of samples of the span that the rank still takes, including this one. At 1, the bytes can be
-    /// freed after this sample. 0 means that the samples must be counted: [`Positions::rest`] does this once
-    /// for each read, and [`Steps`](super::Steps) counts down from there.
+    /// Number of samples of the span that the rank still needs, including this one. At 1, the bytes can be
+    /// freed after this sample. At 0, the samples must be counted: [`Positions::rest`] does so once for each
+    /// read, and [`Steps`](super::Steps) counts down from there.
     pub rest: u64,
-    /// Number of earlier passes through the dataset. It distinguishes reads of the same span, which may be
-    /// open twice if a mixture repeats a small dataset.
+    /// Number of earlier passes through the dataset. Distinguishes reads of the same span, because a mixture
+    /// that repeats a small dataset may have the span open twice.
     pub pass: u64,
-    /// Distinguishes this draw of the sample from other draws in the same epoch; 0 if each sample comes once.
-    /// Random views and patches depend on it.
+    /// Distinguishes this draw of the sample from its other draws in the same epoch; 0 if each sample comes
+    /// once. Random views and patches depend on this number.
     pub repetition: u64,
     /// Index of the sample's patch in an epoch of patches ([`Patched`](super::Patched)); 0 otherwise.
     pub patch: u64,
@@ -77,7 +77,7 @@ impl Pick {
     }
 }
 
-/// How the positions of a batch are distributed to ranks.
+/// Distribution of a batch's positions to ranks.
 ///
 /// ```
 /// use shardpack_loader::order::{Dealing, Mode, Order, Runs};
@@ -90,11 +90,11 @@ impl Pick {
 pub enum Dealing {
     /// Position `p` goes to rank `p` modulo the world size.
     Interleaved,
-    /// Each rank takes a slice of the global batch, which keeps samples in stored order together.
+    /// Each rank takes a slice of the global batch. This keeps samples together that are neighbours in stored order.
     Sliced,
 }
 
-/// Reads that are open at the same time, each with up to `samples` consecutive samples.
+/// Reads that are open at the same time. Each has up to `samples` consecutive samples.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, OpenReads, Positions, Runs};
@@ -128,45 +128,46 @@ pub trait Positions: Debug + Send + Sync {
     /// Returns the sample at `position`; `None` past the end.
     fn sample(&self, position: u64) -> Option<SampleRef>;
 
-    /// Returns the sample at `position`, with its read for a rank that takes the positions `own`; `None` past the end.
+    /// Returns the sample at `position` and its read, for a rank that takes the positions `own`; `None` past the end.
     fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
 
-    /// Returns how many samples, from `position` on, a rank that takes the positions `own` needs from the
-    /// span read for `position`; 0 past the end. The result is exact even where [`Pick::rest`] is 0.
+    /// Returns the number of samples that a rank still needs, from `position` on, in the span read for
+    /// `position`; 0 past the end. The rank takes the positions `own`. The result is exact even where
+    /// [`Pick::rest`] is 0.
     fn rest(&self, position: u64, own: &Own) -> u64 {
         self.pick(position, own).map_or(0, |pick| pick.rest)
     }
 
-    /// Returns which patches of the scene at `position` a rank that takes the positions `own` needs, from
-    /// `position` on. Returns `None` in an epoch of samples.
+    /// Returns the patches that a rank still needs, from `position` on, of the scene at `position`; `None` in
+    /// an epoch of samples. The rank takes the positions `own`.
     fn patches(&self, _position: u64, _own: &Own) -> Option<Vec<u32>> {
         None
     }
 
-    /// Returns how a batch is distributed to ranks.
+    /// Returns the distribution of a batch to ranks.
     fn dealing(&self) -> Dealing {
         Dealing::Interleaved
     }
 
-    /// Returns the maximum number of reads that one of `world_size` ranks has open at once if it does not
-    /// read ahead, for each dataset of a mixture. Their size in bytes depends on the sizes of samples, which
-    /// the order does not know.
+    /// Returns, for each dataset of a mixture, the maximum number of reads that one of `world_size` ranks has
+    /// open at once if it does not read ahead. Their size in bytes depends on the sizes of samples, which are
+    /// not part of the order.
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads>;
 
-    /// Returns the maximum number of samples that one of `world_size` ranks has read but not yet handed out,
+    /// Returns the maximum number of samples that one of `world_size` ranks has read but not yet delivered,
     /// if it does not read ahead.
     fn open_samples_max(&self, world_size: u64) -> u64 {
         let samples = |open: OpenReads| open.reads.saturating_mul(open.samples);
         self.open_reads_max(world_size).into_iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// Returns the maximum number of samples that a rank holds if its reads are `ahead` steps before its
-    /// hand-out; `open_samples_max + ahead` is usual. A part of a run counts fully until its last sample is
-    /// handed out. Multiply by the mean size of a record for bytes; if records differ in size, so do runs.
+    /// Returns the maximum number of samples that a rank keeps if it reads `ahead` steps ahead of delivery;
+    /// `open_samples_max + ahead` is usual. Every sample of a part of a run counts until the last one is
+    /// delivered. For bytes, multiply by the mean size of a record; if records differ in size, so do runs.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
-        // This counts the samples that are open at the read position, and those that were finished between
-        // there and the hand-out: `ahead` samples, and the parts of runs that began earlier.
+        // The samples that are open at the read position, plus those that ended between there and delivery:
+        // `ahead` samples, and the parts of runs that began earlier.
         if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
     }
 }

@@ -1,8 +1,8 @@
-//! The positions of each rank. All batches are known before the first one.
+//! The positions of each rank. All batches are known in advance.
 //!
 //! All ranks together take consecutive *global batches* of `world_size × batch_size` positions. The positions
-//! of a global batch depend only on its start and size. If the world size or the batch size changes, the rest
-//! of the epoch is therefore exactly the part that is not consumed yet.
+//! of a global batch depend only on its start and size. So if the world size or the batch size changes, the
+//! rest of the epoch is exactly the part that has not been consumed yet.
 
 use super::positions::{Dealing, Own, Positions};
 use super::state::OrderState;
@@ -24,7 +24,7 @@ pub struct World {
 }
 
 impl World {
-    /// Returns rank `rank` of `world_size`, with `batch_size` samples per rank at a time.
+    /// Returns rank `rank` of `world_size`. Each rank takes `batch_size` samples at a time.
     ///
     /// # Errors
     /// `Usage` if the rank is not below the world size, or the batch size is 0.
@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-/// How to treat the samples at the end of an epoch that do not fill a global batch.
+/// Policy for the samples at the end of an epoch that do not fill a global batch.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::order::End::default(), shardpack_loader::order::End::Drop);
@@ -68,14 +68,14 @@ pub enum End {
     /// The samples are left out. Every rank gets the same number of whole batches.
     #[default]
     Drop,
-    /// The last batch is padded. Every rank gets the same number of batches of the same size; rows past the
-    /// last sample are padding, for which the mask is false.
+    /// The last batch is padded. Every rank gets the same number of batches of the same size. Rows past the
+    /// last sample are padding, and their mask is false.
     Pad,
-    /// The samples are handed out as they are. Batches may be short, and some ranks may get one batch fewer.
+    /// The samples are delivered as they are. Batches may be short, and some ranks may get one batch fewer.
     Uneven,
 }
 
-/// One rank's share of the rest of an epoch. Every number is exact before the first batch, and ranks need not
+/// One rank's share of the rest of an epoch. All numbers are exact before the first batch, and ranks need not
 /// communicate.
 ///
 /// ```
@@ -99,7 +99,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Returns a rank's share of the rest of `epoch` after `state`.
+    /// Returns a rank's share of the part of `epoch` after `state`.
     #[must_use]
     pub fn new(world: World, end: End, epoch: &dyn Positions, state: &OrderState) -> Self {
         let positions = epoch.len();
@@ -112,7 +112,7 @@ impl Share {
         self.positions
     }
 
-    /// Returns this rank's number of batches, the `len()` of a loader.
+    /// Returns this rank's number of batches, which is the `len()` of a loader.
     #[must_use]
     pub fn batches(&self) -> u64 {
         match self.end {
@@ -122,14 +122,14 @@ impl Share {
         }
     }
 
-    /// Returns the same rank's share of the whole epoch.
+    /// Returns the rank's share of the whole epoch.
     #[must_use]
     pub fn whole(&self) -> Self {
         Self { start: 0, ..self.clone() }
     }
 
-    /// Returns the largest number of batches that any rank gets. With [`End::Uneven`], ranks count these so
-    /// that they agree on [`Share::consumed_after`].
+    /// Returns the largest number of batches that any rank gets. With [`End::Uneven`], ranks count these
+    /// steps, so that they agree on [`Share::consumed_after`].
     #[must_use]
     pub const fn steps(&self) -> u64 {
         match self.end {
@@ -154,7 +154,7 @@ impl Share {
         }
     }
 
-    /// Returns how many rows of batch `batch` hold a sample. These are its first rows. The others are
+    /// Returns the number of rows of batch `batch` with a sample. These rows come first. The others are
     /// padding, which only [`End::Pad`] adds.
     #[must_use]
     pub fn filled(&self, batch: u64) -> u64 {
@@ -190,8 +190,8 @@ impl Share {
         }
     }
 
-    /// Returns how many samples of the epoch are consumed once every rank has received `batches` batches.
-    /// This is the value of [`OrderState::samples_consumed`].
+    /// Returns the number of samples of the epoch that are consumed after every rank has received `batches`
+    /// batches, for [`OrderState::samples_consumed`].
     #[must_use]
     pub fn consumed_after(&self, batches: u64) -> u64 {
         let whole = batches.saturating_mul(self.world.global_batch());
@@ -223,7 +223,8 @@ impl Share {
         }
     }
 
-    /// In a last, smaller batch, slices are as equal as whole samples allow.
+    /// Returns the positions of this rank in a batch. If the last batch is smaller, its slices are as equal
+    /// as whole samples allow.
     fn slice(&self, batch: u64) -> std::ops::Range<u64> {
         let World { rank, world_size, .. } = self.world;
         let start = self.start + batch * self.world.global_batch();

@@ -1,9 +1,9 @@
 //! The runs of a dataset, and lists of samples drawn from it.
 //!
-//! A run is a fixed *number* of consecutive samples, about 4 MiB on average: run `r` starts at sample `r ×
-//! run_samples`. Runs differ in their number of bytes, so a reader that must limit the size of a read splits
-//! the run. A run that crosses the border between two shards takes two reads; with shards of 1 GiB this is
-//! one run in 256.
+//! A run is a fixed *number* of consecutive samples, about 4 MiB on average: run `r` starts at sample
+//! `r × run_samples`. Runs differ in bytes, so a reader that must limit the size of a read splits the run. A
+//! run that crosses the border between two shards takes two reads. With shards of 1 GiB, this is one run in
+//! 256.
 
 use shardpack_reader::{Dataset, Result};
 use std::ops::Range;
@@ -27,7 +27,7 @@ impl Runs {
     /// Default size of a run: 4 MiB, enough to saturate a disk or object store with several reads in flight.
     pub const BYTES: u64 = 4 << 20;
 
-    /// Maximum number of samples, more than any disk holds. The sum of two places does not overflow.
+    /// Maximum number of samples, more than any disk holds. Keeps the sum of two places from overflowing.
     const MOST: u64 = 1 << 62;
 
     /// Creates runs of `run_samples` samples, clamped to between 1 and `samples`. Samples past 2⁶² are ignored.
@@ -38,8 +38,8 @@ impl Runs {
         Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
     }
 
-    /// Creates runs of `run_bytes` bytes on average, for a dataset of `bytes` bytes. A larger sample is a run
-    /// of its own.
+    /// Creates runs of `run_bytes` bytes on average, for a dataset of `bytes` bytes. If samples are larger
+    /// than that, each is a run.
     #[must_use]
     pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
         let mean = match bytes.checked_div(samples) {
@@ -75,7 +75,7 @@ impl Runs {
         self.samples.div_ceil(self.run_samples)
     }
 
-    /// Returns the run that holds `sample`.
+    /// Returns the run that contains `sample`.
     #[must_use]
     pub const fn run_of(&self, sample: u64) -> u64 {
         sample / self.run_samples
@@ -89,8 +89,8 @@ impl Runs {
     }
 }
 
-/// Returns the samples whose label is accepted by `wanted`, in stored order. Opens every shard but reads no
-/// record. Takes 8 bytes per sample during the call, and 8 bytes per returned sample.
+/// Returns the samples whose label `wanted` accepts, in stored order. Opens every shard but reads no record.
+/// Uses 8 bytes per sample during the call, and 8 bytes per returned sample.
 ///
 /// # Errors
 /// Same as [`Dataset::labels`].

@@ -1,8 +1,7 @@
-//! The runs of an epoch in permuted order, as one line of samples. Any place in the line can be computed
-//! without a table.
+//! The runs of an epoch in permuted order, as one line of samples. Any place in the line is computed without a table.
 //!
-//! All runs have the same number of samples, except that the dataset's last run may be shorter. The runs that
-//! follow it in the line move forward by the number of samples that it lacks.
+//! All runs have the same number of samples, except that the dataset's last run may be shorter. The runs
+//! after it in the line move forward by the number of missing samples.
 
 use super::permutation::Permutation;
 use super::runs::Runs;
@@ -33,7 +32,7 @@ impl Sequence {
         Self { runs, permutation, short_slot, lacking: count * runs.run_samples() - runs.samples() }
     }
 
-    /// `place` must be less than the number of samples.
+    /// Returns the run at a place in the line. `place` must be less than the number of samples.
     pub(super) fn slot(&self, place: u64) -> Slot {
         let len = self.runs.run_samples();
         let short = self.short_slot * len..(self.short_slot + 1) * len - self.lacking;

@@ -1,11 +1,11 @@
-//! The samples to which a sampling refers: the whole dataset, or one of its parts.
+//! The samples that a sampling refers to: the whole dataset, or one of its parts.
 
 use super::Sampling;
 use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
 
-/// For each source of a sampling, the range of its samples in the dataset.
+/// The range of samples in the dataset, for each source of a sampling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sources(Vec<Range<u64>>);
 

@@ -1,7 +1,7 @@
 //! Divides a dataset into parts, such as training and validation.
 //!
-//! Samples are sorted by a hash of seed and key, and the sorted list is cut according to the shares. The
-//! parts therefore do not depend on the stored order.
+//! Samples are sorted by a hash of seed and key, and the sorted list is cut according to the shares. So the
+//! parts do not depend on the stored order.
 
 use sha2::{Digest as _, Sha256};
 use shardpack_format::{Dtype, Setting, bug};
@@ -28,13 +28,13 @@ pub struct Split {
     is_growing: bool,
 }
 
-/// A value of each sample by which samples are grouped or stratified.
+/// A value of each sample, used to group or stratify samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attribute {
     /// A scalar field of integers or booleans, such as `label`.
     Column(String),
-    /// One string per sample to be split, in the order of the samples.
+    /// One string for each sample to be split, in the order of the samples.
     Values(Vec<String>),
 }
 
@@ -73,8 +73,8 @@ impl Split {
         Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
     }
 
-    /// Gives each part the same share of each value, for example of each class. A class's number of samples
-    /// in a part is off by less than 2, or by at most 1 if there are two parts.
+    /// Gives each part the same share of each value, for example of each class. The number of samples of a
+    /// class in a part is off by less than 2, or by at most 1 if there are two parts.
     #[must_use]
     pub fn stratify(mut self, by: Attribute) -> Self {
         self.stratify = Some(by);
@@ -82,16 +82,16 @@ impl Split {
     }
 
     /// Keeps samples with the same value in one part, for example all pictures of a patient. Parts are cut
-    /// between groups, as close to the shares as possible. With [`Split::stratify`], a group counts as
-    /// belonging to the most frequent class of its samples.
+    /// between groups, as close to the shares as possible. With [`Split::stratify`], the class of a group is
+    /// the most frequent class of its samples.
     #[must_use]
     pub fn groups(mut self, by: Attribute) -> Self {
         self.groups = Some(by);
         self
     }
 
-    /// Assigns each sample or group by its own hash, so that it stays in its part when the dataset grows or
-    /// shrinks. The sizes of the parts are then random: a share of 0.9 of 10,000 samples is 9,000, give or
+    /// Assigns each sample or group by its own hash, so that it stays in the same part when the dataset grows
+    /// or shrinks. The sizes of the parts are then random: a share of 0.9 of 10,000 samples is 9,000, give or
     /// take 60.
     #[must_use]
     pub fn growing(mut self) -> Self {
@@ -100,11 +100,11 @@ impl Split {
     }
 
     /// Returns the samples of each part, in stored order. `members` are the samples to divide, without
-    /// duplicates; `None` means all samples. Opens every shard but reads no record. Takes 40 bytes per sample
+    /// duplicates; `None` means all samples. Opens every shard but reads no record. Uses 40 bytes per sample
     /// during the call.
     ///
     /// # Errors
-    /// `Usage` if a part would be empty, if the column does not exist or does not hold integers, if the
+    /// `Usage` if a part would be empty, if the column does not exist or does not contain integers, if the
     /// number of values differs from the number of samples, or if a growing split is stratified. Otherwise
     /// the same errors as [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
@@ -167,7 +167,7 @@ impl Split {
         Ok(entries)
     }
 
-    /// The stratum of a group is the most frequent one among its samples; on a tie, the first of them.
+    /// Sorts samples into groups. The stratum of a group is the most frequent one of its samples; on a tie, the first.
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -187,7 +187,7 @@ impl Split {
         samples.iter().zip(groups).zip(group_of).map(entry).collect()
     }
 
-    /// The first 64 bits of a SHA-256 hash, which are equal on every machine and in every version.
+    /// Returns the first 64 bits of a SHA-256 hash, which is the same on every machine and in every version.
     fn hash(&self, name: &str) -> u64 {
         let hash = Sha256::new()
             .chain_update(b"shardpack split 1\0")
@@ -212,7 +212,7 @@ impl Split {
         }
     }
 
-    /// Cuts each stratum according to how many samples the parts still lack, so that rounding errors do not add up.
+    /// Cuts each stratum by the numbers of samples that the parts still lack, so that rounding errors do not add up.
     fn deal(&self, entries: &[SplitUnit], parts: &mut [Vec<u64>]) {
         let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
         let mut seen = 0;
@@ -225,8 +225,8 @@ impl Split {
             let (mut from, mut left, mut left_counts) = (0, stratum.len(), stratum.len());
             let last = parts.len().saturating_sub(1);
             for (number, (part, count)) in parts.iter_mut().zip(counts).enumerate() {
-                // Groups stay whole, so earlier parts may be too large or too small. The remaining parts
-                // share the difference.
+                // Groups stay whole, so earlier parts may be too large or too small. The remaining parts make
+                // up for that.
                 let wanted = (count * left).checked_div(left_counts).unwrap_or(0);
                 let (least, most) = match is_enough {
                     true => (from + 1, units.len() - (last - number)),
@@ -291,7 +291,8 @@ fn numbered(texts: &[String]) -> Vec<u32> {
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Rounds the wanted numbers so that their sum is `count`: by largest remainders, in order on a tie.
+/// Rounds the wanted numbers so that their sum is `count`, using the largest remainder method. On a tie, the
+/// first comes first.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();

@@ -7,15 +7,15 @@ use shardpack_format::Hint;
 use shardpack_reader::{Error, Result};
 use std::fmt;
 
-/// Version of the order. Within a version, the same seed and dataset give the same order.
+/// Version of the order. Within a version, the order is the same for the same seed and dataset.
 const VERSION: u64 = 1;
 
-/// A way to draw samples, which determines every epoch.
+/// A way to draw samples. It determines every epoch.
 pub trait Sampling: fmt::Debug + Send + Sync {
     /// Returns the seed.
     fn seed(&self) -> u64;
 
-    /// Returns the unit in which the positions of an epoch are counted.
+    /// Returns the unit of positions in an epoch.
     fn unit(&self) -> Unit {
         Unit::Samples
     }
@@ -23,8 +23,8 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// Returns 128 bits that depend on all inputs of the order except seed and epoch.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Describes how the order with fingerprint `other` differs from this one, if it differs in only one
-    /// known setting; otherwise `None`.
+    /// Describes how the order with fingerprint `other` differs from this one, if only one known setting
+    /// differs; otherwise returns `None`.
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let _ = other;
         None
@@ -34,18 +34,18 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
     /// Returns the number of samples that each source dataset must have, which is one more than the largest
-    /// index drawn. Only a mixture has more than one source.
+    /// index drawn. Only a mixture has several sources.
     fn sources(&self) -> Vec<u64>;
 
-    /// Returns the distance between positions of the same lane, or 1 if there are no lanes. World sizes that
-    /// divide this distance read every run only once.
+    /// Returns the distance between positions of the same lane, or 1 if there are no lanes. If the world size
+    /// divides this distance, every run is read only once.
     fn aligned(&self) -> u64;
 
     /// Returns the epoch of `state`.
     ///
     /// # Errors
-    /// `Usage` if the state was saved under a different seed, dataset or order, or counts more samples than
-    /// an epoch has.
+    /// `Usage` if the state was saved with a different seed, dataset or order, or counts more samples than an
+    /// epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
             return Err(Error::usage(format!(
@@ -77,7 +77,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     }
 }
 
-/// 128 bits of SHA-256 over the inputs of an order, formatted in hexadecimal.
+/// 128 bits of a SHA-256 hash over the inputs of an order, formatted in hexadecimal.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Runs, Sampling};
@@ -111,7 +111,7 @@ impl TryFrom<String> for Fingerprint {
     }
 }
 
-/// The unit in which the positions of an epoch are counted. Formatted as `samples`, `8 patches a sample` or
+/// Unit in which the positions of an epoch are counted. Its text form is `samples`, `8 patches a sample` or
 /// `grids of 64x64, overlap 16x16`.
 ///
 /// ```
@@ -127,13 +127,13 @@ pub enum Unit {
     /// Samples.
     #[default]
     Samples,
-    /// A fixed number of patches of each sample.
+    /// A fixed number of patches per sample.
     Patches(u32),
     /// All patches of a grid over each sample.
     Grid {
         /// Depth (0 for patches of two axes), height and width.
         size: [u32; 3],
-        /// Overlap of neighbours in pixels, for each axis.
+        /// Overlap of neighbouring patches in pixels, for each axis.
         overlap: [u32; 3],
     },
 }
@@ -177,7 +177,7 @@ impl std::str::FromStr for Unit {
         };
         let patches = || text.strip_suffix(" patches a sample")?.parse().ok().map(Self::Patches);
         let unit = if text == "samples" { Some(Self::Samples) } else { patches().or_else(grid) };
-        // Only text that this library would write is accepted.
+        // Accepts only text that this library would write.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
             Error::usage(format!("unit in the state: expected {expected}, found `{}`", text.escape_debug()))
@@ -199,7 +199,7 @@ impl TryFrom<String> for Unit {
     }
 }
 
-/// Progress of a run. It is equal on every rank, and a run with any world size, batch size and number of
+/// Progress of a run. It is the same on every rank, and a run with any world size, batch size and number of
 /// threads can resume from it.
 ///
 /// ```
@@ -217,10 +217,10 @@ pub struct OrderState {
     pub fingerprint: Fingerprint,
     /// The seed.
     pub seed: u64,
-    /// The epoch, from 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
     /// Number of samples that all ranks together have *received* in this epoch. Samples that were only read
-    /// ahead do not count. In an epoch of patches, this is the number of patches ([`OrderState::unit`]).
+    /// ahead do not count. In an epoch of patches, patches are counted instead ([`OrderState::unit`]).
     pub samples_consumed: u64,
     /// Unit of `samples_consumed`.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
@@ -260,7 +260,7 @@ impl Digest {
         digest
     }
 
-    /// Adds `bytes` preceded by their length, so that different lists have different digests.
+    /// Adds `bytes` after their length, so that different lists have different digests.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);

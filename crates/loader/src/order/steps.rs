@@ -1,11 +1,11 @@
-//! The steps of a rank: its samples in order, the read that each needs, and when that read can be freed.
+//! The steps of a rank: its samples in order, the read that each one needs, and the time when that read can be freed.
 
 use super::positions::{Own, Pick, Positions, SampleRef};
 use super::ranks::Share;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Consecutive samples that are read at once.
+/// Consecutive samples that are read together.
 ///
 /// ```
 /// use shardpack_loader::order::Read;
@@ -18,12 +18,12 @@ pub struct Read {
     pub source: u32,
     /// Samples of the read, consecutive in stored order.
     pub samples: Range<u64>,
-    /// Number of samples that the rank takes from this read.
+    /// Number of samples that the rank needs from this read.
     pub needed: u64,
     /// In a mixture, the number of earlier passes through the dataset. In an epoch of patches, the index of
     /// the scene. Otherwise 0.
     pub pass: u64,
-    /// In an epoch of patches, the patches of this scene that the rank takes.
+    /// In an epoch of patches, the patches of this scene that the rank needs.
     pub patches: Option<Vec<u32>>,
 }
 
@@ -43,7 +43,7 @@ pub struct Read {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Index of the batch, counted from the start of the share.
+    /// Index of the batch, from the start of the share.
     pub batch: u64,
     /// Row in the batch.
     pub row: u64,
@@ -51,9 +51,9 @@ pub struct Step {
     pub position: u64,
     /// The sample.
     pub at: SampleRef,
-    /// Read to start now, if no earlier sample needed it.
+    /// Read to start now; `None` if an earlier sample has already started it.
     pub read: Option<Read>,
-    /// First sample of the read that contains this sample. Together with `at.source` and `pass` it identifies the read.
+    /// First sample of the read that contains this sample. Identifies the read, together with `at.source` and `pass`.
     pub read_start: u64,
     /// Same as in [`Read`].
     pub pass: u64,
@@ -61,14 +61,14 @@ pub struct Step {
     pub repetition: u64,
     /// Same as in [`Pick`].
     pub patch: u64,
-    /// True for the last sample of a read, after which the bytes of the read can be freed.
+    /// True for the last sample of a read. Afterwards, the bytes of the read can be freed.
     pub done: bool,
 }
 
 /// The samples of a rank, batch by batch and row by row.
 ///
 /// To read ahead, advance the iterator ahead of the consumer. Reads come in the order in which they are
-/// needed, and a rank holds at most [`Positions::held_samples_max`] samples. The iterator itself takes 24
+/// needed, and a rank keeps at most [`Positions::held_samples_max`] samples. The iterator itself uses 24
 /// bytes per open read, plus the overhead of hash tables. When it ends, the reads that are still open can be
 /// freed, because the epoch drops their remaining samples.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
-    /// Number of samples still to come from each open read whose end the order does not report.
+    /// Number of samples left in each open read whose end the order does not report.
     counted: HashMap<(u32, u64, u64), u64>,
 }
 
@@ -103,7 +103,7 @@ impl Steps {
 }
 
 impl Steps {
-    /// Returns true if the read is already open, and how many of its samples are still to be taken, including this one.
+    /// Returns true if the read is already open, and the number of its samples still to come, including this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();
         let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);

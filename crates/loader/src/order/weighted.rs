@@ -1,7 +1,7 @@
 //! Sampling with replacement, with a weight for each sample or class.
 //!
 //! Draw `p` of an epoch depends only on seed, epoch and `p`, so ranks, resuming and batches work as with any
-//! other order. Samples come from all over the dataset, so each takes its own read.
+//! other order. Samples come from all over the dataset, so each one is a separate read.
 
 use super::alias::Alias;
 use super::keyed::Keyed;
@@ -36,17 +36,17 @@ pub struct Weighted {
 #[derive(Debug)]
 struct WeightTable {
     alias: Alias,
-    /// Samples of the class that each column of the alias table stands for; `None` if each column is one sample.
+    /// Samples of the class behind each column of the alias table; `None` if each column is one sample.
     classes: Option<Vec<Vec<u64>>>,
     samples: u64,
 }
 
 impl Weighted {
     /// Draws sample `i` with probability `weights[i]` divided by the sum of the weights. An epoch has as many
-    /// draws as there are weights. Takes 16 bytes per sample, which clones share.
+    /// draws as there are weights. Uses 16 bytes per sample, which clones share.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if no weight is above zero, or if there are 2³² or more.
+    /// `Usage` if a weight is negative or not finite, if no weight is above zero, or if there are 2³² weights or more.
     pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
         let mut digest = Digest::new("weights of samples");
         digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
@@ -54,9 +54,9 @@ impl Weighted {
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
-    /// Draws classes by weight, and then a sample of the class, all with equal probability. `labels` are the
-    /// labels of all samples, in stored order. Classes without a weight are never drawn. An epoch has as many
-    /// draws as there are labels. Takes 8 bytes per sample, which clones share.
+    /// Draws a class by weight, and then one of its samples with equal probability. `labels` are the labels
+    /// of all samples, in stored order. Classes without a weight are never drawn. An epoch has as many draws
+    /// as there are labels. Uses 8 bytes per sample, which clones share.
     ///
     /// # Errors
     /// `Usage` if a class with a weight above zero has no sample. Otherwise the same errors as [`Weighted::by_sample`].
@@ -105,14 +105,14 @@ impl Weighted {
         Self { seed, dataset: DatasetId([0; 16]), draws, table: Arc::new(table), fingerprint }
     }
 
-    /// Sets the number of samples drawn in an epoch.
+    /// Sets the number of samples to draw in an epoch.
     #[must_use]
     pub const fn draws(mut self, draws: u64) -> Self {
         self.draws = draws;
         self
     }
 
-    /// Sets the dataset's ID, so that a state of a different dataset is refused.
+    /// Sets the dataset's ID, so that restoring the state of a different dataset fails.
     #[must_use]
     pub const fn dataset(mut self, id: DatasetId) -> Self {
         self.dataset = id;

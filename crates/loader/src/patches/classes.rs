@@ -1,4 +1,4 @@
-//! Places patches by the classes of the mask. This is for classes that patches at random places rarely contain.
+//! Places patches by the classes of the mask. Useful for classes that random patches rarely contain.
 
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits, to_usize};
@@ -6,16 +6,16 @@ use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
 
-/// Indices of the draw pairs. The first pair draws the class and its pixel, the second the row and column of
-/// the pixel in the patch, and the third the plane of the pixel in the patch.
+/// Indices of the draw pairs. The first pair draws the class and a pixel of it. The second draws the row and
+/// column of that pixel in the patch, and the third its plane.
 const CLASS: u32 = (1 << 31) + 6;
 const SPOT: u32 = (1 << 31) + 7;
 const SPOT_PLANE: u32 = (1 << 31) + 8;
 
-/// Classes of the mask at which patches are placed if there are several per sample.
+/// Mask classes on which patches are placed, if there are several patches per sample.
 ///
-/// For each patch, a class is drawn from the classes in the scene's mask, then a pixel of that class, and
-/// then a place of the patch that contains the pixel. All pixels of the class are equally likely, and so are
+/// For each patch, the loader draws one of the classes in the scene's mask, then a pixel of that class, and
+/// then a place for the patch that contains the pixel. All pixels of the class are equally likely, and so are
 /// all such places. The draws depend only on seed, epoch, sample and patch index. In a scene without any of
 /// the classes, places are random.
 ///
@@ -27,12 +27,12 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum PatchClasses {
-    /// Patches are at random places, regardless of classes.
+    /// Patches lie at random places, regardless of classes.
     #[default]
     Any,
-    /// All classes that a scene contains are drawn equally often.
+    /// All classes in a scene are drawn equally often.
     Balanced,
-    /// Classes are drawn by weight. Weights must not be negative, and classes without a weight are not drawn.
+    /// Classes are drawn by weight. Weights must not be negative. Classes without a weight are not drawn.
     Weighted(Vec<(i64, f64)>),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct ClassPlan {
     /// Index of the mask among the stored fields.
     pub(crate) position: usize,
     pub(crate) field: String,
-    /// Depth, height and width of a patch. The depth is 1 except for volumes.
+    /// Depth, height and width of a patch. The depth is 1 unless the scene is a volume.
     pub(crate) patch: [u64; 3],
     /// Weight of each class; `None` if all have the same weight.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,
@@ -51,7 +51,8 @@ impl ClassPlan {
     /// Finds the pixels of each class in a mask.
     ///
     /// # Errors
-    /// Errors in decoding the mask; `Usage` if its elements are not integers, or if it does not have two or three axes.
+    /// Errors from decoding the mask. `Usage` if its elements are not integers, or if it does not have two or
+    /// three axes.
     pub(crate) fn map(
         value: &FieldValue<'_>,
         decoder: &mut ArrayDecoder,
@@ -79,7 +80,7 @@ impl ClassPlan {
         Ok(ClassMap { size, classes })
     }
 
-    /// Returns the first plane, row and column of the patch for each key; `None` for a random place.
+    /// Returns the first plane, row and column of the patch for each key; `None` if the place is random.
     pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 3]>> {
         let [depth, height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
@@ -125,7 +126,7 @@ pub(crate) struct ClassMap {
 #[derive(Debug, Default)]
 struct Class {
     count: u64,
-    /// For each run of the class, its first pixel and the number of the class's pixels in earlier runs.
+    /// First pixel of each run of the class, and the number of the class's pixels in earlier runs.
     runs: Vec<(u64, u64)>,
 }
 
@@ -154,7 +155,7 @@ fn below(draw: f64, count: u64) -> u64 {
     ((draw * count as f64) as u64).min(count.saturating_sub(1))
 }
 
-/// Fails if the runs take more than `most` bytes.
+/// Returns the runs of equal classes in a mask. Fails if they take more than `most` bytes.
 fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
     fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<ClassRun>> {
         let mut runs: Vec<ClassRun> = Vec::new();
@@ -236,7 +237,7 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches are placed on class 7. The bounds allow 5 standard deviations.
+        // Half of the patches lie on class 7. The bounds allow 5 standard deviations.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half of the boxes are placed on class 7. The bounds allow 5 standard deviations.
+        // Half of the boxes lie on class 7. The bounds allow 5 standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

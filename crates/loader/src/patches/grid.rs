@@ -1,10 +1,10 @@
 //! Grids of patches.
 
-/// Adjacent patches that together cover every pixel of a scene and share `overlap` pixels with their
-/// neighbours. Sides are depth, height and width; the depth of pictures is 1.
+/// Patches that together cover every pixel of a scene and overlap their neighbours by `overlap` pixels. Sides
+/// are depth, height and width; the depth of pictures is 1.
 ///
-/// The last patches of each axis are moved back to the border, where they share more pixels with their
-/// neighbours, so that no patch needs padding.
+/// The last patches of each axis are moved back to the border, so that no patch needs padding. There they
+/// overlap their neighbours by more pixels.
 ///
 /// ```
 /// use shardpack_loader::Grid;
@@ -19,21 +19,21 @@
 pub struct Grid {
     /// Sides of a patch, at least 1.
     pub size: [u64; 3],
-    /// Minimum number of pixels that neighbours share. It must be less than the side.
+    /// Minimum overlap of neighbours in pixels. Must be less than the side.
     pub overlap: [u64; 3],
 }
 
 impl Grid {
-    /// Returns the number of patches in a scene; `None` if the scene is smaller than a patch, or there are
-    /// more than 2⁶⁴.
+    /// Returns the number of patches in a scene; `None` if the scene is smaller than a patch, or the number
+    /// exceeds 2⁶⁴.
     #[must_use]
     pub fn count(&self, scene: [u64; 3]) -> Option<u64> {
         let [depth, height, width] = self.counts(scene)?;
         depth.checked_mul(height)?.checked_mul(width)
     }
 
-    /// Returns the first plane, row and column of patch `number`, where patches are numbered plane by plane
-    /// and row by row. Returns `None` past the last patch, or if [`Grid::count`] is `None`.
+    /// Returns the first plane, row and column of patch `number`. Patches are numbered plane by plane and row
+    /// by row. Returns `None` past the last patch, or if [`Grid::count`] is `None`.
     #[must_use]
     pub fn origin(&self, number: u64, scene: [u64; 3]) -> Option<[u64; 3]> {
         let counts = self.counts(scene)?;

@@ -1,4 +1,4 @@
-//! Several patches of each sample: the options, the number per sample, and the layout of a patch in memory.
+//! Several patches per sample: the options, the number per sample, and the layout of a patch in memory.
 
 mod classes;
 mod grid;
@@ -17,7 +17,7 @@ use shardpack_reader::Result;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Number of patches that are cut from each sample in an epoch.
+/// Number of patches to cut from each sample in an epoch.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, Patches, PatchPlace};
@@ -30,30 +30,30 @@ pub enum Patches {
     /// One patch, placed by [`CubeMode::Patch`](crate::CubeMode::Patch).
     #[default]
     One,
-    /// This number of patches, at least 1, each with its own random draws.
+    /// This number of patches, at least 1. Each has its own random draws.
     PerSample(u32),
     /// All patches of a [`Grid`].
     Grid {
-        /// Number of planes (0 except for volumes), rows and columns that neighbours share.
+        /// Overlap of neighbours in planes (0 unless the scene is a volume), rows and columns.
         overlap: [u32; 3],
     },
 }
 
 #[derive(Debug)]
 pub(crate) struct PatchPlan {
-    /// Grid that the patches form; `None` if they are drawn at random.
+    /// Grid of the patches; `None` if they are drawn at random.
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
     pub(crate) most: u32,
-    /// Number of patches per sample of the dataset, if samples differ.
+    /// Number of patches of each sample in the dataset, if samples differ.
     pub(crate) counts: Option<Vec<u32>>,
-    /// Byte range of each field in a patch. The range is empty if the field is not cut.
+    /// Byte range of each field in a patch; empty if the field is not cut.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) row_bytes: usize,
     /// Total size in bytes of the fields that all patches of a scene share.
     pub(crate) shared_bytes: usize,
     pub(crate) classes: Option<ClassPlan>,
-    /// True if a stage decodes the patches. Scenes are then held as records.
+    /// True if a stage decodes the patches. Scenes are then kept as records.
     pub(crate) is_staged: bool,
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
     pub(crate) free_scenes: Mutex<Vec<Vec<u8>>>,
@@ -91,8 +91,8 @@ impl PatchPlan {
     /// Returns the place of a grid patch in its scene; `None` if the scene is smaller than a patch.
     ///
     /// # Errors
-    /// `Usage` if the number of patches of the scene differs from the planned number, because pixels would
-    /// then be repeated or missing.
+    /// `Usage` if the scene's number of patches differs from the planned number, because pixels would then be
+    /// repeated or missing.
     pub(crate) fn in_grid(&self, sample: u64, patch: u32, scene: [u64; 3]) -> Result<Option<[u64; 3]>, FormatError> {
         let Some(found) = self.grid.and_then(|grid| grid.count(scene)) else { return Ok(None) };
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
@@ -106,7 +106,7 @@ impl PatchPlan {
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }
 
-    /// Returns the index of a patch's draw. Patch 0 uses the same draw as a single patch.
+    /// Returns the index of a patch's draw. Patch 0 uses the same draw as the only patch of a sample.
     pub(crate) fn repetition(&self, repetition: u32, patch: u32) -> u32 {
         repetition.wrapping_mul(self.most).wrapping_add(patch)
     }
@@ -120,7 +120,7 @@ impl PatchPlan {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }
 
-    /// The buffer has `bytes` bytes or slightly more.
+    /// Returns a buffer of `bytes` bytes or slightly more.
     pub(crate) fn scene_room(&self, bytes: u64) -> Vec<u8> {
         let mut free = self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = free.iter().rposition(|room| suits(room.len() as u64, bytes)) {

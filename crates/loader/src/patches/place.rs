@@ -1,13 +1,14 @@
-//! Places of patches, known before a record is read.
+//! Places of patches. They are known before a record is read.
 
 use shardpack_jpeg::DrawKey;
 
-/// Draw pair for the plane of a box, of which only the first draw is used.
+/// Index of the draw pair for the plane of a box. Only its first draw is used.
 const PLANES: u32 = DRAWS + 4;
-/// Differs from the indices for random views, so that a picture and a cube of the same sample are cut independently.
+/// Index of the draw pair for a patch. It differs from the indices for random views, so that a picture and a
+/// cube of the same sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes, not on threads,
+/// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes; not on threads,
 /// batch size or world size. All arrays of a sample are cut at the same place.
 ///
 /// ```
@@ -26,16 +27,16 @@ const DRAWS: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PatchPlace {
-    /// A random place for each sample and epoch, all equally likely.
+    /// A random place for each sample and epoch. All places are equally likely.
     #[default]
     Random,
-    /// The middle. If the difference of the sizes is odd, the place is rounded towards the top left.
+    /// The middle. If the difference of the sizes is odd, the place is rounded towards the top left corner.
     Center,
-    /// The tiles of the array in turn, row by row from the upper left. In epoch `e`, sample `s` shows tile
-    /// `(e + s) mod tiles`; the upper half of the key's epoch, which distinguishes repeated draws of a
-    /// sample, is added as well. In [`PatchPlace::tiles`] consecutive epochs, every pixel is shown once if
-    /// the patch's sides divide the array's. Otherwise some pixels are shown twice, because the last tiles of
-    /// rows and columns are moved back into the array.
+    /// The tiles of the array in turn, row by row from the top left corner. In epoch `e`, sample `s` shows
+    /// tile `(e + s) mod tiles`. The upper half of the key's epoch, which distinguishes repeated draws of a
+    /// sample, is added as well. If the patch's sides divide the array's, [`PatchPlace::tiles`] consecutive
+    /// epochs show every pixel once. Otherwise some pixels are shown twice, because the last tiles of rows
+    /// and columns are moved back into the array.
     Cycle,
 }
 
@@ -64,8 +65,8 @@ impl PatchPlace {
         })
     }
 
-    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane has its own
-    /// draw; row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
+    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane has a draw
+    /// of its own; row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
@@ -77,7 +78,7 @@ impl PatchPlace {
         Some([z, y, x])
     }
 
-    /// Returns how many tiles [`PatchPlace::Cycle`] has, at least 1.
+    /// Returns the number of tiles of [`PatchPlace::Cycle`], at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
         let [height, width] = patch;
@@ -94,9 +95,9 @@ impl PatchPlace {
 pub struct PatchAt {
     /// Index of the patch in its sample; 0 if the sample has only one.
     pub number: u32,
-    /// First plane, row and column of the patch in the scene. The plane is 0 except in volumes.
+    /// First plane, row and column of the patch in the scene. The plane is 0 unless the scene is a volume.
     pub origin: [u64; 3],
-    /// Depth, height and width of the scene. The depth is 1 except for volumes.
+    /// Depth, height and width of the scene. The depth is 1 unless the scene is a volume.
     pub scene: [u64; 3],
     /// True if the patch is a box of a volume.
     pub is_volume: bool,

@@ -1,4 +1,4 @@
-//! The start of an epoch: its order, this rank's share, and where its window is kept.
+//! The start of an epoch: its order, this rank's share, and the memory for its window.
 
 use super::held::Held;
 use super::predict::Predicted;
@@ -17,7 +17,7 @@ pub(crate) struct Epochs {
     pub(crate) fields: Arc<Fields>,
     pub(crate) window: Window,
     pub(crate) predicted: Predicted,
-    /// True if values stay on a device. No window is then held in memory.
+    /// True if values stay on a device. Then no window is kept in memory.
     pub(crate) is_resident: bool,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct Epochs {
 pub(crate) struct EpochStart {
     pub(crate) start: OrderState,
     pub(crate) steps: Steps,
-    /// A second copy of the steps, to find the scenes that are decoded ahead of the batches.
+    /// A second copy of the steps, used to find the scenes that are decoded ahead of the batches.
     pub(crate) ahead: Option<Steps>,
     pub(crate) held: Held,
 }
 
 impl Epochs {
-    /// `before` tells where the previous window was kept; since then, the dataset may have entered or left
-    /// the page cache.
+    /// Prepares an epoch. `before` is the choice for the previous window. Since then, the dataset may have
+    /// entered or left the page cache.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;

@@ -1,9 +1,9 @@
-//! Where the order's window is kept: as runs in memory, or in the page cache. With the page cache, the thread
-//! that decodes a record also reads it.
+//! The memory for the order's window: the loader's own, as runs, or the page cache. With the page cache, the
+//! thread that decodes a record also reads it.
 //!
 //! A window of many runs takes hundreds of megabytes. The bytes of files pass through the page cache anyway,
-//! so a copy of them in the process doubles the memory and costs an extra pass. Reading a record just before
-//! it is decoded, into the core's cache, is 1.5 times as fast.
+//! so a copy in the process doubles the memory and costs an extra pass. Reading a record just before decoding
+//! it, into the core's cache, is 1.5 times as fast.
 
 use super::predict::Predicted;
 use crate::fields::Fields;
@@ -13,31 +13,32 @@ use std::path::Path;
 
 /// Largest record, in bytes, that fits into a core's second-level cache together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// For smaller records, one system call for each record costs more than copying whole runs. At about 10 KiB
-/// both took the same time.
+/// Smallest mean size of a record, in bytes, for the page cache. With smaller records, one system call per
+/// record costs more than copying whole runs. At about 10 KiB, both took the same time.
 const MEAN_BYTES: u64 = 16 << 10;
-/// If a tenth of the dataset is not cached, checking this many places misses it once in a thousand times.
+/// Number of places to check. If a tenth of the dataset is not cached, this many places miss it once in a
+/// thousand times.
 const PLACES: u64 = 64;
-/// The page cache must have room for more than one window, because other programs use it too, and because it
-/// evicts the oldest bytes first.
+/// Number of windows that the page cache must have room for. More than one, because other programs use it
+/// too, and because it evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
-/// Where the window is kept in an epoch, as chosen by [`Window`].
+/// Memory for the window in an epoch, as chosen by [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
-    /// In buffers of the loader, one for each run.
+    /// Buffers of the loader, one per run.
     #[default]
     Memory,
-    /// In the page cache. With `announce`, the loader asks the system to fetch the runs.
+    /// The page cache. With `announce`, the loader asks the system to fetch the runs.
     PageCache { announce: bool },
 }
 
 impl Held {
-    /// Records are read one by one, if at all, and not announced.
+    /// Records are read one by one, if at all, without announcement.
     pub(crate) const ALONE: Self = Self::PageCache { announce: false };
 
-    /// The next epoch keeps the window where `decided` says, except that the window never moves back into
-    /// memory, which may be scarce.
+    /// Returns the choice for the next epoch: `decided`, except that the window never moves from the page
+    /// cache back into memory, which may be scarce.
     pub(crate) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -45,7 +46,8 @@ impl Held {
         }
     }
 
-    /// A window of scenes is kept in memory, because it consists of decoded patches.
+    /// Chooses where to keep the window. A window of scenes is always in memory, because it consists of
+    /// decoded patches.
     pub(crate) fn of(window: Window, dataset: &Dataset, fields: &Fields, predicted: &Predicted) -> Self {
         if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
     }
@@ -72,13 +74,14 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Checks several evenly spread places of the dataset; `None` if the state of one is unknown.
+/// Checks evenly spread places of the dataset; returns `None` if the system does not tell whether one of them
+/// is cached.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
     for place in 0..places {
         let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
-        // The batch of this sample reports the error.
+        // An error is ignored here, because the batch of this sample reports it.
         let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
         let shard = dataset.shard(number).ok()?;
         let row = shard.row(record).ok()?;
@@ -87,7 +90,7 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Free memory of the machine, or the amount that the control groups of this process allow if it is less.
+/// Returns the free memory of the machine, or less if the control groups of this process allow less. Returns
 /// `None` if the system does not report one of these numbers.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -96,13 +99,13 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Returns how many bytes the control groups in `groups`, mounted at `root`, leave to the page cache: the
-/// limit minus the memory of processes, because everything else can be evicted. `None` if a limit cannot be
-/// read.
+/// Returns the number of bytes that the control groups in `groups`, mounted at `root`, leave to the page
+/// cache: the limit minus the memory of processes, because everything else can be evicted. Returns `None` if
+/// a limit cannot be read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
-    // Version 1: `4:memory:/path`. In a container, the path may belong to the host.
+    // Version 1: `4:memory:/path`. In a container, this may be a path on the host.
     let memory = groups.lines().find_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
         names.split(',').any(|name| name == "memory").then_some(path)

@@ -1,4 +1,4 @@
-//! Plans the batches in order: which samples each contains, and where each sample lies in it.
+//! Plans the batches in order: the samples of each batch, and the place of each sample in it.
 
 mod epochs;
 mod held;
@@ -41,15 +41,15 @@ pub(crate) struct Planner {
     pub(crate) start: OrderState,
     pub(crate) held: Held,
     on_device: bool,
-    /// Supplies of those rows that are read when they are decoded.
+    /// Supplies of the rows that are read when they are decoded.
     direct: HashMap<DirectKey, Arc<Supply>>,
     steps: Steps,
-    /// Steps of the next batch, drawn before it is planned.
+    /// Steps of the next batch, drawn before the batch is planned.
     drawn: VecDeque<Step>,
     next: u64,
     /// Index of the first batch of the epoch.
     first: u64,
-    /// Number of reads started, counted across epochs.
+    /// Number of reads started so far, across epochs.
     pub(crate) begun: u64,
     open: HashMap<RunKey, Range<u64>>,
     scenes: Option<Scenes>,
@@ -118,10 +118,10 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Does not continue if the window of the next epoch is kept elsewhere, because memory is allocated for
-    /// only one location.
+    /// Continues with the next epoch, unless its window is kept elsewhere, because memory is allocated for
+    /// only one place.
     fn go_on(&mut self) -> bool {
-        // The caller gets the error when it starts the next epoch.
+        // An error is ignored here, because the caller gets it when it starts the next epoch.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
         let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
         if stays {
@@ -138,7 +138,7 @@ impl Planner {
         &self.shards.dataset
     }
 
-    /// Shards that the next batch of `epoch` needs and that are not open yet. Reads nothing.
+    /// Returns the shards that the next batch of `epoch` needs and that are not open yet. Reads nothing.
     pub(crate) fn unopened(&mut self, epoch: u32) -> Vec<usize> {
         if epoch != self.start.epoch && !self.go_on() {
             return Vec::new();
@@ -167,8 +167,8 @@ impl Planner {
         numbers
     }
 
-    /// Plans the next batch of `plan.epoch`, the current or the next epoch, reusing the memory of `plan`.
-    /// Returns false at the end of that epoch. `failed` contains the shards that could not be opened just
+    /// Plans the next batch of `plan.epoch`, which is the current or the next epoch. Reuses the memory of
+    /// `plan`. Returns false at the end of that epoch. `failed` are the shards that could not be opened just
     /// before.
     pub(crate) fn fill(&mut self, plan: &mut BatchPlan, failed: Failed) -> bool {
         self.shards.failed = failed;
@@ -212,7 +212,7 @@ impl Planner {
 
     fn close_read(&self, key: RunKey, span: Range<u64>, closed: &mut Vec<RunKey>) {
         if span.end - span.start > 1 && self.held == Held::Memory {
-            // If the shard cannot be opened, there are no reads to release.
+            // A shard that cannot be opened has no reads to release.
             let _ = pieces::reads_of(&self.shards.dataset, span, self.fields.large_bytes, |first| {
                 closed.push(RunKey { sample: first, ..key })
             });
@@ -225,7 +225,7 @@ impl Planner {
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
         self.begun += u64::from(step.read.is_some());
-        // From here on, sample numbers refer to the loaded dataset, not the source.
+        // From here on, sample numbers refer to the whole dataset instead of the source.
         let all = |sample: u64| source.start.saturating_add(sample);
         let sample = all(step.at.sample);
         let key = RunKey { epoch: plan.epoch, sample: all(step.read_start), pass: step.pass };
@@ -233,7 +233,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // A custom order may refer to a read that it never opened; the sample is then read alone.
+        // A custom order may refer to a read that it never opened. The sample is then read alone.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -250,7 +250,7 @@ impl Planner {
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
             for (number, records) in self.shards.dataset.records_of(span.clone()) {
-                // The batch of this sample reports the error.
+                // An error is ignored here, because the batch of this sample reports it.
                 let Ok(shard) = self.shards.get(number) else { continue };
                 let Ok(span) = shard.span(&records) else { continue };
                 plan.announced.push(Announcement { shard, span });
@@ -268,8 +268,8 @@ impl Planner {
     fn put_sample(&mut self, plan: &mut BatchPlan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.shards.dataset.locate(sample)?;
         let shard = self.shards.get(number)?;
-        // A run may extend into the next shard. Takes only its part in this shard, and within that part, the
-        // read that contains the sample.
+        // A run may extend into the next shard. Only its part in this shard counts, and within that part,
+        // only the read that contains the sample.
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
@@ -311,7 +311,8 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // In each shard, all rows read at decoding count as one read, and all rows with large records as another.
+            // In each shard, all rows that are read when decoded count as one read, and all rows with large
+            // records as another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
             None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),
@@ -365,7 +366,7 @@ impl Planner {
         plan.mask.push(false);
     }
 
-    /// Field by field, and each field row by row. Host-decoded fields come first.
+    /// Lays out the batch field by field, and each field row by row. Fields that the host decodes come first.
     fn lay_out(&self, plan: &mut BatchPlan) {
         let count = self.fields.plans.len();
         let rows = plan.rows.len();

@@ -1,6 +1,6 @@
-//! Cuts a run into reads. This is necessary because the order counts samples, whereas memory and disks count bytes.
+//! Cuts a run into reads, because the order counts samples, but memory and disks count bytes.
 //!
-//! A run averages 4 MiB, but may hold ten times that. The cuts depend only on the run and the index, so the
+//! A run averages 4 MiB, but can be ten times as large. The cuts depend only on the run and the index, so the
 //! read that contains a sample is found without a table.
 
 use crate::order::Runs;
@@ -9,14 +9,15 @@ use shardpack_reader::Result;
 use shardpack_reader::Shard;
 use std::ops::Range;
 
-/// Allows a run of slightly more than 4 MiB to stay in one piece.
+/// Maximum size in bytes of a run that stays in one piece. It allows slightly more than 4 MiB.
 const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 
-/// Maximum size in bytes of a read of several records: 4 MiB, plus a record that starts at the very end.
+/// Maximum size in bytes of a read with several records: 4 MiB, plus a record that starts at the very end.
 pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
-/// All of `records` are in one shard. The result has at most [`MOST_BYTES`] bytes, or is only the record
-/// itself. A record of `large` bytes or more is always read alone, because several threads read it in parts.
+/// Returns the read that contains `record`, out of `records` of one shard. It has at most [`MOST_BYTES`]
+/// bytes, or consists of the record alone. A record of `large` bytes or more is always read alone, because
+/// several threads read it in parts.
 pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
     let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
@@ -24,14 +25,14 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     if bytes <= WHOLE_BYTES || records.end - records.start == 1 {
         return Ok(records.clone());
     }
-    // Parts have equal width; a record belongs to the part in which it starts.
+    // Parts have equal width. A record belongs to the part in which it starts.
     let width = bytes.div_ceil(bytes.div_ceil(Runs::BYTES)).max(1);
     let part_of =
         |record: u64| shard.index().row(record).map_or(0, |row| row.offset.saturating_sub(span.start) / width);
     let part = part_of(record);
     let first = partition(records, |r| part_of(r) < part);
     let mut end = partition(records, |r| part_of(r) <= part);
-    // A record that is as wide as a part is the last one that starts in its part, and it is read alone.
+    // A record as wide as a part is the last record that starts in its part, and it is read alone.
     let last = end.saturating_sub(1);
     if shard.row(last)?.length >= width && last > first {
         if record == last {
@@ -42,7 +43,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     Ok(first..end)
 }
 
-/// If `record` itself is large, returns it alone.
+/// Returns the records around `record` up to the nearest large ones, or `record` alone if it is large itself.
 fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
     let Some(large) = large else { return records.clone() };
     let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
@@ -53,7 +54,7 @@ fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option
     start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
 }
 
-/// `before` must be true for a prefix of `records`. Returns the first record after it.
+/// Returns the first record for which `before` is false. `before` must be true for a prefix of `records`.
 fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     let Range { mut start, mut end } = records.clone();
     while start < end {
@@ -63,7 +64,7 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     start
 }
 
-/// Calls `each` with the first sample of every read of `samples`. Skips shards that are not open.
+/// Calls `each` with the first sample of every read within `samples`. Skips shards that are not open.
 pub(crate) fn reads_of(
     dataset: &Dataset,
     samples: Range<u64>,
@@ -74,7 +75,7 @@ pub(crate) fn reads_of(
     for (number, records) in dataset.records_of(samples) {
         let first = at - records.start;
         at = first + records.end;
-        // Nothing was read from a shard that is not open or is damaged.
+        // A shard that is damaged or not open was never read.
         if !dataset.is_open(number) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Predicts a loader's memory before it allocates any.
+//! Predicts a loader's memory before anything is allocated.
 
 use super::pieces;
 use crate::decode::{
@@ -19,25 +19,25 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
     pub(crate) room: SlotRoom,
-    /// Maximum bytes of runs: the window of the order, and the bytes read ahead.
+    /// Maximum size of runs in bytes: the window of the order, plus the bytes read ahead.
     pub(crate) run_bytes: u64,
     pub(crate) record_bytes: u64,
     /// Size in bytes of the largest record that a thread reads alone.
     alone_bytes: u64,
-    /// Bytes of the slots and of the threads' scratch memory.
+    /// Size in bytes of the slots and of the threads' scratch memory.
     fixed: u64,
-    /// Number of bytes that runs really take. It is smaller than `run_bytes` for a small dataset.
+    /// Number of bytes that runs really need. Less than `run_bytes` for a small dataset.
     pub(crate) held: u64,
     threads: u64,
-    /// Host memory in bytes for information about the values that stay on a device.
+    /// Host memory, in bytes, for information about the values on a device.
     pub(crate) kept_bytes: u64,
     pub(crate) scenes_ahead: u64,
 }
 
 impl Predicted {
-    /// With the window in memory if `in_memory`, and otherwise in the page cache.
+    /// Returns the total memory in bytes. The window is in memory if `in_memory`, and otherwise in the page cache.
     pub(crate) fn total(&self, in_memory: bool) -> u64 {
-        // Without a window in memory, each thread reads into the buffer that it decodes from.
+        // Without a window in memory, each thread has a buffer for the record that it reads and decodes.
         let alone = self.alone_bytes.saturating_mul(self.threads);
         let reads = if in_memory { self.held } else { alone };
         self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
@@ -53,7 +53,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Welford's recurrence: one pass, without cancellation.
+    /// Adds a value with Welford's recurrence, which needs one pass and avoids cancellation.
     fn add(&mut self, value: f64) {
         self.count += 1.0;
         let delta = value - self.mean;
@@ -62,18 +62,19 @@ impl Spread {
         self.largest = self.largest.max(value);
     }
 
-    /// A batch of `rows` rows rarely exceeds this number of bytes: four standard deviations above the mean,
-    /// but at most `rows` times the largest row.
+    /// Returns a size in bytes that a batch of `rows` rows rarely exceeds: four standard deviations above the
+    /// mean, but at most `rows` times the largest row.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
         (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
     }
 }
 
-/// Most datasets have fewer shards, and a dataset of 10⁸ samples still opens within a second.
+/// Number of shards to examine. Most datasets have fewer, and a dataset of 10⁸ samples still opens within a second.
 const SHARDS: usize = 256;
 
-/// Reads no record, but opens every shard if a field is ragged, because only the indexes hold the sizes of its rows.
+/// Predicts the memory of a loader. Reads no record, but opens every shard if a field is ragged, because only
+/// the indexes contain the sizes of its rows.
 pub(crate) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
@@ -112,7 +113,7 @@ pub(crate) fn predict(
             RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let mut dims = vec![0; field.shape.len()];
-                // If the size of a row is invalid, its batch reports the error.
+                // An invalid row size is ignored here, because the batch of the row reports it.
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
@@ -131,7 +132,7 @@ pub(crate) fn predict(
             staged_bytes = staged_bytes.saturating_add(stage.staged_bytes(&spec, count, stored, batch));
             between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, count, batch));
         }
-        // A transform needs a copy of the row, and memory for its output.
+        // A transform needs memory for a copy of the row and for its output.
         scratch =
             scratch.saturating_add(options.output.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
@@ -144,7 +145,7 @@ pub(crate) fn predict(
             }
         }
     }
-    // All crops use the same memory. The pixels that they share come on top of the decoder's memory.
+    // All crops use the same memory. The pixels that they share are needed in addition to the decoder's memory.
     let resized = resized.saturating_add(cropped.saturating_mul(2));
     let output_bytes = aligned(host_bytes, alignment).saturating_add(device_bytes);
     let bytes = |bytes: u64| to_usize(bytes);
@@ -158,18 +159,18 @@ pub(crate) fn predict(
     let staging = options.resources.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    // Each thread has a buffer into which it reads parts of large records.
+    // Each thread has a buffer for reading parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small dataset is never held twice: at most, one part is read again while a thread still decodes from
-    // a run that was dropped.
+    // A small dataset is never in memory twice: at most, one part is read again while a thread still decodes
+    // from a dropped run.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let mut scenes_ahead = 0;
     let (run_bytes, held) = match &fields.patches {
         None => (run_bytes, held),
         Some(patches) => {
-            // One round of scenes is handed out while the scenes of later patches are decoded, one by each thread.
+            // While the patches of one round of scenes go to batches, each thread decodes one of the next scenes.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
             let all = epoch.len().div_ceil(patches.most.max(1).into()).max(1);
@@ -183,7 +184,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Returns how many values a stage decodes for a batch, and how many bytes of the records they have.
+/// Returns the number of values that a stage decodes for a batch, and their size in bytes in the records.
 fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> Result<(u64, u64)> {
     if !matches!(field.kind, FieldType::Picture(PictureField { clip: Some(_), .. })) {
         return Ok((rows, whole(records.batch(rows as f64))));
@@ -193,7 +194,7 @@ fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> 
     Ok((whole(frames.batch(rows as f64)), whole(bytes.batch(rows as f64))))
 }
 
-/// Scratch bytes of a row, without the row itself.
+/// Returns the scratch bytes for a row, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
         FieldType::Array(ArrayField { cut, finish, stored, sampling, .. }) => {
@@ -208,7 +209,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
                     None => 0,
                 },
             };
-            // If all records are large, no record is decoded as a whole.
+            // If all records are large, none is decoded whole.
             let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.kind);
             let bytes = |stored| match in_parts {
                 true => scratch_bytes_in_parts(stored, row).ok(),
@@ -222,35 +223,35 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         }
         FieldType::Volume(volume) => volume.scratch_bytes(),
         FieldType::Mask(MaskField { stored, .. }) => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
-        // Augmentation needs the levels, copies of them, and the sums of a blur: at most 18 bytes per pixel.
+        // Augmentation needs the levels, copies of the levels, and the sums of a blur: at most 18 bytes per pixel.
         FieldType::Picture(picture) if !picture.changes(&options.view.augment_pictures).is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
-        // The decoder needs rows of blocks and of samples, and segments from which the markers are removed.
-        // A frame of a clip with channels first is decoded before its planes are copied to the row.
+        // The decoder needs rows of blocks and samples, and segments without markers. A frame of a clip with
+        // channels first is decoded before its planes are copied to the row.
         FieldType::Picture(_) if field.is_ragged() => {
             (1 << 20) + if options.output.clip_layout == ClipLayout::ChannelsFirst { largest_row } else { 0 }
         }
-        // As for a ragged picture, plus the row before it is turned or padded. `resized_bytes` counts the
-        // pixels of the whole picture.
+        // Same as for a ragged picture, plus the row before it is turned or padded. `resized_bytes` counts
+        // the pixels of the whole picture.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
     }
 }
 
-/// Each thread's memory grows to the largest picture that it has decoded. The worst case is therefore the sum
-/// of the largest pictures, one for each thread.
+/// Returns the memory for the pixels of whole pictures. Each thread's memory grows to the largest picture
+/// that it has decoded, so the worst case is the sum of the largest pictures, one per thread.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
-        // RGB, and a copy resized along one axis.
+        // The RGB pixels, and a copy resized along one axis.
         let pixels = height.saturating_mul(width).saturating_add(height.max(width).saturating_mul(side));
         pixels.saturating_mul(3)
     };
     let columns = ["height", "width"].map(|name| Col::find(dataset.schema(), name));
     let [Some(height), Some(width)] = columns else {
-        // The size is unknown, so assume one megapixel.
+        // The size is unknown. Assumes one megapixel.
         return Ok(of(1 << 10, 1 << 10).saturating_mul(threads as u64));
     };
     let mut largest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
@@ -258,7 +259,7 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
         let bytes = of(height.length(shard, record)?, width.length(shard, record)?);
         let limits = &shard.options().limits;
         let most = shard.index().row(record)?.length.saturating_mul(limits.max_expansion);
-        // A picture that will be refused takes no memory.
+        // A picture that exceeds the limits fails before any memory is allocated for it.
         if bytes <= most.min(limits.max_decoded_bytes).max(1 << 20) {
             largest.push(Reverse(bytes));
             if largest.len() > threads {
@@ -271,34 +272,35 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// Returns 0 if the field has no parts, or if they are read directly into staging memory.
+/// Returns the largest part of a large record; 0 if the field has no parts, or if they are read directly into
+/// staging memory.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // The batch of an invalid part reports the error.
+    // An invalid part is ignored here, because its batch reports the error.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
-/// Maximum memory of runs for an epoch of samples rather than patches.
+/// Returns the maximum memory of runs in an epoch of samples, as opposed to patches.
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
-        // Each thread holds one sample that is read alone, if the slots have enough rows for this. The limit
-        // for reading ahead covers all other buffers.
+        // Each thread keeps one sample that is read alone, if the slots have enough rows for that. All other
+        // buffers are within the read-ahead limit.
         let rows = rows.saturating_mul(options.resources.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
     }
-    // Besides the window, each thread reads one run and decodes from another.
+    // In addition to the window, each thread reads one run and decodes from another.
     let ahead = twice.min(options.resources.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
     reads.window.saturating_add(ahead)
 }
 
-/// Returns the memory of scenes without and with the data that belongs to them. There are `all` scenes, of
-/// which `ahead` are tracked ahead of the batches.
+/// Returns the memory of scenes, first alone and then with the data that belongs to them. There are `all`
+/// scenes, and `ahead` of them are tracked ahead of the batches.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,
@@ -314,12 +316,12 @@ struct Reads {
     window: u64,
     largest: u64,
     record: u64,
-    /// Bytes of the largest record that is not decoded in parts.
+    /// Size in bytes of the largest record that is not decoded in parts.
     alone: u64,
 }
 
-/// Examines up to [`SHARDS`] shards. The sizes of neighbours are added up, because all records of a run may
-/// be large. Records of `large` bytes or more are left out, because they are read in parts.
+/// Examines up to [`SHARDS`] shards. Sizes of neighbours are added up, because all records of a run may be
+/// large. Records of `large` bytes or more do not count, because they are read in parts.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
@@ -365,14 +367,14 @@ fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     numbers.filter(|&number| !dataset.samples_in(number).is_empty())
 }
 
-/// Returns the spread of single records and of `rows` consecutive ones. Examines about `shards` shards.
+/// Returns the spread of single records, and of `rows` consecutive records. Examines about `shards` shards.
 fn spread(
     dataset: &Dataset,
     shards: usize,
     rows: u64,
     mut size: impl FnMut(&Shard, u64) -> Option<u64>,
 ) -> Result<(Spread, Spread)> {
-    /// Enough to determine the spread, and a dataset of 10⁸ samples still opens quickly.
+    /// Number of rows to examine. Enough to determine the spread, but a dataset of 10⁸ samples still opens quickly.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = to_usize(dataset.len().div_ceil(ROWS)).max(1);

@@ -1,6 +1,6 @@
-//! Announces reads ahead of the planner. This is for storages behind a network, because the reads of a few
-//! batches would keep too few requests in flight. It continues into the next epoch, so that the first batches
-//! of that epoch need not wait.
+//! Announces reads ahead of the planner to storages behind a network, because the reads of a few batches
+//! would keep too few requests in flight. Announcements continue into the next epoch, so that its first
+//! batches need not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -10,32 +10,33 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Limits announced reads, because too many small ones would overflow the storage's queue.
+/// Maximum number of announced reads. Many small reads would otherwise overflow the storage's queue.
 const MOST_READS: usize = 1 << 13;
-/// Opening a shard takes an extra round trip, so it is announced before its reads.
+/// Number of reads by which shards are announced earlier than their reads, because opening a shard takes an
+/// extra round trip.
 const SHARDS_AHEAD: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     dataset: Dataset,
     sources: Sources,
-    /// Size in bytes from which a record is read alone, in parts.
+    /// Smallest size in bytes of a record that is read alone, in parts.
     large: Option<u64>,
     window: u64,
     epochs: Arc<Epochs>,
     pub(crate) generation: u64,
     /// Start of the current epoch; `None` if the storage needs no announcements.
     epoch: Option<OrderState>,
-    /// True if the caller will probably request the next epoch too.
+    /// True if the caller will probably want the next epoch too.
     goes_on: bool,
     at: Option<OrderState>,
     steps: Option<Steps>,
-    /// Samples and epoch of each read whose shard is announced but which is not announced itself.
+    /// Samples and epoch of each read that is not announced yet but whose shard is.
     coming: VecDeque<(Range<u64>, u32)>,
-    /// Size in bytes and epoch of each announced read that the planner has not reached.
+    /// Size in bytes and epoch of each announced read that the planner has not reached yet.
     ahead: VecDeque<(u64, u32)>,
     ahead_bytes: u64,
-    /// Number of reads that the planner has reported.
+    /// Number of reads that the planner has reported so far.
     planned: u64,
 }
 
@@ -64,7 +65,8 @@ impl ReadAhead {
         self.window > 0
     }
 
-    /// If the planner has already started this epoch, the generation is the same, and reads continue.
+    /// Switches to another epoch. If the planner has already started this epoch, the generation is unchanged
+    /// and announcements simply continue.
     pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
@@ -73,7 +75,7 @@ impl ReadAhead {
         }
         (self.generation, self.planned) = (generation, 0);
         if self.at == Some(start) && before != Some(start) {
-            // The rest of the previous epoch will not be read.
+            // Drops the rest of the previous epoch, which will not be read.
             self.coming.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead_bytes = self.ahead.iter().map(|(bytes, _)| bytes).sum();
@@ -86,7 +88,7 @@ impl ReadAhead {
     }
 
     fn go_to(&mut self, start: OrderState) {
-        // If the epoch cannot be opened, the planner reports the error.
+        // An error is ignored here, because the planner reports it.
         self.steps = self.epochs.steps(&start).ok();
         self.at = Some(start);
     }
@@ -97,8 +99,8 @@ impl ReadAhead {
         (u64::from(at.epoch) < last).then(|| at.next_epoch())
     }
 
-    /// Records that the planner has reached `planned` reads, whose shards are open. Announces every such read
-    /// that was not announced yet.
+    /// Records that the planner has reached `planned` reads, whose shards are open. Announces those that were
+    /// not announced before.
     pub(crate) fn reach(&mut self, planned: u64) {
         while self.planned < planned {
             self.planned += 1;
@@ -109,7 +111,8 @@ impl ReadAhead {
         }
     }
 
-    /// Returns false if announcements are already far enough ahead. May wait for a shard to open.
+    /// Announces the next read; returns false if announcements are already far enough ahead. May wait for a
+    /// shard to open.
     pub(crate) fn advance(&mut self) -> bool {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
@@ -143,11 +146,11 @@ impl ReadAhead {
         }
     }
 
-    /// Cuts the reads in the same way as the planner, and returns their total size in bytes.
+    /// Announces the reads of these samples, cut in the same way as by the planner. Returns their total size in bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {
-            // The batch of these samples reports the error.
+            // An error is ignored here, because the batch of these samples reports it.
             let Ok(shard) = self.dataset.shard(number) else { continue };
             let Ok(handle) = shard.file().handle() else { continue };
             let mut record = records.start;

@@ -1,5 +1,5 @@
-//! The next scenes and the patches requested from them. They are tracked ahead of the batches, so that
-//! threads decode one scene while another is handed out.
+//! The next scenes and their requested patches. They are tracked ahead of the batches, so that threads decode
+//! the next scene while the patches of this one go to batches.
 
 use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Scenes {
     epoch: u32,
-    /// Maximum number of scenes by which the steps may lead the batches.
+    /// Maximum number of scenes by which the steps may be ahead of the batches.
     most: u64,
     ahead: Steps,
     drawn: VecDeque<Step>,
@@ -24,8 +24,8 @@ pub(crate) struct Scenes {
     open: HashMap<RunKey, Arc<SceneRead>>,
 }
 
-/// Distinguishes a step's draw from other draws of its sample, modulo 2³². Two draws with the same index are
-/// too far apart to matter.
+/// Returns the index of a step's draw among the draws of its sample, modulo 2³². Two draws with the same
+/// index are too far apart to matter.
 pub(crate) fn draw_of(step: &Step) -> u32 {
     u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default()
 }
@@ -35,7 +35,7 @@ impl Scenes {
         Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
-    /// Continues counting after the `batches` and `scenes` of earlier epochs.
+    /// Continues to count after the `batches` and `scenes` of earlier epochs.
     pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
         Self { first: batches, met: scenes, ..self }
     }
@@ -71,7 +71,7 @@ impl Scenes {
         self.drawn.pop_front().or_else(|| self.ahead.find(|step| step.read.is_some()))
     }
 
-    /// Draws the steps that [`Scenes::advance`] will process once the batches have reached `begun` scenes.
+    /// Draws the steps that [`Scenes::advance`] will process when the batches have reached `begun` scenes.
     pub(crate) fn draw(&mut self, begun: u64) -> impl Iterator<Item = &Step> {
         while self.met + (self.drawn.len() as u64) < begun.saturating_add(self.most) {
             let Some(step) = self.ahead.find(|step| step.read.is_some()) else { break };
@@ -80,7 +80,7 @@ impl Scenes {
         self.drawn.iter()
     }
 
-    /// Advances past the `begun` scenes that batches have reached, and adds the next to `coming`.
+    /// Advances past the `begun` scenes that batches have reached, and adds the scenes after them to `coming`.
     pub(crate) fn advance(
         &mut self,
         shards: &Shards,
@@ -92,13 +92,13 @@ impl Scenes {
         while self.met < begun.saturating_add(self.most) {
             let Some(step) = self.next() else { return };
             self.met += 1;
-            // Batches have reached these scenes, so they are tracked and may be finished.
+            // Batches have reached this scene, so it is already tracked and may even be finished.
             if self.met <= begun {
                 continue;
             }
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
-            // The batch of this sample reports the error.
+            // An error is ignored here, because the batch of this sample reports it.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
             let key = RunKey { epoch: self.epoch, sample, pass: step.pass };

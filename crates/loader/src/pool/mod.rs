@@ -1,5 +1,5 @@
-//! The threads of a loader. Each thread takes the most useful job: rows of the earliest batch, or else the
-//! next run. Idle threads sleep.
+//! The threads of a loader. Each takes the most useful job: rows of the earliest batch, or else the next run.
+//! Idle threads sleep.
 
 mod shared;
 mod worker;
@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::Worker;
 
-/// Longer than decoding a row takes, but shorter than a disk may hang.
+/// Time to wait for the threads when the loader is dropped: longer than decoding a row takes, but shorter
+/// than a disk may hang.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl PoolShared {
         }
     }
 
-    /// Holds the lock only briefly. Waits until there is a job.
+    /// Returns the next job, and waits until there is one. Keeps the lock only briefly.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
         // Other threads may be waiting for the released memory.
@@ -109,7 +110,7 @@ impl Pool {
                 Ok(thread) => pool.threads.push(thread),
                 Err(error) => {
                     pool.shared.state().alive -= 1;
-                    // Having fewer threads only makes the loader slower, but having none is an error.
+                    // Fewer threads only make the loader slower, but with none it cannot work.
                     if pool.threads.is_empty() {
                         return Err(error);
                     }
@@ -138,7 +139,7 @@ impl Drop for Pool {
         }
         let all = state.alive == 0;
         drop(state);
-        // Dropping must not wait for a read that hangs: its thread ends when the read returns.
+        // A read may hang, so dropping the loader does not wait for it. Its thread ends when the read returns.
         if all {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();

@@ -22,24 +22,24 @@ use std::time::{Duration, Instant};
 
 pub(crate) struct PoolShared {
     ring: Mutex<Ring>,
-    /// Signalled when there may be work.
+    /// Signalled when there may be new work.
     pub(crate) work: Condvar,
     /// Signalled when a batch is done or a thread has ended.
     pub(crate) done: Condvar,
     pub(crate) planner: Mutex<Planner>,
     read_ahead: Mutex<ReadAhead>,
-    /// Number of threads that have a report for the read-ahead.
+    /// Number of threads that are reporting to the read-ahead.
     has_news: AtomicU32,
-    /// New epoch for the read-ahead, until the read-ahead takes it.
+    /// New epoch for the read-ahead, until it picks this up.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
-    /// True if reads are announced in advance. The read-ahead then announces each of them once, and nothing else does.
+    /// True if reads are announced far ahead. Then only the read-ahead announces reads, each one once.
     is_far: bool,
     pub(crate) counters: Counters,
     pub(crate) recipe: Recipe,
     memory: Arc<dyn Allocate>,
     pub(crate) stage: Option<Arc<dyn Stage>>,
     pub(crate) refusals: Refusals,
-    /// Process that started the threads; unset before they are started. A forked process has no threads.
+    /// Process that started the threads; unset before then. A forked process has no threads.
     pub(crate) pid: OnceLock<u32>,
 }
 
@@ -75,7 +75,8 @@ impl PoolShared {
         }
     }
 
-    /// Ignores poisoning: a thread that panicked has reported this in `broken`, and the ring is intact.
+    /// Locks the ring. Poisoning is ignored: a thread that panicked has reported this in `broken`, and the
+    /// ring is intact.
     pub(crate) fn state(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,14 +85,14 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If `goes_on`, the read-ahead continues into the following epoch. Does not block even if the read-ahead
-    /// is waiting for a shard.
+    /// Sends the read-ahead to another epoch, and into the following one if `goes_on`. Does not block even if
+    /// the read-ahead is waiting for a shard.
     pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
-    /// Reports the number of planned reads to the read-ahead, which announces any missing reads before they
-    /// are executed.
+    /// Reports the number of planned reads to the read-ahead, which announces any that are missing before
+    /// they are executed.
     fn tell_read_ahead(&self, generation: u64, begun: u64) {
         if !self.is_far {
             return;
@@ -105,8 +106,8 @@ impl PoolShared {
         }
     }
 
-    /// Announces reads beyond the plan until another thread has a report. Only one thread does this at a
-    /// time, because it may have to wait for shards to open.
+    /// Announces reads beyond the plan until another thread has a report. Only one thread does so at a time,
+    /// because it may have to wait for shards to open.
     fn announce(&self, generation: u64) {
         let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
         self.take_orders(&mut read_ahead);
@@ -143,7 +144,7 @@ impl PoolShared {
         Ok(run)
     }
 
-    /// The inner result is an error if memory for the slot cannot be allocated.
+    /// Allocates a slot. The inner result is an error if there is not enough memory.
     fn slot(&self, room: &SlotRoom) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
@@ -151,7 +152,7 @@ impl PoolShared {
             None => Ok(rows),
         });
         match made {
-            // Refuses a slot that is too small, because the loader would request it again and again.
+            // A slot that is too small is an error, because the loader would otherwise request it again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
                 Err(Error::usage(format!("memory for a batch: expected at least {bytes} bytes, found {found}")))
@@ -170,7 +171,7 @@ impl PoolShared {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
-    /// Reports a lack of device memory before the first batch.
+    /// Allocates all slots, so that a lack of device memory is reported before the first batch.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
@@ -183,10 +184,11 @@ impl PoolShared {
     }
 
     pub(crate) fn allocate(&self, room: &SlotRoom, replaced: Option<Arc<Rows>>) {
-        // Drop the old slot first, because there may not be memory for both.
+        // Drops the old slot first, because there may not be enough memory for both.
         let before = replaced.map(|slot| slot.room());
         let made = self.slot(room);
-        // If the larger slot cannot be made, the dropped one is made again, so that the ring keeps its number of slots.
+        // If the larger slot cannot be allocated, the old one is allocated again, so that the ring keeps its
+        // number of slots.
         let again = match (&made, before) {
             (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
             _ => None,
@@ -211,8 +213,8 @@ impl PoolShared {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
-        // A slot without a device part, or with a row that is still being written, returns here. Dropping the
-        // ticket then reports the error.
+        // Returns if the slot has no device part, or if one of its rows is still being written. Dropping the
+        // ticket reports the error.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
         let host = host.get(..slot.host()).unwrap_or_default();
         Arc::clone(stage).submit(host, ticket);
@@ -222,8 +224,8 @@ impl PoolShared {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
-    /// Does not hold the planner's lock while shards open. Returns the shards that failed, or `None` if the
-    /// batch is no longer wanted.
+    /// Opens the shards of a batch, without locking the planner meanwhile. Returns the shards that failed, or
+    /// `None` if the batch is no longer wanted.
     fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();
@@ -254,7 +256,7 @@ impl PoolShared {
         let Some(failed) = self.open_shards(&plan) else { return };
         let (generation, more, begun) = {
             let mut planner = self.planner();
-            // The loader switched to another epoch before this thread could plan. Other threads plan that epoch.
+            // The loader has switched to another epoch in the meantime, which other threads plan.
             if planner.generation != plan.generation {
                 return;
             }
@@ -262,7 +264,7 @@ impl PoolShared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
-        // Reads are announced before any thread can execute them, so that their requests run in parallel.
+        // Announced before any thread can execute the reads, so that their requests run in parallel.
         self.tell_read_ahead(generation, begun);
         let mut fresh: Vec<Announcement> = Vec::new();
         let mut state = self.state();
@@ -281,8 +283,8 @@ impl PoolShared {
 }
 
 impl Home for PoolShared {
-    /// Does nothing in a forked process: there, the lock may be held by a thread that does not exist, and no
-    /// thread waits for the slot.
+    /// Takes a slot back. Does nothing in a forked process: there, the lock may belong to a thread that does
+    /// not exist, and no thread waits for the slot.
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;

@@ -1,4 +1,4 @@
-//! The work of a pool thread on rows. Every error or panic becomes the error of its row.
+//! The work of a pool thread on rows. Any error or panic becomes the error of its row.
 
 use super::shared::PoolShared;
 use crate::decode::{RowDecoder, RowTarget};
@@ -11,7 +11,7 @@ use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A thread's memory, reused for every row.
+/// A thread's memory, which is reused for every row.
 pub(crate) struct Worker {
     decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,
@@ -67,7 +67,7 @@ impl Worker {
         made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
 
-    /// Decodes parts until none is left. After the last part, completes the record.
+    /// Decodes parts until there are none left. The thread that decodes the last part also completes the record.
     pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
             if self.guarded(shared, |decoder| decoder.part(large, number, &shared.counters)).is_err() {
@@ -82,12 +82,12 @@ impl Worker {
             self.row(shared, large.of, &mut row, &mut dims, |decoder, target| {
                 decoder.complete(shared.context(), large, &staged, target)
             });
-            // Drop these before posting the row, because they keep the slot in use.
+            // Dropped before the row is posted, because these values keep the slot in use.
             drop(staged);
         }
     }
 
-    /// If `work` panics, replaces the decoder, because its state may be invalid.
+    /// Runs `work`. If it panics, replaces the decoder, whose state may be invalid.
     fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut RowDecoder) -> T) -> std::thread::Result<T> {
         let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.decoder)));
         if made.is_err() {
@@ -107,7 +107,7 @@ impl Worker {
         let mut target = RowTarget { at: of.at, row, dims };
         let made = self.guarded(shared, |decoder| make(decoder, &mut target));
         let fault = made.map_or_else(|panic| Some(panicked(of.at.sample, &*panic)), Result::err);
-        // A row that failed may be skipped, and skipped rows must be zero.
+        // A failed row may be skipped, and skipped rows must be zero.
         if fault.is_some() {
             shared.clear(row);
         }
@@ -120,7 +120,7 @@ impl Worker {
         self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
 
-    /// The host decodes the values that the device reported as odd.
+    /// Decodes on the host the values that the device reported as odd.
     pub(crate) fn mend(&mut self, shared: &PoolShared, mend: MendTask) {
         let fields = shared.recipe.fields.plans.len();
         let MendTask { generation, batch, rows } = mend;

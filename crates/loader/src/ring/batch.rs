@@ -1,4 +1,4 @@
-//! A batch on its way from the plan to the caller: its state, its slot, and the rows that are ready for
+//! A batch on its way from the plan to the caller: its state, its slot, and its rows that are ready for
 //! decoding or have failed.
 
 use crate::fault;
@@ -19,7 +19,7 @@ pub(crate) struct OpenBatch {
     pub(crate) work: BatchWork,
 }
 
-/// State of a batch. In every state except the first and the last, the batch has a slot.
+/// State of a batch. The batch has a slot in every state except the first and the last.
 ///
 /// ```text
 /// Waiting ──▶ Filling ──▶ Done                                      made by the host
@@ -29,16 +29,16 @@ pub(crate) struct OpenBatch {
 /// ```
 pub(crate) enum BatchState {
     Waiting,
-    /// Rows are being decoded, or prepared for a stage. The number is how many rows remain.
+    /// Rows are being decoded, or prepared for a stage. The number is the count of remaining rows.
     Filling(Arc<Rows>, usize),
     Prepared(Arc<Rows>),
     Submitted(Arc<Rows>),
     /// The device has reported some values as odd ([`BatchWork::odd`]).
     Odd(Arc<Rows>),
     Mending(Arc<Rows>),
-    /// The batch can be handed out, unless it has an error.
+    /// The batch is ready for the caller, unless it has an error.
     Done(Arc<Rows>),
-    /// Memory could not be allocated. The batch becomes an error, and its rows are not decoded.
+    /// Memory could not be allocated. The batch is an error, and its rows are not decoded.
     Failed,
 }
 
@@ -74,7 +74,7 @@ impl BatchState {
     }
 }
 
-/// Lists of a batch that stay in the loader and are reused for other batches.
+/// Lists of a batch that stay in the loader and are reused for the next batches.
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
@@ -95,7 +95,7 @@ impl OpenBatch {
         self.state.slot().is_some()
     }
 
-    /// The handles of the slot are already in [`BatchWork::handles`].
+    /// Starts filling the slot, whose handles are already in [`BatchWork::handles`].
     pub(crate) fn begin(&mut self, slot: Arc<Rows>) {
         self.state = BatchState::Filling(slot, self.plan.rows.len());
         self.check_filled();
@@ -142,7 +142,7 @@ impl OpenBatch {
         self.work.clear();
     }
 
-    /// Each row has `stride` axes.
+    /// Claims `count` ready rows, each with `stride` axes.
     pub(crate) fn claim(&mut self, count: usize, stride: usize, tasks: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         for (row, supply) in self.work.ready.drain(..count) {
             let handle = self.work.handles.get_mut(to_usize(row)).and_then(Option::take);
@@ -177,14 +177,14 @@ pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     })
 }
 
-/// Up to `allowed` of the failed rows may be skipped; otherwise the batch is an error. Masks the skipped rows
-/// and returns their number. Each row has `stride` axes.
+/// Decides about failed rows: up to `allowed` of them are skipped, and more make the batch an error. Masks
+/// the skipped rows and returns their number. Each row has `stride` axes.
 pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);
     }
     work.faults.append(&mut plan.faults);
-    // Sort by row, so that the reported error does not depend on thread timing.
+    // Sorted by row, so that the reported error does not depend on thread timing.
     work.faults.sort_by_key(|(row, _)| *row);
     let mut skipped = 0;
     for (row, error) in work.faults.drain(..) {

@@ -1,4 +1,4 @@
-//! Decodes on the host those values of a batch that the device reported as odd.
+//! Decodes on the host the values of a batch that the device reported as odd.
 
 use super::batch::{BatchState, OpenBatch, sample_at};
 use crate::rows::Rows;
@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl OpenBatch {
-    /// Takes the rows that have odd values, with their `stride` axes each. `None` while a thread still uses
+    /// Takes the rows with odd values, each with its `stride` axes. Returns `None` while a thread still uses
     /// the slot; a later call tries again.
     ///
     /// # Errors

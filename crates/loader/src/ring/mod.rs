@@ -1,5 +1,5 @@
 //! State shared by the threads of a loader, under one lock: batches in order, their slots, and the runs that
-//! they wait for.
+//! they need.
 
 mod batch;
 mod mend;
@@ -20,7 +20,8 @@ use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Limited so that threads do not compete for the lock at the start of a large batch of small samples.
+/// Maximum number of rows that a thread claims at once. Claiming several keeps threads from competing for the
+/// lock at the start of a large batch of small samples.
 const MAX_CHUNK: usize = 16;
 
 #[derive(Debug)]
@@ -36,14 +37,14 @@ pub(crate) struct Ring {
     pub(crate) alive: usize,
     pub(crate) asleep: usize,
     epoch: u32,
-    /// First epoch with batches that are not planned yet: the current epoch, the next one, or the epoch after it.
+    /// First epoch with unplanned batches: the current epoch or one of the two after it.
     unplanned: u64,
-    /// True if work on the next epoch begins before this one ends.
+    /// True if work on the next epoch starts before this one ends.
     pub(crate) goes_on: bool,
     planning: bool,
     openings: Option<Arc<Openings>>,
     batches: VecDeque<OpenBatch>,
-    /// Large records with parts that have not been taken, in the order in which they were opened.
+    /// Large records with parts that no thread has taken yet, in the order in which the records were opened.
     large: Vec<Arc<LargeRecord>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
@@ -69,14 +70,15 @@ pub(crate) struct RingLimits {
     pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
-    /// Maximum number of bytes of runs in one epoch. When work on the next epoch begins, both epochs share these bytes.
+    /// Maximum size in bytes of the runs of one epoch. When work on the next epoch starts, both epochs share
+    /// this limit.
     pub(crate) held_bytes: u64,
     pub(crate) on_corrupt: OnCorrupt,
     /// Total number of axes in a row's ragged fields.
     pub(crate) dims: usize,
-    /// True if rows have values that stay on a device. Most of these rows take only microseconds.
+    /// True if rows have values on a device. Most of these rows take only microseconds.
     pub(crate) is_resident: bool,
-    /// True if runs are scenes, some of which are decoded ahead of their batches.
+    /// True if runs are scenes. Some scenes are decoded ahead of their batches.
     pub(crate) are_scenes: bool,
 }
 
@@ -137,16 +139,16 @@ impl Ring {
         matches!(self.condition, Condition::Working)
     }
 
-    /// Returns how many batches at the front are ready to be handed out.
+    /// Returns the number of batches at the front that are ready for the caller.
     pub(crate) fn finished(&self) -> usize {
         let is_ready = |open: &&OpenBatch| open.plan.epoch == self.epoch && open.has_slot() && open.state.is_over();
         self.batches.iter().take_while(is_ready).count()
     }
 
-    /// Starts an epoch afresh and discards all prepared work. A slot becomes free once its rows are no longer
+    /// Starts an epoch afresh and discards all prepared work. A slot becomes free when its rows are no longer
     /// being written.
     ///
-    /// If `cached`, the page cache holds the epoch's window, so the buffers of runs are freed.
+    /// If `cached`, the epoch's window is in the page cache, so the buffers of runs are freed.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
@@ -159,7 +161,7 @@ impl Ring {
         }
     }
 
-    /// Continues with the next epoch, which is partly planned already, and discards the rest of the current one.
+    /// Continues with the next epoch, which is partly planned already. Discards the rest of the current one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         self.unplanned = self.unplanned.max(epoch.into());
@@ -182,7 +184,8 @@ impl Ring {
         batch_of(&mut self.batches, number)
     }
 
-    /// `dims` are the axes of the ragged fields, row by row. Returns true if this finishes a batch.
+    /// Adds finished rows. `dims` are the axes of their ragged fields, row by row. Returns true if this
+    /// completes a batch.
     pub(crate) fn post(&mut self, rows: &mut Vec<RowDone>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
@@ -215,7 +218,8 @@ impl Ring {
         finished
     }
 
-    /// Planning comes first, because it is cheap and creates work for all threads; tasks for the earliest batch follow.
+    /// Returns the next task for a thread. Planning comes first, because it is cheap and creates work for all
+    /// threads. Tasks for the earliest batch follow.
     pub(crate) fn next(&mut self, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) -> Task {
         if !self.is_working() {
             return Task::Exit;
@@ -257,8 +261,8 @@ impl Ring {
         let mut with_slots = self.batches.iter().take_while(|open| open.has_slot());
         let decodable = with_slots.find(|open| !open.work.ready.is_empty()).map(|open| open.plan.number);
         let front = self.batches.front().map_or(0, |open| open.plan.number);
-        // Read nothing for a batch without a slot: the system already holds its announced bytes, so reading
-        // them would only take memory.
+        // Nothing is read for a batch without a slot. The system already has the announced bytes, so reading
+        // them now would only take memory.
         let filling = self.batches.iter().take_while(|open| open.has_slot()).last().map(|open| open.plan.number);
         let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
         if let Some(needed_by) = readable
@@ -274,7 +278,7 @@ impl Ring {
         if let Some(openings) = self.openings.as_ref().filter(|openings| openings.is_left()) {
             return Task::Open(Arc::clone(openings));
         }
-        // A scene can be read without a slot, because its decoded patches are held outside the slots.
+        // A scene can be read without a slot, because its decoded patches are kept outside the slots.
         if self.limits.are_scenes
             && self.runs.next_needed_by(front).is_some()
             && let Some(read) = self.runs.take()
@@ -297,7 +301,7 @@ impl Ring {
         if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
-    /// If the batch belongs to an earlier epoch, only its slot is released.
+    /// Completes a batch that a device has worked on. If it belongs to an earlier epoch, only its slot is released.
     pub(crate) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
         let is_current = generation == self.generation;
         match ending {
@@ -325,7 +329,7 @@ impl Ring {
         }
     }
 
-    /// All threads then work on the record. A record of an earlier epoch is dropped together with its row.
+    /// Shares a large record among all threads. A record of an earlier epoch is dropped together with its row.
     pub(crate) fn share(&mut self, large: LargeRecord) {
         if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
@@ -335,18 +339,18 @@ impl Ring {
     fn claim(&mut self, number: u64, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         let RingLimits { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
-        // Take a share of the ready rows: many from a full batch, one at a time at its end, so that all
-        // threads finish together.
+        // Claims a share of the ready rows: many from a full batch, but only one at a time near its end, so
+        // that all threads finish together.
         let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
         let in_parts = first.is_some_and(|supply| supply.is_in_parts());
         let ready = open.work.ready.len();
-        // Cheap rows are taken in larger groups, because threads have other batches to work on.
+        // Cheap rows are claimed in larger groups, because other threads have other batches to work on.
         let least = if is_resident { (open.plan.rows.len() / threads).clamp(1, MAX_CHUNK) } else { 1 };
         let count = if in_parts { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
         open.claim(count, stride, rows, dims);
     }
 
-    /// Lets all threads help to open shards, if a plan of the current generation waits for them.
+    /// Lets all threads help to open the shards that a plan of the current generation needs.
     pub(crate) fn open(&mut self, generation: u64, openings: &Arc<Openings>) {
         if generation == self.generation {
             self.openings = Some(Arc::clone(openings));
@@ -357,7 +361,7 @@ impl Ring {
         generation == self.generation && self.is_working()
     }
 
-    /// Adds a plan, or records that its epoch has ended. Byte ranges to fetch go to `fresh`, each only once.
+    /// Adds a plan, or records that its epoch has ended. Adds each byte range to fetch to `fresh` once.
     pub(crate) fn planned(&mut self, mut plan: BatchPlan, more: bool, fresh: &mut Vec<Announcement>) {
         self.planning = false;
         self.openings = None;
@@ -394,7 +398,7 @@ impl Ring {
                 fresh.push(run.announcement());
             }
         }
-        // Close runs only after recording the plan's own reads, which still need them.
+        // Runs are closed only after the plan's own reads are recorded, because these still need them.
         for key in plan.closed.drain(..) {
             self.runs.close(key);
         }
@@ -410,14 +414,14 @@ impl Ring {
         runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // Without a supply, the row has already failed and is filled with zeros.
+                // A row without a supply has already failed. It is filled with zeros.
                 open.work.ready.push_back((row, supply.cloned()));
                 open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }
         });
     }
 
-    /// If the batch has an error, its slot is released at once.
+    /// Takes the next batch. If it has an error, its slot is released at once.
     pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, BatchPlan)>> {
         let front = self.batches.front()?;
         if front.plan.epoch != self.epoch || !front.state.is_over() {

@@ -1,4 +1,4 @@
-//! Runs of records in memory: the runs that are wanted, those that are loaded, and the buffers that are reused.
+//! Runs of records in memory: wanted runs, loaded runs, and reusable buffers.
 
 use crate::memory::suits;
 use crate::plan::PlannedRun;
@@ -10,12 +10,12 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of one batch that wait for a run, given as the index of the batch and the index of the read in its plan.
+/// Rows of one batch that wait for a run: the index of the batch, and the index of the read in its plan.
 pub(crate) type WaitingRead = (u64, u32);
 
 pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
-    /// Earlier rows already want the run.
+    /// Earlier rows already need the run.
     Queued,
     New,
 }
@@ -34,7 +34,7 @@ struct WantedRun {
     listed: bool,
     needed_by: u64,
     scene: Option<Arc<SceneRead>>,
-    /// True for a scene whose memory is needed until its last patch is copied.
+    /// True for a whole scene, whose memory is needed until its last patch is copied.
     is_whole: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Runs {
     runs: HashMap<RunKey, WantedRun>,
     /// Keys of the runs to read, in the order in which they are needed.
     queue: VecDeque<RunKey>,
-    /// Runs that no planned row needs, but that later rows may need. The first one is dropped first.
+    /// Runs that no planned row needs, but that later rows may need. The first run is dropped first.
     idle: VecDeque<RunKey>,
     free: Vec<Vec<u8>>,
     /// Total size in bytes of the buffers of runs that are loaded or being read.
@@ -66,7 +66,7 @@ pub(crate) struct Runs {
     free_bytes: u64,
     reading: usize,
     budget: u64,
-    /// Budget for reads of the next epoch. The reads of the current epoch count towards it as well.
+    /// Budget for reads of the next epoch. Reads of the current epoch count towards it too.
     budget_ahead: u64,
     pub(crate) peak: u64,
 }
@@ -91,7 +91,7 @@ impl Runs {
         }
     }
 
-    /// Continues with the next epoch and discards the remaining runs of the previous one.
+    /// Continues with the next epoch. Discards the remaining runs of the previous one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         let left: Vec<RunKey> = self.runs.keys().filter(|key| key.epoch != epoch).copied().collect();
@@ -119,7 +119,7 @@ impl Runs {
         if is_new { RunStatus::New } else { RunStatus::Queued }
     }
 
-    /// Records that a later batch will want this run; returns true if the run is new.
+    /// Records that a later batch will want this run. Returns true if the run is new.
     pub(crate) fn announce(&mut self, batch: u64, planned: &PlannedRun) -> bool {
         self.run(batch, planned).1
     }
@@ -154,7 +154,7 @@ impl Runs {
         (run, is_new)
     }
 
-    /// Drops the run once its planned rows are decoded.
+    /// Drops the run as soon as its planned rows are decoded.
     pub(crate) fn close(&mut self, key: RunKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.closing = true;
@@ -165,8 +165,8 @@ impl Runs {
         }
     }
 
-    /// `None` if there is no memory to read the next run. For the front batch, one run at a time is read even
-    /// over budget, so that the loader cannot stall.
+    /// Returns the first batch that needs the next run; `None` if there is no memory for the run. To keep the
+    /// loader from stalling, one run at a time is read for the front batch even over budget.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
         let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
@@ -176,7 +176,7 @@ impl Runs {
         let run = self.runs.get(&key)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
         let budget = if key.epoch == self.epoch { self.budget } else { self.budget_ahead };
-        // An idle run is usually needed again, so drop it only for the front batch, not for reading ahead.
+        // An idle run is usually needed again, so it is dropped only for the front batch and not to read ahead.
         while needed_by <= front && self.held.saturating_add(bytes) > budget && self.forget_one() {}
         let fits = self.held.saturating_add(bytes) <= budget;
         if fits || (needed_by <= front && self.reading == 0) {
@@ -189,7 +189,7 @@ impl Runs {
     }
 
     /// Moves a run that the front batch needs to the head of the queue, because runs of later batches may
-    /// fill the budget. Returns the batch that needs it.
+    /// fill the budget. Returns the batch that needs the run.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
         let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
@@ -221,7 +221,7 @@ impl Runs {
         let run = self.runs.get(&key)?;
         let wanted = run.bytes;
         let (bytes, buffer) = if run.scene.is_some() {
-            // No buffer is needed, because the patches of a scene have memory of their own.
+            // A scene needs no buffer, because its patches have their own memory.
             self.held = self.held.saturating_add(wanted);
             self.peak = self.peak.max(self.held);
             (wanted, Vec::new())
@@ -243,7 +243,7 @@ impl Runs {
         })
     }
 
-    /// Takes a free buffer of suitable size, or else a new one. Other free buffers are freed if there is not
+    /// Returns a free buffer of a suitable size, or else a new one. Frees other buffers if there is not
     /// enough room for all.
     fn buffer(&mut self, bytes: u64) -> (u64, Vec<u8>) {
         // The buffer released last is still in the processor's cache.
@@ -264,7 +264,7 @@ impl Runs {
         (bytes, buffer)
     }
 
-    /// Calls `each` for the rows that waited for the run, whether it was read or failed.
+    /// Records that a run was read or failed, and calls `each` for the rows that waited for it.
     pub(crate) fn loaded(
         &mut self,
         task: &ReadTask,
@@ -283,7 +283,7 @@ impl Runs {
             each(waiting, supply.as_ref());
         }
         let Some(supply) = supply else {
-            // The run is forgotten, so that later rows that need it try again.
+            // Forgets the run, so that later rows that need it try again.
             self.runs.remove(&task.key);
             self.recycle(task.bytes, None);
             return;
@@ -295,14 +295,14 @@ impl Runs {
         }
     }
 
-    /// The rows no longer refer to the run.
+    /// Records that these rows no longer need the run.
     pub(crate) fn release(&mut self, key: RunKey, rows: usize) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
         let is_held = matches!(run.state, RunState::Ready(_));
         if let Some(scene) = run.scene.as_ref().filter(|_| is_held && !run.is_whole) {
-            // Patches that have been copied to their rows are no longer held.
+            // Patches that have been copied to their rows no longer take memory.
             let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
             run.bytes -= bytes;
             self.held = self.held.saturating_sub(bytes);
@@ -315,9 +315,9 @@ impl Runs {
                 self.retire(run);
             }
         } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
-            // Scenes stay off the idle list: their window is within the budget, so that no scene is decoded twice.
+            // Scenes never enter the idle list: their window is within the budget, so that no scene is decoded twice.
             self.idle.push_back(key);
-            // The list may still contain runs that have been dropped elsewhere.
+            // The list may still contain runs that were dropped elsewhere.
             if self.idle.len() > 64 + 2 * self.runs.len() {
                 self.idle.retain(|key| self.runs.contains_key(key));
             }
@@ -326,7 +326,7 @@ impl Runs {
 
     fn retire(&mut self, run: WantedRun) {
         if let RunState::Ready(supply) = run.state {
-            // If another thread still decodes from the supply, its memory is not recycled; that thread frees it.
+            // If another thread still decodes from the supply, that thread frees its memory instead.
             self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }
@@ -335,7 +335,7 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Memory that was needed once is kept, even over budget: for records of many MiB, fresh pages cost
+        // Memory that was needed once is kept, even over budget. With records of many MiB, fresh pages cost
         // more than the read itself.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {

@@ -9,7 +9,8 @@ use shardpack_reader::Error;
 use std::sync::Arc;
 
 impl Ring {
-    /// If another slot must be made, returns its room and the slot that it replaces, if any.
+    /// Assigns free slots to waiting batches. If another slot must be allocated, returns its room and the
+    /// slot that it replaces, if any.
     pub(super) fn attach(&mut self) -> Option<(SlotRoom, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
@@ -31,8 +32,7 @@ impl Ring {
                 self.slots += 1;
                 return Some((room.max(self.limits.room), None));
             }
-            // Only one slot is replaced at a time. Otherwise, a failure to replace it would be reported for
-            // the wrong batch.
+            // Only one slot is replaced at a time. Otherwise, a failure would be reported for the wrong batch.
             if self.growing {
                 return None;
             }
@@ -45,7 +45,7 @@ impl Ring {
         None
     }
 
-    /// The error goes to the first batch that waits for a slot; later batches try again.
+    /// Passes the error to the first batch that waits for a slot. Later batches try again.
     pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
@@ -72,7 +72,7 @@ impl Ring {
         self.add_slot(slot);
     }
 
-    /// If the caller holds all slots while it waits for a batch, it would wait forever without one more.
+    /// Allows one more slot if the caller waits for a batch while it holds all slots. It would otherwise wait forever.
     pub(crate) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;

@@ -4,7 +4,7 @@
 use super::*;
 use crate::memory::{Allocate, Heap};
 
-/// Memory whose bytes lie inside the value itself and move with it.
+/// Memory whose bytes are stored in the value itself and move with it.
 struct Inline([u8; 64], Arc<AtomicUsize>);
 
 impl SlotMemory for Inline {
@@ -48,7 +48,7 @@ fn block(bytes: usize) -> Arc<Rows> {
 #[test]
 fn threads_write_their_rows_and_nothing_else() {
     let mut block = block(64);
-    // Two fields of four rows each: 4 bytes per row in the first field, and 8 in the second.
+    // Two fields of four rows. A row has 4 bytes in the first field and 8 in the second.
     let parts: Vec<_> = (0..4).map(|r| r * 4..r * 4 + 4).chain((0..4).map(|r| 16 + r * 8..24 + r * 8)).collect();
     for round in 0..20_u8 {
         let mut handles = Vec::new();
@@ -87,7 +87,7 @@ fn another_library_writes_through_the_pointer() {
     }
     let part = Rows::memory(&block, 2..6).unwrap();
     assert_eq!(part.len(), 4);
-    // SAFETY: rule 5: four bytes of the block, which lives, and no slice of it exists.
+    // SAFETY: rule 5: these are four bytes of the block, which is alive, and there is no slice of it.
     unsafe { std::ptr::write_bytes(part.cast::<u8>().as_ptr(), 9, part.len()) };
     assert_eq!(Rows::bytes(&block), Some(&[1, 1, 9, 9, 9, 9, 1, 1][..]));
     assert!(Rows::lend(&mut block, 1, usize::MAX, whole, &mut handles));
@@ -147,7 +147,7 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
     let mut block = block(24);
     let mut handles = Vec::new();
     assert!(Rows::lend(&mut block, 1, usize::MAX, std::slice::from_ref(&(0..24)), &mut handles));
-    // Two planes of 2 × 3 pixels of two bytes, turned by 180°. For each byte, the share that may write it is checked.
+    // Two planes of 2 × 3 pixels of two bytes, turned by 180°. For each byte, this checks which share may write it.
     let origins = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
     let shares = [0..2, 2..2, 2..6].map(|own| (0, Share { origins, own }));
     let (row, mut parts) = handles.swap_remove(0).unwrap().divide(&shares).ok().unwrap();

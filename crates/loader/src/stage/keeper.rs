@@ -7,13 +7,13 @@ use std::io;
 
 /// Copies values to the device, from several threads at a time.
 ///
-/// [`reserve`](Self::reserve) is called once, then [`keep`](Self::keep) for all values, and then
-/// [`seal`](Self::seal). Only after that are slots made and rows prepared.
+/// The loader calls [`reserve`](Self::reserve) once, then [`keep`](Self::keep) for all values, and then
+/// [`seal`](Self::seal). Only then does it create slots and prepare rows.
 pub trait Keeper: Send + Sync + fmt::Debug {
     /// Returns the maximum number of device bytes for a value of `stored_bytes` bytes.
     fn value_bytes(&self, stored_bytes: u64) -> u64;
 
-    /// Returns how many bytes of device memory are free, and how many there are in total.
+    /// Returns the number of bytes of free device memory, and the total.
     ///
     /// # Errors
     /// An error if the device fails.
@@ -25,9 +25,9 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// An error if the memory cannot be reserved.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Copies values to the device. For each value, returns the number by which slots refer to it, or `None`
+    /// Copies values to the device. Returns for each value the number by which slots refer to it, or `None`
     /// if the device cannot keep the value or has no room for it. The record of such a value is read whenever
-    /// a batch needs it. If a value is a picture, only its bytes and limits are used.
+    /// a batch needs it. For a picture, only its bytes and limits are used.
     ///
     /// # Errors
     /// An error if the device fails.
@@ -36,7 +36,7 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Records that all values have been copied.
     fn seal(&self);
 
-    /// Returns the number of device bytes that the values take.
+    /// Returns the number of device bytes that the values use.
     fn device_bytes(&self) -> u64;
 
     /// Returns the number of host bytes for information about the values.

@@ -2,15 +2,15 @@
 
 use shardpack_augment::PixelMap;
 
-/// Where each pixel of a view takes its value from a mask. Nothing is mixed: each pixel takes one element, or a fixed
-/// value where the view shows nothing of the picture.
+/// The source of each pixel of a view in a mask. Nothing is interpolated: each pixel gets one element of the
+/// mask, or a fixed value where the view shows nothing of the picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MaskView {
-    /// For each row of the view, the row of the mask's region that it shows; `None` in the border.
+    /// Row of the mask's region that each row of the view shows; `None` in the border.
     pub rows: Vec<Option<u32>>,
-    /// The same for each column.
+    /// Column of the mask's region that each column of the view shows; `None` in the border.
     pub columns: Vec<Option<u32>>,
-    /// Maps that move the pixels of the view, in the order in which they are applied. All are for the view's size.
+    /// Maps that move the pixels of the view, in the order of application. All are for the view's size.
     pub moves: Vec<MaskMove>,
     /// Value of the border, as the little-endian bits of an element.
     pub border: u64,
@@ -25,7 +25,7 @@ pub struct MaskMove {
     pub outside: u64,
 }
 
-/// What a pixel of a view shows.
+/// Content of one pixel of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewElement {
     /// The pixel of the mask's region in this row and column.

@@ -1,9 +1,9 @@
-//! Notes that a stage keeps about arrays from which several rows take a part.
+//! Notes of a stage about arrays that several rows use parts of.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-/// The note of a stage about an array from which several rows take a part, so that the array is inspected only once.
+/// The note of a stage about an array that several rows use parts of. It saves inspecting the array for each row.
 ///
 /// ```
 /// use shardpack_loader::stage::{ArrayNote, Memo};
@@ -20,12 +20,12 @@ pub struct Memo {
     note: OnceLock<ArrayNote>,
 }
 
-/// Facts that a stage has found out about an array.
+/// Information that a stage has found out about an array.
 #[derive(Debug, Default)]
 pub struct ArrayNote {
     /// Tables of the array, in the stage's own form; `None` if the array is decoded without tables.
     pub tables: Option<Vec<u8>>,
-    /// The array on the device, if it is there.
+    /// The array on the device, if the device has it.
     pub on_device: Option<Arc<dyn DeviceArray>>,
 }
 
@@ -36,26 +36,25 @@ pub trait DeviceArray: Debug + Send + Sync {
 }
 
 impl Memo {
-    /// Creates an empty memo for an array from which about `rows` rows take a part. `id` must be unique
-    /// within the loader.
+    /// Creates an empty memo for an array that about `rows` rows use parts of. `id` must be unique within the loader.
     #[must_use]
     pub const fn new(id: u64, rows: u64) -> Self {
         Self { id, rows, note: OnceLock::new() }
     }
 
-    /// Returns about how many rows take a part of the array.
+    /// Returns the approximate number of rows that use parts of the array.
     #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Returns the memo's number, unique in its loader.
+    /// Returns the memo's number, which is unique within its loader.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the note. If there is none yet, `make` creates it while other threads wait.
+    /// Returns the note. If there is none yet, `make` creates the note while other threads wait.
     pub fn get_or_make(&self, make: impl FnOnce() -> ArrayNote) -> &ArrayNote {
         self.note.get_or_init(make)
     }

@@ -1,6 +1,6 @@
-//! A device that turns checked bytes into rows of a batch, in place of the host.
+//! A device that turns checked bytes into rows of a batch, instead of the host.
 //!
-//! By default the host does this, and nothing here is needed. With a [`Stage`], each slot of the ring has a
+//! By default the host does this, and this module is not used. With a [`Stage`], each slot of the ring has a
 //! part on the device, a [`StageSlot`], and a batch goes through three phases:
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //!            writes it to its place; the consumer gets the batch
 //! ```
 //!
-//! Host and device produce the same batch. The host decodes rows that a stage refuses and passes them to the
-//! stage ([`StageSlot::put`]). It also decodes rows that the stage later finds odd ([`StageSlot::write`]).
+//! Host and device produce the same batch. The host decodes rows that a stage refuses, and passes them to the
+//! stage ([`StageSlot::put`]). It also decodes values that the stage later finds odd ([`StageSlot::write`]).
 
 mod keeper;
 mod mask_view;
@@ -45,79 +45,81 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Decodes rows of batches in place of the host.
+/// Decodes rows of batches instead of the host.
 ///
 /// `crates/gpu` implements this trait for CUDA devices. Any method may be called by several threads at the same time.
 pub trait Stage: Send + Sync + fmt::Debug {
     /// Returns the device that holds the batches.
     fn device(&self) -> DeviceId;
 
-    /// Returns false if the host decodes every row, and the stage only copies rows to the device. Such a
-    /// stage is never asked to prepare a value.
+    /// Returns false if the host decodes every row and the stage only copies rows to the device. Such a stage
+    /// never has to prepare a value.
     fn decodes(&self) -> bool {
         true
     }
 
     /// Returns true if the stage decodes rows of this field. The loader calls this once for each field when
-    /// it opens. The host decodes and uploads all other fields.
+    /// it opens. All other fields are decoded and uploaded by the host.
     fn takes(&self, field: &FieldSpec<'_>) -> bool;
 
-    /// Returns true if large values like this one should be read directly into staging memory by several
-    /// threads ([`StageSlot::room_for`]), because the device needs most of their stored bytes. The loader
-    /// calls this with examples when it opens, for array fields that the stage takes. The region of an
-    /// example gives the size of a row's part, but not its place.
+    /// Returns true if several threads should read large values like this one directly into staging memory
+    /// ([`StageSlot::room_for`]), because the device needs most of their stored bytes. The loader calls this
+    /// with examples when it opens, for array fields that the stage takes. The region of an example has the
+    /// size of a row's part, but not its place.
     fn shares(&self, example: &RecordValue<'_>) -> bool {
         let _ = example;
         false
     }
 
     /// Returns the number of bytes of staging memory for `rows` rows of a field that the stage takes. The
-    /// records of these rows have `record_bytes` bytes in total, and their output has `row_bytes`. If the
-    /// staging memory is not enough, rows are refused. For clips, `rows` counts the chosen frames, and
-    /// `record_bytes` the bytes of these frames.
+    /// records of these rows have `record_bytes` bytes in total, and their output has `row_bytes`. If staging
+    /// memory runs out, rows are refused. For clips, `rows` counts the chosen frames, and `record_bytes`
+    /// their bytes.
     fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64;
 
-    /// Returns how many bytes a slot needs on the device between decoding and output of `rows` rows of a
-    /// field that the stage takes. [`Stage::device_bytes`] does not include these bytes. The output of the
-    /// rows has `row_bytes` bytes in total. For clips, `rows` counts the chosen frames.
+    /// Returns the number of bytes that a slot needs on the device between decoding and output, for `rows`
+    /// rows of a field that the stage takes. [`Stage::device_bytes`] does not include these bytes. The output
+    /// of the rows has `row_bytes` bytes in total. For clips, `rows` counts the chosen frames.
     fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
         let _ = (field, rows, row_bytes);
         0
     }
 
-    /// Returns the number of bytes that a slot takes on the device.
+    /// Returns the number of bytes that a slot uses on the device.
     fn device_bytes(&self, room: &SlotRoom) -> u64;
 
-    /// Inspects an array before several rows request parts of it, and puts useful facts into the array's
-    /// memo. The region of `value` is the part for one of these rows.
+    /// Inspects an array before several rows request parts of it, and notes useful facts in the array's memo.
+    /// The region of `value` is the part for one of these rows.
     fn look(&self, value: &RecordValue<'_>) {
         let _ = value;
     }
 
-    /// Returns about how many bytes the device needs, in addition to the slots, for scenes from which several
-    /// patches are loaded. The records of all open scenes take `open_bytes` bytes and contain `arrays`
-    /// arrays.
+    /// Returns the approximate number of bytes that the device needs, in addition to the slots, for scenes
+    /// from which several patches are loaded. The records of all open scenes have `open_bytes` bytes and
+    /// contain `arrays` arrays.
     fn scene_bytes(&self, open_bytes: u64, arrays: u64) -> u64 {
         let _ = (open_bytes, arrays);
         0
     }
 
-    /// Returns the number of bytes that a slot takes on the host, as staging memory.
+    /// Returns the number of bytes of staging memory that a slot uses on the host.
     fn host_bytes(&self, room: &SlotRoom) -> u64;
 
-    /// Creates the device part of a slot. The loader calls this for each slot when it opens. A thread of the
-    /// loader calls it later if a batch needs a larger slot. May wait.
+    /// Creates the device part of a slot. The loader calls this for each slot when it opens. Later, a thread
+    /// of the loader calls it if a batch needs a larger slot. May block.
     ///
     /// # Errors
-    /// An error if the part cannot be created. It becomes the error of opening, or of the batch that needed the part.
+    /// An error if the part cannot be created. Opening the loader, or the batch that needed the part, then
+    /// fails with this error.
     fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>>;
 
-    /// Returns how many times a slot grew because a batch needed more device memory than [`Stage::device_bytes`].
+    /// Returns the number of times that a slot grew because a batch needed more device memory than
+    /// [`Stage::device_bytes`].
     fn growths(&self) -> u64 {
         0
     }
 
-    /// Returns a variant of this stage for a loader whose values stay on the device; `None` if there is none.
+    /// Returns a variant of this stage for a loader whose values stay on the device; `None` if it has no such variant.
     fn keeping(&self) -> Option<Keeping> {
         None
     }
@@ -126,9 +128,9 @@ pub trait Stage: Send + Sync + fmt::Debug {
 /// The variant of a [`Stage`] for a loader whose values stay on the device.
 #[derive(Debug)]
 pub struct Keeping {
-    /// A stage with the same settings, whose slots also accept values by number.
+    /// A stage with the same settings whose slots also accept values by number.
     pub stage: Arc<dyn Stage>,
-    /// Keeper that copies the values to the device for the stage.
+    /// Keeper that copies values to the device for the stage.
     pub keeper: Arc<dyn Keeper>,
 }
 
@@ -136,7 +138,7 @@ pub(crate) fn slots() -> Setting {
     Setting::named("slots").in_python("prefetch")
 }
 
-/// Returns the hint for errors that say that there is not enough memory for a slot.
+/// Returns the hint for errors about too little memory for a slot.
 #[must_use]
 pub fn fewer_slots() -> Hint {
     Hint::new("use fewer slots (").and([slots()]).then("), or smaller batches")

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows that a stage refused or found odd for the same reason, so that the host decoded them.
+/// Rows that a stage refused or found odd for the same reason. The host decoded them instead.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason that the stage gave.

@@ -1,4 +1,4 @@
-//! Mixes the rows of a batch. Devices follow this definition, and the implementation is for the host.
+//! Mixes the rows of a batch. This implementation is for the host, and defines the result for devices too.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -8,10 +8,10 @@ use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::PixelLayout;
 use std::ops::Range;
 
-/// How a field's rows are mixed in a batch, and the layout of their elements.
+/// Mixing of a field's rows in a batch, and the layout of their elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowMix {
-    /// How each row is mixed with the previous one.
+    /// Mixing of each row with the previous one.
     pub how: Mixed,
     /// Type of the elements.
     pub dtype: ElementType,
@@ -22,9 +22,9 @@ pub struct RowMix {
 }
 
 impl RowMix {
-    /// Returns the weights of a row and of the previous row in their sum. An element is `own × share + other
-    /// × rest`, computed in float32 with each operation rounded separately, and then rounded to the nearest
-    /// value of its type. A level is rounded by adding one half and truncating.
+    /// Returns the weights of a row and of the previous row. An element is `own × share + other × rest`,
+    /// computed in float32 with each operation rounded separately, and then rounded to the nearest value of
+    /// its type. Levels are rounded by adding one half and truncating.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
     pub const fn shares(share: f64) -> [f32; 2] {
@@ -32,10 +32,10 @@ impl RowMix {
     }
 
     /// Mixes the rows of `memory`, which must be in ascending order and have the same length. Each row is
-    /// mixed with the original content of the previous row, and the first row with the last.
+    /// mixed with the previous row as it was before mixing, and the first row with the last.
     pub fn apply(&self, rows: &[Range<usize>], memory: &mut [u8]) {
         let Some(last) = rows.last().and_then(|row| memory.get(row.clone())) else { return };
-        // In reverse order, so that the original of the previous row is still there.
+        // In reverse order, so that the previous row is not mixed yet.
         let last = last.to_vec();
         for (n, row) in rows.iter().enumerate().rev() {
             let both = memory.get_mut(..row.end).and_then(|all| all.split_at_mut_checked(row.start));
@@ -71,7 +71,7 @@ impl RowMix {
         }
     }
 
-    /// Adds the weighted elements, and rounds each result once, to the nearest value.
+    /// Adds the weighted elements. Rounds each result once, to the nearest value.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two levels")]
     fn sum(&self, share: f64, own: &mut [u8], other: &[u8]) {
         let [share, rest] = Self::shares(share);
@@ -101,7 +101,7 @@ fn each<const N: usize>(own: &mut [u8], other: &[u8], mixed: impl Fn([u8; N], [u
     );
 }
 
-/// Same as `sum`, but converts elements in groups, as processors do.
+/// Same as `sum`, but converts elements in groups, for which processors have instructions.
 fn halves(own: &mut [u8], other: &[u8], mixed: impl Fn(f32, f32) -> f32) {
     const AT_A_TIME: usize = 256;
     let load = |bytes: &[u8], to: &mut [f32]| {

@@ -1,4 +1,4 @@
-//! Gamma and noise on the final values of a row. A stage adds them, or the host if it decodes the row instead.
+//! Gamma and noise on the final values of a row. They are added by a stage, or by the host if it decodes the row.
 
 use shardpack_array::change_runs;
 use shardpack_augment::{Gamma, Noise};
@@ -7,17 +7,17 @@ use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 /// Gamma and noise for the values of a row, after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
-    /// The noise, if there is any. It depends on the place of a value in `[height, width, bands]`, and not on the
+    /// The noise, if any. It depends on the place of a value in `[height, width, bands]`, regardless of the
     /// order of the axes in memory.
     pub noise: Option<Noise>,
-    /// The power of the values, taken before the noise is added.
+    /// The power to which values are raised before the noise is added.
     pub gamma: Option<Gamma>,
-    /// Value that does not change. This is the value that replaces no-data, rounded to the type of the row.
+    /// Value that stays unchanged: the one that replaces no-data, rounded to the type of the row.
     pub keep: Option<f32>,
 }
 
 impl RowNoise {
-    /// Changes a row with this number of rows, columns and bands, in the order that the layout gives.
+    /// Changes a row with this number of rows, columns and bands, in the order of the layout.
     ///
     /// # Errors
     /// `Usage` if the elements are not floats of at most 32 bits, or if `row` is too short.

@@ -18,31 +18,31 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Returns the device.
     fn device(&self) -> DeviceId;
 
-    /// Returns the room of the slot. The slot may have more than that, but not less.
+    /// Returns the room of the slot. The slot may have more room than that, but not less.
     fn room(&self) -> SlotRoom;
 
     /// Begins a batch with `output_bytes` bytes of output, and discards everything prepared earlier. The slot
-    /// has no other user at that time. The loader holds its lock during this call, so it must not wait.
+    /// has no other user at that time. The loader holds its lock during this call, so it must not block.
     fn begin(&self, output_bytes: usize);
 
-    /// Accepts a value, and copies the bytes that the device needs. `zstd` serves to decompress values that
-    /// the host must decompress first.
+    /// Accepts a value, and copies the bytes that the device needs. `zstd` decompresses values that the host
+    /// must decompress first.
     ///
-    /// A damaged value is refused, and the host then reports the damage.
+    /// Refuses a damaged value. The host then reports the damage.
     fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 
     /// Reserves staging memory for a stored value of `bytes` bytes, divided into parts of `step` bytes.
-    /// Several threads read the value into this memory, and it is then prepared in place
-    /// ([`StagedRoom::prepare`]). Returns `None` if there is not enough room. Must not wait.
+    /// Several threads read the value into this memory, where it is then prepared ([`StagedRoom::prepare`]).
+    /// Returns `None` if there is not enough room. Must not block.
     ///
-    /// All returned parts are dropped before the batch is submitted, and before the slot begins another batch.
+    /// The loader drops all returned parts before it submits the batch, and before the slot begins another batch.
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         let _ = (spot, bytes, step);
         None
     }
 
     /// Accepts a value that is already on the device, by its number from
-    /// [`Keeper::keep`](super::Keeper::keep). `value` describes how to decode it, but contains no bytes.
+    /// [`Keeper::keep`](super::Keeper::keep). `value` describes how to decode it, but has no bytes.
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         let _ = (spot, value, zstd);
         Prepared::Refused(format!("value {number} is not on the device").into())
@@ -51,12 +51,12 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Accepts a row that the host has decoded. `bytes` are all bytes of `spot`.
     ///
     /// # Errors
-    /// An error if the bytes cannot be kept until the upload. It becomes the error of the row.
+    /// An error if the bytes cannot be kept until the upload. The row then fails with this error.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// Accepts a picture that the host decodes to levels, and from which the device computes the elements of
-    /// the row. Fewer bytes are then uploaded. `fill` writes the levels, one for each element, to the memory
-    /// that it is given, and returns true if the row is to be kept. It is called once.
+    /// Accepts a picture that the host decodes to levels. The device computes the elements of the row from
+    /// the levels, so fewer bytes are uploaded. `fill` is called once. It writes the levels, one for each
+    /// element, to the memory that it is given, and returns true if the row is to be kept.
     ///
     /// # Errors
     /// Same as [`put`](Self::put).
@@ -73,10 +73,10 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Fills the bytes of `spot` with zeros, even if a value was prepared for them.
     fn clear(&self, spot: &Spot);
 
-    /// Starts to upload and decode the rows, all of which are prepared. `host` holds the fields that the
-    /// stage does not take, which are the first bytes of the output, and is copied before this returns. When
-    /// the batch is complete or has failed, the stage calls [`Ticket::done`]. It may do so from any thread,
-    /// and even before this returns.
+    /// Starts to upload and decode the rows, which are all prepared. `host` has the fields that the stage
+    /// does not take, which are the first bytes of the output. It is copied before this method returns. When
+    /// the batch is complete or has failed, the stage calls [`Ticket::done`], from any thread and possibly
+    /// before this method returns.
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket);
 
     /// Returns the address of the output on the device.
@@ -96,14 +96,14 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()>;
 
     /// Writes a part of the output and waits until the copy is complete. A thread of the loader calls this
-    /// for a batch that is done, before the consumer gets it.
+    /// when the batch is done, before the consumer gets the batch.
     ///
     /// # Errors
     /// An error if the device fails, or if the range is outside the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// Mixes rows in the output of a finished batch like [`RowMix::apply`], and waits for completion. The
-    /// consumer's thread calls this before it gets the batch.
+    /// Mixes rows in the output of a finished batch like [`RowMix::apply`], and waits until that is complete.
+    /// The consumer's thread calls this before it gets the batch.
     ///
     /// # Errors
     /// An error if the device fails, if the range is outside the output, or if the stage cannot mix.
@@ -113,12 +113,12 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     }
 }
 
-/// How the elements of a row are computed from the levels of a picture.
+/// Computation of a row's elements from the levels of a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureElements {
     /// Type of the elements: uint8 for levels, or a float type.
     pub dtype: ElementType,
-    /// Order of the axes, which is the same for levels and elements.
+    /// Order of the axes, both of levels and of elements.
     pub layout: PixelLayout,
     /// Conversion of levels to floats.
     pub scaling: Scaling,
@@ -156,7 +156,7 @@ pub trait StagedRoom: Send + Sync + fmt::Debug {
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
-/// A part of a [`StagedRoom`], to be filled by one thread.
+/// A part of a [`StagedRoom`]. One thread fills it.
 pub trait StagedPart: Send + fmt::Debug {
     /// Returns the bytes of the part. Their initial content is unspecified.
     fn bytes(&mut self) -> &mut [u8];
@@ -183,11 +183,11 @@ pub struct DeviceId {
 /// Capacity of a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotRoom {
-    /// Rows of a batch.
+    /// Number of rows of a batch.
     pub rows: usize,
-    /// Bytes of all fields.
+    /// Size of all fields in bytes.
     pub output_bytes: usize,
-    /// Number of bytes in the fields that the host decodes, which come first in the output.
+    /// Size in bytes of the fields that the host decodes. They come first in the output.
     pub host_bytes: usize,
     /// Sum of [`Stage::staged_bytes`](super::Stage::staged_bytes) over the fields.
     pub staged_bytes: usize,
@@ -196,7 +196,7 @@ pub struct SlotRoom {
 }
 
 impl SlotRoom {
-    /// Returns true if a batch that needs the room `other` fits.
+    /// Returns true if a batch that needs the room `other` fits into this one.
     #[must_use]
     pub const fn holds(&self, other: &Self) -> bool {
         self.rows >= other.rows
@@ -206,7 +206,7 @@ impl SlotRoom {
             && self.between_bytes >= other.between_bytes
     }
 
-    /// Larger by an eighth, so that batches slightly larger than the largest one so far fit.
+    /// Returns this room enlarged by an eighth, so that batches slightly larger than the largest one so far fit.
     pub(crate) const fn grown(&self) -> Self {
         const fn more(bytes: usize) -> usize {
             bytes.saturating_add(bytes / 8)
@@ -220,7 +220,7 @@ impl SlotRoom {
         }
     }
 
-    /// Returns a room that has, for each number, the larger one of both.
+    /// Returns the larger of the two rooms, number by number.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -244,12 +244,12 @@ pub struct Spot {
     pub bytes: Range<usize>,
 }
 
-/// A stage's answer to a value.
+/// A stage's response to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
-    /// The device will decode the value. For a picture, this holds the height and width of the output.
+    /// The device will decode the value. For a picture, this contains the height and width of the output.
     Taken(Option<[u32; 2]>),
-    /// The host must decode the value, for the given reason. Rows are counted by reason, so a reason must not
-    /// name a sample.
+    /// The host must decode the value, for this reason. Rows are counted by reason, so a reason must not name
+    /// a sample.
     Refused(Cow<'static, str>),
 }

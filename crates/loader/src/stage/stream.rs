@@ -1,5 +1,5 @@
-//! The fence around device streams. Other libraries pass streams as numbers, which the driver trusts, so the
-//! code that makes a [`StreamHandle`] is responsible for the number.
+//! Encapsulates device streams. Other libraries pass streams as numbers, which the driver trusts. So the code
+//! that creates a [`StreamHandle`] is responsible for the number.
 #![allow(unsafe_code)]
 
 /// A device stream, identified by the driver's handle.
@@ -18,7 +18,7 @@ impl StreamHandle {
     /// Creates a stream from the driver's handle.
     ///
     /// # Safety
-    /// The handle must be a stream of the device of each batch with which it is used
+    /// The handle must be a stream on the device of each batch that it is used with
     /// ([`Batch::used_on`](crate::Batch::used_on)), and must live until these batches are dropped.
     #[must_use]
     pub const unsafe fn new(handle: u64) -> Self {

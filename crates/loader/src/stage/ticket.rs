@@ -10,21 +10,21 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Weak};
 
 /// A value that the device accepted but then found odd. The host decodes it or reports its error. Until then,
-/// its output bytes do not matter.
+/// its bytes in the output are meaningless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
     /// Index of the row.
     pub row: u32,
     /// Index of the field.
     pub field: u32,
-    /// Reason that the device gives. Rows are counted by reason, so a reason must not name a sample.
+    /// Reason given by the device. Rows are counted by reason, so a reason must not name a sample.
     pub reason: Cow<'static, str>,
 }
 
 /// Reason why a batch is not on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageFailure {
-    /// There is not enough memory. This batch becomes an error, and the loader continues.
+    /// There is not enough memory. This batch is an error, and the loader continues.
     Batch(Note),
     /// The device has failed and cannot decode anything more. The loader stops.
     Device(Note),
@@ -42,14 +42,14 @@ pub(crate) trait Completed: Send + Sync {
     fn completed(&self, generation: u64, batch: u64, ending: Ending);
 }
 
-/// A batch that has been submitted. If the ticket is dropped without a call of [`Ticket::done`], the loader
-/// stops with an error, because it would otherwise wait forever.
+/// A submitted batch. If the ticket is dropped without a call to [`Ticket::done`], the loader stops with an
+/// error, because it would otherwise wait forever.
 pub struct Ticket {
     pub(crate) home: Weak<dyn Completed>,
     pub(crate) generation: u64,
     pub(crate) batch: u64,
     pub(crate) in_epoch: u64,
-    /// The slot, kept in use for as long as the ticket lives.
+    /// The slot, which stays in use as long as the ticket lives.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Reports that the batch is on the device except for the given values, or why it is not.
+    /// Reports that the batch is on the device, except for the listed values, or why it is not.
     pub fn done(mut self, result: Result<Vec<RowFault>, StageFailure>) {
         let error = |note: Note| {
             let Note { text, hint, .. } = note;
@@ -76,7 +76,7 @@ impl Ticket {
     }
 
     fn end(&mut self, ending: Ending) {
-        // The slot is dropped before threads look for a free one.
+        // Dropped before threads look for a free slot.
         let Some(slot) = self.slot.take() else { return };
         drop(slot);
         if let Some(home) = self.home.upgrade() {

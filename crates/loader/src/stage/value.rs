@@ -1,4 +1,4 @@
-//! Fields and values as they are described to a stage.
+//! Fields and values, as described to a stage.
 
 use super::mask_view::MaskView;
 use super::memo::Memo;
@@ -16,11 +16,11 @@ pub struct FieldSpec<'a> {
     pub name: &'a str,
     /// Element type of a row.
     pub dtype: ElementType,
-    /// Values of the field.
+    /// Source of the field's values.
     pub source: FieldSource<'a>,
 }
 
-/// Where the values of a field come from.
+/// Source of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum FieldSource<'a> {
@@ -34,25 +34,25 @@ pub enum FieldSource<'a> {
         scaling: Scaling,
         /// Augmentations of the pictures' levels.
         changes: &'a [Augmentation],
-        /// How clips fill the rows, if each value is a list of pictures.
+        /// Choice and layout of frames, if each value is a list of pictures.
         clip: Option<Clip>,
-        /// True if an earlier field shows another crop of the same pictures, so that a stage has most of their
+        /// True if an earlier field shows another crop of the same pictures. A stage then has most of their
         /// bytes already.
         is_shown_before: bool,
     },
     /// Arrays.
     Array {
-        /// Examples of stored arrays, before the steps that follow decoding.
+        /// Examples of stored arrays, before the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size and bands of the part, if rows are parts of arrays. The place of the part differs from row to
-        /// row. A height of 0 means all pixels.
+        /// Size and bands of the part, if rows are parts of arrays. Its place differs from row to row. A
+        /// height of 0 means all pixels.
         part: Option<&'a Region>,
     },
-    /// Volumes, of which rows are boxes.
+    /// Volumes. Each row is a box of one.
     Volume {
-        /// Examples of stored arrays, before the steps that follow decoding.
+        /// Examples of stored arrays, before the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size of the boxes. Their place differs from row to row.
+        /// Size of the boxes. Their places differ from row to row.
         part: &'a Voxels,
     },
     /// Masks that follow the views of pictures.
@@ -64,12 +64,12 @@ pub enum FieldSource<'a> {
     Other,
 }
 
-/// The crops of a picture that are fields of the same row.
+/// The crops of one picture that are fields of the same row.
 #[derive(Debug, Clone, Copy)]
 pub struct CropsOfRow<'a> {
     /// All crops.
     pub all: Crops<'a>,
-    /// Index in the batch of the field with the first crop. It is prepared before the others.
+    /// Index in the batch of the field with the first crop, which is prepared before the others.
     pub first_field: u32,
 }
 
@@ -80,7 +80,7 @@ pub enum RecordValue<'a> {
     Picture {
         /// The stored picture.
         picture: StoredPicture<'a>,
-        /// How the picture is rendered, including the part that is shown.
+        /// Rendering of the picture, including the visible part.
         how: &'a Rendering,
         /// All crops of the picture, if several fields of the row show it.
         crops: Option<CropsOfRow<'a>>,
@@ -92,27 +92,26 @@ pub enum RecordValue<'a> {
         scaling: &'a Scaling,
         /// Limits for decoding.
         limits: &'a Limits,
-        /// How the frames fill the row, if the value is a list of pictures. All of them are rendered alike.
+        /// Choice and layout of frames, if the value is a list of pictures. All frames are rendered alike.
         clip: Option<Clip>,
     },
     /// An array.
     Array {
         /// Encoding of the payload.
         codec: Codec,
-        /// Type and shape of the array. `decoded` is the requested type, or the type from which `finish`
-        /// converts to the requested one.
+        /// Type and shape of the array. `decoded` is the requested type, or the type that `finish` converts to it.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
         /// Requested part, in the requested order of axes; `None` for the whole array in stored order.
         region: Option<&'a Region>,
-        /// Requested box, if the array is a volume. There is then no region.
+        /// Requested box, if the array is a volume. Then there is no region.
         voxels: Option<&'a Voxels>,
         /// Steps after decoding.
         finish: &'a Finish,
-        /// Gamma and noise, after `finish`.
+        /// Gamma and noise, applied after `finish`.
         noise: Option<RowNoise>,
-        /// The stage's note about the array, if several rows take a part of it.
+        /// The stage's note about the array, if several rows use parts of it.
         memo: Option<&'a Memo>,
         /// Limits for decoding.
         limits: &'a Limits,

@@ -1,22 +1,23 @@
-//! Buffers for runs and parts, in sizes from a fixed set of classes.
+//! Buffers for runs and parts. Their sizes come from a fixed set of classes.
 
 use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use shardpack_reader::raw::room;
 
-/// Does not keep the content: the prediction would be exceeded if the buffer doubled in size, or existed
-/// twice while it was copied.
+/// Enlarges a buffer to the size class of `bytes`, without keeping its content. Memory would exceed the
+/// prediction if the buffer doubled in size, or existed twice while it was copied.
 pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {
         *buffer = Vec::new();
-        // If this fails, `room` below reports it.
+        // An error is ignored here, because `room` below reports it.
         _ = buffer.try_reserve_exact(to_usize(class));
     }
     room(buffer, class)
 }
 
-/// In whole pages. Sizes are 6 to 12 % apart, so that different runs can reuse a buffer.
+/// Rounds a size up to its class, in whole pages. Classes are 6 to 12 % apart, so that different runs can
+/// reuse a buffer.
 pub(crate) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

@@ -1,4 +1,4 @@
-//! The source of a row's bytes. Every row of a batch waits for a [`Supply`], which is of one of these kinds:
+//! The source of a row's bytes. Every row of a batch waits for its [`Supply`], which has one of these kinds:
 //!
 //! | supply | shared by several rows | work of a row |
 //! |---|---|---|
@@ -8,7 +8,8 @@
 //! | [`Scene`](Supply::Scene) | a record, decoded once for several patches | copies its patch |
 //! | [`Device`](Supply::Device) | values that stay on a device | passes the numbers of its values to the stage |
 //!
-//! A value that a device found odd is *mended*: its record is read again, as with `PageCache`, and the host decodes it.
+//! A value that a device finds odd is *mended*: its record is read again, as with `PageCache`, and the host
+//! decodes it.
 
 mod buffer;
 mod parts;
@@ -35,11 +36,11 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) enum Supply {
-    /// Stored records in memory.
+    /// Records in memory, as stored.
     Memory(LoadedRun),
-    /// Records of a shard in the page cache. A thread reads each one just before decoding it.
+    /// Records of a shard in the page cache. A thread reads each record just before decoding it.
     PageCache(Arc<Shard>),
-    /// Large records of a shard. All threads together decode each of them.
+    /// Large records of a shard. All threads decode each of them together.
     Parts(Arc<Shard>),
     /// Decoded patches of a sample, or the error from decoding them.
     Scene(Arc<Shard>, Result<Scene, Error>),

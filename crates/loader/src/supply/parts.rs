@@ -2,13 +2,13 @@
 //!
 //! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads the head, small values
 //! and chunk headers, and cuts the rest into parts. Idle threads take the parts. Each part passes once
-//! through a core's cache, where it is read, added to the CRC32, and decoded in place. Parts that need no
-//! decoding are read directly to their place in the row or, if a stage accepts the value, in staging memory.
-//! The thread that finishes the last part combines the CRCs, compares the result, and completes the row.
+//! through a core's cache, where it is read, added to the CRC32, and decoded into its row. Parts that need no
+//! decoding are read directly into the row or, if a stage accepts the value, into staging memory. The thread
+//! that finishes the last part combines the CRCs, compares the result, and completes the row.
 //!
 //! After any failure (a record that cannot be cut, a failed read, a wrong CRC, a bad chunk), the record is
-//! read again as a whole, like a small record. Only that path reports errors. It may also find that the
-//! failure was temporary.
+//! read again whole, like a small record. Only that path reports errors. If the failure was temporary, it
+//! succeeds.
 
 use super::buffer::class_room;
 use crate::fields::CutOf;
@@ -29,7 +29,7 @@ pub(crate) struct LargeRecord {
     pub(crate) of: RowId,
     shard: Arc<Shard>,
     frame: Frame,
-    /// Bytes that do not belong to a part, in order: the head, small values, and gaps between values.
+    /// Bytes that belong to no part, in order: the head, small values, and gaps between values.
     kept: Vec<KeptBytes>,
     fields: Vec<MadeField>,
     parts: Vec<RecordPart>,
@@ -41,7 +41,7 @@ pub(crate) struct LargeRecord {
 }
 
 pub(crate) struct UnmadeRow {
-    /// Values in staging memory. They are dropped before the handle, because the slot must be in use until then.
+    /// Values in staging memory. They are dropped before the handle, because the slot must stay in use until then.
     pub(crate) staged: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
     pub(crate) dims: Vec<u64>,
@@ -49,15 +49,16 @@ pub(crate) struct UnmadeRow {
 
 pub(crate) struct StagedValue {
     pub(crate) field: usize,
-    /// Offsets from the start of the record.
+    /// Byte range in the record.
     pub(crate) bytes: Range<u64>,
     pub(crate) room: Box<dyn StagedRoom>,
 }
 
 pub(crate) enum PartTarget {
-    /// Place in the row, to which the bytes are copied or decoded.
+    /// Place in the row where the bytes are copied or decoded.
     Row(PartMut),
-    /// Place in staging memory, to which stored bytes are copied. The handle keeps the slot in use and is dropped last.
+    /// Place in staging memory where the stored bytes are copied. The handle keeps the slot in use and is
+    /// dropped last.
     Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
 }
 
@@ -75,29 +76,29 @@ pub(crate) struct KeptBytes {
     /// Offset from the start of the record.
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
-    /// CRC of these bytes without the frame, which has a CRC of its own.
+    /// CRC of these bytes without the frame, which has its own CRC.
     pub(crate) crc: crc32fast::Hasher,
 }
 
 pub(crate) enum MadeField {
-    /// The field is decoded from the kept bytes when all parts are done.
+    /// Field that is decoded from the kept bytes when all parts are done.
     Kept,
-    /// The field is copied as stored. Holds the number of bytes.
+    /// Field that is copied as stored, with its number of bytes.
     Stored(u64),
-    /// The field is decoded part by part.
+    /// Field that is decoded part by part.
     Array(Box<WindowedSplit>),
-    /// The stored bytes are read into staging memory, and prepared when all parts are done.
+    /// Field whose stored bytes are read into staging memory. It is prepared when all parts are done.
     Staged,
 }
 
 pub(crate) struct WindowedSplit {
     pub(crate) split: ArraySplit,
-    /// Window of the row, if it was known when the record was opened.
+    /// Window of the row, if known when the record was opened.
     pub(crate) window: Option<CutOf>,
 }
 
 pub(crate) struct RecordPart {
-    /// Offsets from the start of the record.
+    /// Byte range in the record.
     bytes: Range<u64>,
     /// Index of the field, and index of the part in its array; `None` for bytes that the batch does not use.
     of: Option<(usize, usize)>,
@@ -170,7 +171,7 @@ impl LargeRecord {
     }
 
     pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartScratch, counters: &Counters) {
-        // After a failure there is no need to decode, because the record is then read as a whole.
+        // After a failure, decoding is pointless, because the record is then read whole.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
         if wanted && self.part(number, decoder, bench, counters).is_none() {
             self.fail();
@@ -189,10 +190,10 @@ impl LargeRecord {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if this was the last part to be done or to fail.
+    /// Marks a part as done, even if it failed. Returns true if it was the last part.
     pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
-            // Release the part's bytes before it counts as done.
+            // Releases the part's bytes before the part counts as done.
             part.state().to = None;
         }
         // AcqRel: the thread that finishes the last part sees the writes of all other threads.
@@ -232,7 +233,8 @@ impl LargeRecord {
         }
     }
 
-    /// Computes the CRC32 while the part is in the cache. If only the CRC is needed, reads into `scratch` step by step.
+    /// Reads a part, and computes its CRC32 while the bytes are in the cache. If only the CRC is needed,
+    /// reads into `scratch` step by step.
     fn read(
         &self,
         part: &RecordPart,
@@ -309,7 +311,7 @@ impl LargeRecord {
             Some(staged) => staged.room.bytes(),
             None => within(&self.kept, &place.bytes),
         };
-        // Users do not see this error: the record is then read as a whole.
+        // Users never see this error, because the record is then read whole.
         let bytes =
             bytes.ok_or_else(|| FormatError::usage(format!("value {position} in a large record was not kept")))?;
         Ok(Some(FieldValue {
@@ -328,7 +330,7 @@ impl LargeRecord {
         }
     }
 
-    /// Returns false for fields that were not decoded in parts.
+    /// Completes a field that was decoded in parts; returns false for all other fields.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(MadeField::Stored(length)) => {

@@ -1,4 +1,4 @@
-//! A run of records in memory: read as a whole, or, if that fails, record by record.
+//! A run of records in memory. It is read whole or, if that fails, record by record.
 
 use super::buffer::class_room;
 use crate::fault;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct LoadedRun {
     shard: Arc<Shard>,
-    /// Offset in the file.
+    /// Offset of the run in the file.
     start: u64,
-    /// Buffer for the run. It is never truncated, so that it is zeroed only once.
+    /// Buffer for the run. It is never truncated, so it is zeroed only once.
     buffer: Vec<u8>,
     used: usize,
     faults: Vec<(u64, Error)>,
 }
 
 impl LoadedRun {
-    /// Does not check the records. If the run cannot be read as a whole, reads its records one by one, so
+    /// Reads a run without checking its records. If it cannot be read whole, reads the records one by one, so
     /// that a bad sector affects only one sample. Also returns the number of bytes read.
     pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
         let span = shard.span(records)?;
@@ -50,7 +50,7 @@ impl LoadedRun {
         &self.shard
     }
 
-    /// Includes the padding of the record.
+    /// Returns the bytes of a record, including its padding.
     pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
         if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
             return Err(error.clone());
@@ -64,7 +64,7 @@ impl LoadedRun {
 }
 
 /// Reads one record to its place in the buffer of a run, after reading the whole run failed with the error
-/// `whole`. Even a record that is the whole run is read once more.
+/// `whole`. Even if the record is the whole run, reads it once more.
 fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {

@@ -1,6 +1,6 @@
-//! A scene, that is, the patches of one sample. Its record is read once, the patches are decoded together,
-//! and they are held until their batches come. A scene is kept as a whole if its patches would take at least
-//! the same amount of memory. If a stage decodes the patches, the stored record is kept instead.
+//! A scene: the patches of one sample. Its record is read once, its patches are decoded together, and they
+//! stay in memory until their batches are filled. The scene is kept whole instead if that does not take more
+//! memory. If a stage decodes the patches, the stored record is kept instead.
 
 use super::whole_scene::WholeScene;
 use crate::fields::Object;
@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct SceneRead {
     pub(crate) sample: u64,
     pub(crate) epoch: u32,
-    /// Distinguishes the draws of a sample that an epoch draws several times.
+    /// Distinguishes repeated draws of a sample in an epoch.
     pub(crate) repetition: u32,
-    /// Indices of the patches that this rank takes.
+    /// Indices of the patches that this rank needs.
     pub(crate) patches: Vec<u32>,
-    /// Bytes of each patch.
+    /// Size of a patch in bytes.
     pub(crate) row_bytes: u64,
-    /// True if the stored record is kept in place of the patches.
+    /// True if the stored record is kept instead of the patches.
     pub(crate) is_stored: bool,
 }
 
@@ -32,7 +32,7 @@ impl SceneRead {
 pub(crate) struct Scene {
     /// The patches, in ascending order of their indices.
     pub(crate) patches: Vec<ScenePatch>,
-    /// True if the scene is kept as a whole. Patches then have no memory of their own.
+    /// True if the scene is kept whole. Then patches have no memory of their own.
     pub(crate) is_whole: bool,
     pub(crate) content: SceneContent,
     pub(crate) plan: Arc<PatchPlan>,
@@ -40,7 +40,7 @@ pub(crate) struct Scene {
 
 #[derive(Debug)]
 pub(crate) enum SceneContent {
-    /// The record, for a stage that decodes patches from it.
+    /// The record. A stage decodes patches from it.
     Stored(SceneRecord),
     /// Decoded fields, and values that are not tensors.
     Decoded { fields: Vec<SceneField>, objects: Vec<Option<Object>> },
@@ -49,12 +49,12 @@ pub(crate) enum SceneContent {
 #[derive(Debug)]
 pub(crate) enum SceneField {
     Missing,
-    /// Each patch has the values in its own memory.
+    /// Values in the memory of each patch.
     Patches,
     Whole(WholeScene),
-    /// All patches share this one row.
+    /// One row that all patches share.
     Shared(Vec<u8>),
-    /// No value is kept, because rows take it from the index.
+    /// No value, because rows take it from the index.
     FromIndex,
 }
 
@@ -66,7 +66,7 @@ impl Default for SceneContent {
 
 #[derive(Debug)]
 pub(crate) struct SceneRecord {
-    /// Buffer that may be longer than the record.
+    /// The record's buffer, which may be longer than the record.
     bytes: Vec<u8>,
     length: usize,
     /// Notes of the stage, one for each field.
@@ -90,7 +90,7 @@ pub(crate) struct ScenePatch {
     pub(crate) at: Option<PatchAt>,
     /// First plane, row and column of the patch, if the sample's mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
-    /// Bytes of the patch, until they are copied to its row; `None` if the scene is kept as a whole.
+    /// Bytes of the patch until they are copied to its row; `None` if the scene is kept whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
 
@@ -106,7 +106,7 @@ impl Scene {
         outs
     }
 
-    /// Bytes of a scene that is kept as a whole; `None` if patches have memory of their own.
+    /// Returns the number of bytes of a scene that is kept whole; `None` if patches have their own memory.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let bytes = match &self.content {
             SceneContent::Stored(record) => record.bytes.len() as u64,
@@ -126,7 +126,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Recycles the memory of the record, and of patches that were not used because their epoch was interrupted.
+    /// Recycles the memory of the record, and of patches that were never used because their epoch was interrupted.
     fn drop(&mut self) {
         if let SceneContent::Stored(record) = &mut self.content {
             self.plan.give_back_scene(std::mem::take(&mut record.bytes));

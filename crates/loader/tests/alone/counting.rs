@@ -1,4 +1,4 @@
-//! The allocator of this test program. It counts calls and bytes.
+//! The allocator of this test program, which counts calls and bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
 /// Number of calls for at least one mebibyte.
 pub static LARGE: AtomicU64 = AtomicU64::new(0);
-/// Number of bytes that are allocated and not yet freed.
+/// Number of bytes that are currently allocated.
 pub static NOW: AtomicU64 = AtomicU64::new(0);
 /// Largest value of [`NOW`] since a test last set `PEAK`.
 pub static PEAK: AtomicU64 = AtomicU64::new(0);
@@ -24,7 +24,7 @@ impl Counting {
 }
 
 // SAFETY: every call is passed to the system's allocator with the caller's arguments. `realloc` is the
-// default implementation, built from the other two.
+// default implementation, which uses the other two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::added(layout.size() as u64);

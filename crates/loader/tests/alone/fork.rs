@@ -1,5 +1,5 @@
 //! Tests a loader with `fork`, which the workers of other libraries use. In the child, the loader is usable
-//! if the parent's threads have not started; after that, it returns an error.
+//! if the parent's threads have not started yet. Otherwise it returns an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,20 +9,19 @@ use shardpack_loader::{Loader, LoaderOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child uses nothing that another thread of this process may have held: it works with
-    // data that its own thread has made, and leaves by `_exit`. The C library makes its allocator
-    // usable in the child.
+    // SAFETY: the child uses nothing that another thread of this process may have locked. It works with data
+    // made by its own thread, and exits with `_exit`. The C library makes its allocator usable in the child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: no preconditions; the signal ends a child that hangs.
+        // SAFETY: no preconditions. The signal ends a child that hangs.
         unsafe { libc::alarm(20) };
         let fine = catch_unwind(AssertUnwindSafe(work)).unwrap_or(false);
-        // SAFETY: no preconditions; ends the child without running the parent's destructors.
+        // SAFETY: no preconditions. Ends the child without running the parent's destructors.
         unsafe { libc::_exit(if fine { 0 } else { 1 }) };
     }
     let mut status = 0;
-    // SAFETY: `status` lives through the call.
+    // SAFETY: `status` lives until the call returns.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }

@@ -1,5 +1,4 @@
-//! Tests that need a process of their own, because they fork the process or count its allocations. They run
-//! one at a time.
+//! Tests that need their own process, because they fork it or count its allocations. They run one at a time.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(unsafe_code, reason = "fork, and an allocator that counts")]
@@ -15,7 +14,7 @@ mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Every test calls this first.
+/// Keeps other tests from running at the same time. Every test calls this first.
 fn alone() -> MutexGuard<'static, ()> {
     static RUNNING: Mutex<()> = Mutex::new(());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)

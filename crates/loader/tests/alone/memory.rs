@@ -1,5 +1,5 @@
-//! Compares the loader's memory, as counted by the allocator, with its prediction. Samples have equal sizes,
-//! or sizes that differ a hundredfold.
+//! Compares the loader's memory, as counted by the allocator, with its prediction, for samples of equal size
+//! and for samples that differ a hundredfold in size.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
 
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 fn epoch(disk: &Disk, options: LoaderOptions) -> (u64, u64, LoaderStats) {
     let dataset = disk.open();
-    // Open the shards first: their indexes do not count as memory of the loader.
+    // Shards are opened first, because their indexes do not count as memory of the loader.
     (0..dataset.shards().len()).for_each(|number| assert!(dataset.shard(number).is_ok()));
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -35,7 +35,7 @@ fn side(id: u64, side: u32) -> Made {
 }
 
 fn raw(batch_size: u32) -> LoaderOptions {
-    // The files were just written and are cached, so `Auto` would use the page cache.
+    // The files were written just now and are cached, so `Auto` would choose the page cache.
     let window = Window::Memory;
     LoaderOptions::default().batch_size(batch_size).threads(2).window(window).image(ImageMode::Raw).cube(CubeMode::Raw)
 }
@@ -50,7 +50,7 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     let shape = vec![rows, 640, 100];
     let mut encoder = ArrayEncoder::new(settings).unwrap();
     write(dir.path(), &schema, &[count], |schema, number, id| {
-        // Half of the bits are noise, so a record takes about half the size of its cube.
+        // Half of the bits are noise, so a record is about half as large as its cube.
         let mut state = id + 1;
         let values = (0..rows * 64_000).map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -76,7 +76,7 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     dir
 }
 
-/// Loads whole cubes and patches. The consumer is slow enough that all of the read-ahead is used.
+/// Loads whole cubes and patches. The consumer is slow enough for the loader to use its whole read-ahead.
 fn cubes_take_the_predicted_memory(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
@@ -105,8 +105,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             (CubeMode::Whole, first, true),
             (patch, last, false),
         ] {
-            // In a band-major payload, streams stored without compression need no scratch memory. Their
-            // number is known only from the payload.
+            // In a band-major payload, streams that are stored uncompressed need no scratch memory. Only the
+            // payload tells how many of these there are.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // Records of 61 MB exceed the read-ahead anyway.
             let read_ahead_bytes = 0;
@@ -129,7 +129,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
-            // Each round starts with all slots free. In a single round, not all threads may decode at the same time.
+            // Each round starts with all slots free. One round is not enough, because the threads may not all
+            // decode at the same time.
             for number in 0..60 {
                 let peak = PEAK.load(Ordering::Relaxed) - before;
                 if number >= 3 && peak as f64 >= least * loader.predicted_bytes() as f64 {
@@ -155,14 +156,14 @@ fn large_cubes_take_the_predicted_memory() {
     cubes_take_the_predicted_memory(480);
 }
 
-/// A single test, because the count covers the whole process.
+/// One test only, because the count covers the whole process.
 #[test]
 fn loaders_take_the_predicted_memory() {
     let _alone = crate::alone();
     // Samples of two kilobytes, except for the last twelve of 4.4 MB. All runs have the same number of
-    // samples, but take 30 kB to 66 MB.
+    // samples, but sizes from 30 kB to 66 MB.
     let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
-    // The same records, with the large ones spread among the small.
+    // The same records, with the large ones spread among the small ones.
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
     let alike = Disk::alike(&[4000]);
     for (name, disk, options) in [
@@ -193,7 +194,7 @@ fn loaders_take_the_predicted_memory() {
         assert_eq!(stats.grown_slots, 0, "{name}");
     }
 
-    // Two pictures of 3.2 megapixels among small ones are decoded as a whole before they are resized.
+    // Two pictures of 3.2 megapixels among small ones. They are decoded whole before they are resized.
     let pictures = Disk::new(&[60], |id| side(id, if id % 25 == 7 { 1800 } else { 64 }));
     for (name, image, threads) in [
         ("a random part", ImageMode::View(View::random_resized_crop(224)), 2),
@@ -207,7 +208,7 @@ fn loaders_take_the_predicted_memory() {
 
     cubes_take_the_predicted_memory(96);
 
-    // Records of 3.6 to 5.4 MB. After an epoch, every needed buffer exists.
+    // Records of 3.6 to 5.4 MB. After one epoch, all necessary buffers exist.
     let large = Disk::new(&[16], |id| side(id, 780 + 10 * (id % 16) as u32));
     let mut loader = Loader::open(&large.open(), raw(2).mode(Mode::Full)).unwrap();
     let mut counts = Vec::new();

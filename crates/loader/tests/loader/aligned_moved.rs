@@ -1,4 +1,4 @@
-//! Checks that masks, boxes, keypoints and polygons follow the augmentations that move the pixels of their picture.
+//! Masks, boxes, keypoints and polygons must follow augmentations that move the pixels of their picture.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 const SIZE: [u32; 2] = [40, 48];
 
-/// Values of a picture, a mask, instances and boxes, of a scene whose mask has a different class in every pixel.
+/// Returns a stored mask of this height and width, with a different class in every pixel.
 fn numbered(height: u64, width: u64) -> Stored {
     let classes: Vec<u8> = (0..height * width).flat_map(|n| (n as u16).to_le_bytes()).collect();
     (Codec::Raw, classes, ArrayDescriptor::plain(Dtype::U16, vec![height, width]).encode().unwrap(), None)
@@ -41,7 +41,7 @@ fn floats(object: Option<&Object>) -> Vec<f64> {
     array.bytes().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
 }
 
-/// The maps of a sample, by the definitions of the augmentations.
+/// Returns the maps of a sample, as the augmentations define them.
 fn maps(all: &[&str], sample: u64) -> Vec<Affine> {
     let draws = DrawKey { seed: 11, epoch: 0, sample }.draws();
     let all = (0..).zip(all).map(|(place, text)| (place, text.parse::<Augmentation>().unwrap()));
@@ -49,7 +49,7 @@ fn maps(all: &[&str], sample: u64) -> Vec<Affine> {
     operations.filter_map(|o| if let Operation::Affine(affine) = o { Some(affine) } else { None }).collect()
 }
 
-/// Moves a mask step by step, as the picture is moved.
+/// Moves a mask step by step, like its picture.
 fn moved(mask: Vec<u16>, maps: &[Affine], outside: u16) -> Vec<u16> {
     maps.iter().fold(mask, |mask, affine| {
         let map = affine.of_size(SIZE[0], SIZE[1]);
@@ -127,7 +127,7 @@ fn is_inside([x, y]: [f64; 2]) -> bool {
     (0.0..=f64::from(SIZE[1])).contains(&x) && (0.0..=f64::from(SIZE[0])).contains(&y)
 }
 
-/// The upright box around the moved corners of a box, clipped after each map, as torchvision does it.
+/// Returns the upright box around the moved corners of a box, clipped after each map, as in torchvision.
 fn hull(mut at: [f64; 4], maps: &[Affine]) -> Option<[f64; 4]> {
     for affine in maps {
         let map = affine.of_size(SIZE[0], SIZE[1]);
@@ -199,7 +199,7 @@ fn masks_of_objects_polygons_and_planes_are_moved_too() {
     }
 }
 
-/// A box stays if enough of it is shown: the share that the view leaves, times the share that the map leaves.
+/// A box is kept if enough of it is visible: the share that the view leaves, times the share that the map leaves.
 #[test]
 fn boxes_that_are_moved_out_are_left_out() {
     let scenes = Scenes::with(4, |scene, values| {
@@ -214,7 +214,7 @@ fn boxes_that_are_moved_out_are_left_out() {
         ];
         values[2].as_mut().unwrap().1 = boxes.as_flattened().iter().flat_map(|v| v.to_le_bytes()).collect();
     });
-    // The draws of a translation by half of the width decide; each box has a known share.
+    // Translates by up to half of the width. The translation determines how much of each box is visible.
     let all = ["random_affine(degrees=0,translate=0.5:0)"];
     for visible in [0.0, 0.3, 0.6, 0.9] {
         let boxes = format!("boxes,visible={visible}");
@@ -235,7 +235,7 @@ fn boxes_that_are_moved_out_are_left_out() {
     }
 }
 
-/// A stage gets the pixels of the region and the maps, and decodes masks as the host does.
+/// A stage gets the pixels of the region and the maps, and must decode masks like the host.
 #[test]
 fn a_stage_gets_masks_with_their_views() {
     let scenes = scenes();

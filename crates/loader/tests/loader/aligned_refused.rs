@@ -1,4 +1,4 @@
-//! Errors of masks, boxes and keypoints that cannot follow their picture because something is missing,
+//! Errors for masks, boxes and keypoints that cannot follow their picture, because something is missing,
 //! damaged, or contradicts the declaration.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -59,7 +59,7 @@ fn samples_that_lack_something_and_damage() {
         assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
         assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
     }
-    // A mismatch with the caller's declaration is a usage error and not damage, so it is not skipped.
+    // A mismatch with the caller's declaration is a usage error, not damage, so it is not skipped.
     let refused = |said: &str, change: &dyn Fn(&mut Vec<Option<Stored>>)| {
         let (text, skipped) = error(change);
         assert!(text.contains(said) && text.starts_with("sample 2, `scene-2`: "), "{said}: {text}");
@@ -75,7 +75,7 @@ fn samples_that_lack_something_and_damage() {
     refused("field `classes`, aligned as rows of `boxes`: rows: expected 5, one for each box, found 4", &|values| {
         values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
     });
-    // The format here is left, top, width, height.
+    // These boxes are left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
     let hint = refused(
         "aligned as boxes xyxy in pixels: box 0 has a side with a negative length: [20.0, 9.0, 8.0, 12.0]",
@@ -188,7 +188,7 @@ fn masks_of_objects_and_polygons_that_are_none() {
         let error = error(text, shape, all()).unwrap_err();
         assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");
     }
-    // There are many masks of a small picture. The limit applies to the size that they have in a large view.
+    // Many masks of a small picture. The limit applies to their size in a large view.
     let small = Limits { max_decoded_bytes: 1 << 20, ..all() };
     assert!(error("instances", &|[h, w]| vec![100, h, w], all()).is_ok());
     let error = error("instances", &|[h, w]| vec![100, h, w], small).unwrap_err();

@@ -1,4 +1,4 @@
-//! The loader in a training loop: every sample must come once and in the right order, with any number of threads.
+//! The loader in a training loop. Every sample must come once and in the right order, with any number of threads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -95,9 +95,9 @@ fn a_window_of_open_runs_gives_the_same_samples() {
         let stored: u64 = (0..2).map(|n| dataset.shard(n).unwrap().footer().index_offset - 64).sum();
         let read = loader.stats().read_bytes;
         match read_ahead_bytes {
-            // Some runs exceed the mean on which the size of the window is based. They must be dropped and read again.
+            // The size of the window is based on the mean run. Larger runs must be dropped and read again.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
-            // When records are decoded in parts, the padding after them is not read.
+            // Padding after records is not read when they are decoded in parts.
             _ => assert!((stored - 64 * 121..=stored).contains(&read), "every run is read once: {read} of {stored}"),
         }
     }
@@ -178,7 +178,7 @@ fn epochs_differ_and_can_begin_before_the_last_one_ends() {
     assert_ne!(first[0].0, second[0].0);
     for _ in 0..20 {
         loader.set_epoch(1).unwrap();
-        // At this point, threads are already working on batches that will be discarded.
+        // By now, threads are working on batches that will be discarded.
         let batch = seen(&loader.next_batch().unwrap().unwrap());
         assert!(batch == second[0], "an epoch does not depend on earlier requests");
         loader.set_epoch(0).unwrap();
@@ -282,7 +282,7 @@ fn float16_is_loaded_as_stored_on_request() {
     }
 }
 
-/// The loader reads a single field of a record; other readers parse all of it.
+/// The loader reads a single field of a record, whereas other readers parse the whole record.
 #[test]
 fn a_single_field_equals_that_of_the_whole_record() {
     use shardpack_format::{Frame, Limits, Record};
@@ -297,7 +297,7 @@ fn a_single_field_equals_that_of_the_whole_record() {
         }
         assert!(Record::field_at(&frame, bytes, whole.fields.len(), &limits).is_err());
         for end in 0..bytes.len() {
-            // The last field ends where the record ends, so any shorter record must be refused.
+            // The last field ends at the end of the record, so any shorter record is an error.
             assert!(Record::field_at(&frame, &bytes[..end], whole.fields.len() - 1, &limits).is_err(), "{end} bytes");
         }
     }

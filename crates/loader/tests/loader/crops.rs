@@ -1,4 +1,4 @@
-//! Several crops of each picture. Each must equal the picture of a loader that has this view alone, and the
+//! Several crops of each picture. Each must be equal to the picture from a loader with only this view and the
 //! seed of the crop.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -17,7 +17,7 @@ fn augment(text: &str) -> Augmentation {
     text.parse().unwrap()
 }
 
-/// Two large and three small parts, as for DINO, and a padded picture.
+/// Returns two large and three small crops, as for DINO, and a padded picture.
 fn crops() -> Vec<PictureCrop> {
     let crop = |size: u32, scale: (f64, f64)| {
         let framing = Framing::RandomResizedCrop { height: size, width: size, scale, ratio: Framing::RATIO };
@@ -81,7 +81,7 @@ fn crops_are_those_of_loaders_with_one_view() {
     }
 }
 
-/// The order and the state do not depend on the crops.
+/// Crops must not affect the order and the state.
 #[test]
 fn a_resumed_loader_continues_with_the_same_crops() {
     let disk = Disk::varied(&[31]);
@@ -102,7 +102,7 @@ fn a_resumed_loader_continues_with_the_same_crops() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// The shown part of each crop is the part that its own draws give.
+/// Each crop must show the part that its own draws determine.
 #[test]
 fn crops_say_what_they_show() {
     let disk = Disk::varied(&[9]);

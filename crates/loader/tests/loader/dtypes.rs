@@ -12,7 +12,7 @@ use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
-/// An array of small integers that differ from sample to sample, in one of the forms that packers use.
+/// An array of small integers that differ from sample to sample, in one of the forms that packers write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Plain(Dtype),
@@ -22,7 +22,7 @@ enum Kind {
     HalfNoData,
     /// An array of this type that is stored as uint8.
     Small(Dtype),
-    /// A float32 array with a different shape from all other kinds.
+    /// A float32 array whose shape differs from all other kinds.
     Wide,
 }
 
@@ -92,7 +92,7 @@ impl Arrays {
         said(&self.loader(base().dtype(dtype)).unwrap_err())
     }
 
-    /// Compares every value, and returns the element type.
+    /// Checks every value, and returns the element type.
     fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
         let mut loader = self.loader(base().dtype(dtype)).unwrap();
         let mut types = Vec::new();
@@ -110,7 +110,7 @@ impl Arrays {
     }
 }
 
-/// Calls `check` with the kinds rotated, so that each comes first once.
+/// Calls `check` with all rotations of the kinds, so that each kind comes first once.
 fn turned(kinds: &[Kind], check: impl Fn(&Arrays)) {
     for turn in 0..kinds.len() {
         let mut kinds = kinds.to_vec();
@@ -164,8 +164,8 @@ fn a_requested_type_is_used_if_no_value_changes() {
     );
 }
 
-/// The misfit is not among the inspected samples, so it is found on loading. It must be reported by name and
-/// not be treated as damage.
+/// The misfit is not among the inspected samples, so it is found during loading. Its error must name it and
+/// must not count as damage.
 #[test]
 fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [
@@ -205,7 +205,7 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     }
 }
 
-/// Heads are read without a checksum, so their content must be confirmed.
+/// Heads are read without a checksum, so their content must be confirmed by reading whole records.
 #[test]
 fn a_damaged_head_does_not_set_the_type() {
     let arrays = Arrays::new(&[Kind::Plain(Dtype::U16); 8]);
@@ -214,8 +214,8 @@ fn a_damaged_head_does_not_set_the_type() {
     drop(dataset);
     let path = arrays.dir.path().join(shard_name(0));
     let mut bytes = std::fs::read(&path).unwrap();
-    // The descriptor follows the frame and one entry of the field table. It begins with the decoded type and
-    // the stored type.
+    // The descriptor follows the frame and one entry of the field table. It begins with the decoded and the
+    // stored type.
     let at = row.offset as usize + 64 + 24;
     assert_eq!(bytes[at..at + 2], [Dtype::U16.code(); 2]);
     bytes[at..at + 2].fill(Dtype::I16.code());
@@ -236,7 +236,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("field `cube` has arrays of several shapes"), "{error}");
-    // The patch size fits all arrays, so one batch can hold them.
+    // All arrays are large enough for the patch, so one batch can hold them.
     let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();
     assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);

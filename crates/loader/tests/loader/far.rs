@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Announcements and reads are counted in units of this many bytes, the length of every record in these tests.
+/// Unit for counting announcements and reads, in bytes. It is the length of every record in these tests.
 const UNIT: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ struct Seen {
     announced: BTreeSet<(String, u64)>,
     read: BTreeSet<(String, u64)>,
     opens_announced: BTreeSet<String>,
-    /// Largest number of units that were announced but not yet read.
+    /// Largest number of announced but unread units.
     most_ahead: usize,
 }
 
@@ -73,7 +73,7 @@ fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     all
 }
 
-/// All records must be announced, ahead of the reads by about the window.
+/// All records must be announced, about one window ahead of the reads.
 fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
     let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
     assert!(missing.is_empty(), "{what}: not announced: {missing:?}");
@@ -103,7 +103,7 @@ fn streams_verification_and_loaders_announce_what_they_read() {
         samples += 1;
     }
     assert_eq!(samples, local.len());
-    // Runs count as read as soon as they are planned.
+    // Planned runs count as read.
     check(&seen.lock().unwrap(), &local, window, 24 << 20, "stream");
 
     let (storage, seen) = far(&disk, window);

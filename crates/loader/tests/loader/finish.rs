@@ -1,5 +1,5 @@
-//! bfloat16, mean and standard deviation, affine maps, and flips and turns of arrays. For all places of
-//! patches, on host and device, batches must be equal to the result of a slow twin on the whole array.
+//! bfloat16, mean and standard deviation, affine maps, and flips and turns of arrays. On host and device, and
+//! for all places of patches, batches must be equal to the result of a slow twin on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -30,7 +30,7 @@ const MOVES: [&str; 3] = [
 ];
 const ALL: Augment = Augment { flip_planes: false, flip_rows: true, flip_columns: true, rotate: true };
 
-/// Cubes of float32, some of them stored as float16. Each has a mask and a row of numbers.
+/// Cubes of float32, some of them stored as float16. Each comes with a mask and a row of numbers.
 struct Cubes {
     dir: tempfile::TempDir,
 }
@@ -106,7 +106,7 @@ fn float(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// Returns the pixels of an array that a pixel is made of, with their weights; `None` outside.
+/// Returns the source pixels of an output pixel, with their weights; `None` outside the array.
 fn around(
     map: Option<[f64; 6]>,
     [row, column]: [usize; 2],
@@ -245,7 +245,7 @@ proptest! {
         let size = |id: u64| if sizes == [0, 0] { [7 + id % 3, 7 + id % 2] } else { sizes };
         let cubes = Cubes::new(8, size, 0);
         let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();
-        // float16 cannot hold all values unless they are normalised.
+        // float16 cannot represent all values unless they are normalised.
         let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
@@ -282,7 +282,7 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
     rows
 }
 
-/// A single rank takes 48 patches from each scene, and therefore keeps it as a whole. Each of 48 ranks takes one patch.
+/// A single rank takes 48 patches from each scene, so it keeps the scene whole. With 48 ranks, each takes one patch.
 #[test]
 fn patches_do_not_depend_on_how_scenes_are_kept() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);

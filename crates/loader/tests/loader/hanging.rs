@@ -1,4 +1,4 @@
-//! Nothing may be blocked by reads that hang, fail or panic, or by callers that are slow or leave early.
+//! Reads that hang, fail or panic, and callers that are slow or leave early, must not block anything.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -17,7 +17,7 @@ fn options(batch_size: u32) -> LoaderOptions {
     base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Lets reads pass while it is open. Can also block them, fail them, or panic.
+/// A gate for reads. While it is open, reads pass. It can also block them, make them fail, or panic.
 #[derive(Debug, Default)]
 struct Gate {
     closed: Mutex<bool>,
@@ -72,7 +72,7 @@ fn a_loader_is_dropped_though_a_read_hangs() {
     }
     in_the_end(move || drop(loader));
     gate.set(false);
-    // If nothing hangs, dropping a loader is immediate, even in the middle of an epoch.
+    // If nothing hangs, a loader can be dropped at once, even in the middle of an epoch.
     for batches in 0..4 {
         let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
         (0..batches).for_each(|_| assert!(loader.next_batch().unwrap().is_ok()));
@@ -103,7 +103,7 @@ fn a_panic_in_a_thread_is_an_error_not_a_hang() {
     gate.panics.store(true, Ordering::SeqCst);
     loader.set_epoch(1).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
-    // If records are decoded in parts, the threads that decode also read, and the error names the sample.
+    // If records are decoded in parts, the decoding threads also read, and the error names the sample.
     let whats = ["loader thread: ", "decoding sample "];
     assert!(whats.iter().any(|what| text.starts_with(&format!("internal error: {what}"))), "{text}");
 }
@@ -124,19 +124,20 @@ fn a_slow_consumer_stops_the_pool() {
         }
         before = now;
     }
-    // The loader may read slots + 1 batches: the batch handed out, the one in the other slot, and the next planned one.
+    // The loader may read slots + 1 batches: the caller's batch, the batch in the other slot, and the next
+    // planned batch.
     assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
     drop(first);
     assert!(loader.next_batch().unwrap().is_ok());
 }
 
-/// Opens a loader of many shards, most of which are not open yet.
+/// Opens a loader on many shards, most of which are not open yet.
 fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Gate>) {
     let disk = Disk::alike(&[samples; 520]);
     let storage = RiggedStorage::of_folder(disk.path(), Gate::default());
     let gate = Arc::clone(&storage.rig);
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
-    // The field has the same shape everywhere, so opening the loader needs nothing from other shards.
+    // The field has the same shape everywhere, so opening the loader reads nothing from the other shards.
     let loader = Loader::open(&dataset, options(32).threads(threads).fields(["label"])).unwrap();
     let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
     assert!(closed > 300, "{closed}");
@@ -148,7 +149,7 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
     let (dataset, mut loader, gate) = gated_shards(1, 5);
     gate.set(true);
     assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
-    // Records are read only after the batch is planned, so the reads seen here are those that open shards.
+    // Records are read only after the batch is planned, so these reads are for opening shards.
     let seen = Arc::clone(&gate);
     in_the_end(move || {
         while seen.waiting.load(Ordering::SeqCst) < 5 {
@@ -171,7 +172,7 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
 fn a_shard_that_cannot_be_opened_is_tried_once_a_batch() {
     let (_, mut loader, gate) = gated_shards(32, 2);
     gate.gone.store(true, Ordering::SeqCst);
-    // Each batch is one shard, and two of three shards are closed.
+    // Each batch is one shard, and two of three shards are not open.
     let batches = 9;
     for _ in 0..batches {
         assert!(loader.next_batch().unwrap().is_err());
@@ -196,7 +197,7 @@ fn a_read_that_fails_once_is_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// A mount that is gone is not damage: no sample is skipped, and records are not read one by one.
+/// A lost mount is not damage: samples are not skipped, and records are not read one by one.
 #[test]
 fn a_storage_that_is_gone_is_an_error_of_every_batch() {
     let disk = Disk::alike(&[16]);
@@ -213,7 +214,7 @@ fn a_storage_that_is_gone_is_an_error_of_every_batch() {
 
 #[test]
 fn epochs_that_are_left_early_begin_with_their_first_batch() {
-    // A thread about to plan the previous epoch must not plan this one at the same time as another thread.
+    // A thread that is about to plan the previous epoch must not plan this one while another thread does.
     let disk = Disk::alike(&[64]);
     for threads in [2, 8] {
         let mut loader = Loader::open(&disk.open(), options(2).threads(threads).slots(2)).unwrap();

@@ -1,5 +1,5 @@
 //! Repeats the loader's tests with records of two kilobytes that are decoded in parts, like records of many
-//! megabytes. Adds tests that concern only parts.
+//! megabytes. Also tests what matters only for parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -55,7 +55,7 @@ fn batches_are_those_of_one_thread() {
                     options(6).image(image).cube(cube).layout(layout).dtype(dtype).mode(mode).window(window);
                 options.output.fields = fields.clone();
                 if Loader::open(&dataset, options.clone()).is_err() {
-                    // The cubes hold 16-bit integers, which not every requested type can hold.
+                    // The cubes contain 16-bit integers, which not all requested types can represent.
                     continue;
                 }
                 let expected = by_one(&dataset, &options);
@@ -71,7 +71,7 @@ fn batches_are_those_of_one_thread() {
     }
 }
 
-/// Writes cubes in which the borders of chunks are inside pixels.
+/// Writes cubes whose chunks begin and end inside pixels.
 fn chunked(settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema =
@@ -163,7 +163,7 @@ fn several_threads_decode_cubes_with_all_conversions() {
             for threads in [1, 2, 7] {
                 let (found, run_bytes) = rows(options.clone().threads(threads));
                 assert!(found == expected, "{what}, {coder:?}, {threads} threads");
-                // Only records that are decoded by a single thread are read in runs.
+                // Only records that one thread decodes are read in runs.
                 let in_order = layout == ArrayLayout::AsShape;
                 assert!(!in_order || run_bytes == 0, "{what}, {coder:?}");
             }
@@ -233,8 +233,8 @@ fn checks_of_the_crc_can_be_left_out() {
     assert!(batches == by_one(&dataset, &options) && batches[0].len() == 3);
 }
 
-/// If any single read fails once, the batches must still be complete. If a file ends early, its missing rows
-/// are errors.
+/// If any single read fails once, the batches must still be complete. If a file is truncated, its missing
+/// rows must be errors.
 #[test]
 fn reads_of_parts_that_fail_are_tried_again() {
     let disk = Disk::alike(&[9]);

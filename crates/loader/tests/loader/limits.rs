@@ -1,4 +1,4 @@
-//! Hostile files of a few bytes, and folders that contain traps. Each must be handled within limits on memory and time.
+//! Hostile files of a few bytes, and folders with traps. Each must be handled within limits on memory and time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -17,10 +17,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A mebibyte, in KiB.
+/// One mebibyte in KiB.
 const MIB: u64 = 1 << 10;
 
-/// Returns JSON values of about `bytes` bytes, one at a time. As a tree, each would take many times its length.
+/// Returns JSON values of about `bytes` bytes, one at a time. Parsed to a tree, each would need many times its length.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
     let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];
@@ -39,7 +39,7 @@ fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
 }
 
-/// A mistyped name must be noticed, because a child process that runs no test succeeds.
+/// A mistyped name must be noticed. Without a check, a child process that runs no test would succeed.
 #[test]
 #[should_panic(expected = "no such test")]
 fn a_case_that_no_test_has_the_name_of_fails() {
@@ -75,7 +75,7 @@ fn json_takes_memory_by_its_nodes() {
             assert!(error.to_string().contains("max_json_nodes"), "{error}");
         }
         std::fs::remove_file(disk.shard_path(7)).unwrap();
-        // A document at the limit must be read, within the same bounds on memory and time.
+        // A document at the limit must be accepted, within the same bounds on memory and time.
         for bomb in bombs(1 << 20) {
             std::fs::write(disk.path().join(MANIFEST_NAME), with_recipe(&manifest, &bomb)).unwrap();
             assert_eq!(Dataset::open(disk.path()).unwrap().len(), 3);
@@ -110,7 +110,7 @@ fn shards_that_say_the_same_share_it() {
     assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
 }
 
-/// A name, and a function that creates a special file, or a link that leads out of the folder.
+/// A name, and a function that creates a special file or a link that leads out of the folder.
 type Trap = (&'static str, Box<dyn Fn(&Path)>);
 
 fn traps(outside: PathBuf) -> Vec<Trap> {
@@ -147,7 +147,7 @@ fn links_and_devices_are_not_opened_as_shards() {
             let folder = SalvageFolder::open(disk.path()).unwrap();
             let newest = folder.newest(&limits).unwrap();
             assert!(newest.manifest.is_none() && newest.damage.len() == 1, "{what}: {:?}", newest.damage);
-            // A shard that has lost its index looks for the schema in its folder.
+            // Without its index, a shard looks for the schema in its folder.
             disk.edit(0, |bytes| {
                 let end = bytes.len();
                 bytes[end - 128..].fill(0);
@@ -225,8 +225,8 @@ fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
         for threads in [1, 4] {
             let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
             let report = verify(disk.path(), &options).unwrap();
-            // There is one problem for each picture, because the run continues after a panic. One sample of
-            // each shard has no picture.
+            // Each picture is one problem, because the run continues after a panic. One sample of each shard
+            // has no picture.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
             assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
@@ -276,7 +276,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
 
 #[test]
 fn a_length_that_memory_cannot_hold_is_an_error() {
-    // A sparse file that has the right length, and whose index is consistent with the footer.
+    // A sparse file of the right length, with an index that matches the footer.
     within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
         let dir = scratch();
         let path = dir.path().join("x.shard");

@@ -10,7 +10,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, Batch, BatchMix, Loader, LoaderOptions, OnCorrupt, View};
 
 const SIZE: [usize; 2] = [20, 14];
-/// Some labels exceed this number.
+/// Number of classes. Some labels exceed it.
 const CLASSES: u32 = 40;
 
 fn options() -> LoaderOptions {
@@ -32,7 +32,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// The result is, for each row, the picture `[height, width, 3]` as floats and the weights of the classes.
+/// The slow twin. Returns, for each row, the picture `[height, width, 3]` as floats, and the weights of the classes.
 fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> Vec<(Vec<f32>, Vec<f32>)> {
     let there: Vec<usize> = (0..plain.len()).filter(|&row| plain.mask()[row]).collect();
     let key = plain.draw_keys().nth(there[0]).unwrap();
@@ -65,7 +65,7 @@ fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> V
 
 #[test]
 fn batches_are_those_of_a_slow_twin() {
-    // Seven samples remain after the last whole batch, so one batch has two rows and padding.
+    // Seven samples remain after the last whole batch, so one batch has two samples and padding.
     let disk = Disk::alike(&[17, 15]);
     for (texts, dtype) in [
         (&["mixup(alpha=0.8)"][..], None),

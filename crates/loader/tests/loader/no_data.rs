@@ -1,5 +1,4 @@
-//! The chosen value must replace no-data exactly where there is no-data, on host and device and for any
-//! number of parts.
+//! The replacement must be exactly where no-data was, on host and device and for any number of parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 
@@ -17,7 +16,7 @@ use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
 const SIDE: u64 = 32;
-/// The no-data value. −9999 is not a float16; its neighbours are −9992 and −10000.
+/// The no-data value. float16 cannot represent −9999; its neighbours are −9992 and −10000.
 const NO_DATA: f64 = -9999.0;
 const FILL: f32 = 0.25;
 
@@ -26,7 +25,7 @@ struct Cubes {
 }
 
 impl Cubes {
-    /// Each cube declares `no_data(sample)`, and each mask 255.
+    /// Writes `count` cubes, which declare `no_data(sample)`. Each has a mask, which declares 255.
     fn new(count: u64, no_data: impl Fn(u64) -> Option<f64>) -> Self {
         let fields = ["cube", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
         let dir = crate::support::scratch();
@@ -132,8 +131,8 @@ fn only_no_data_is_replaced() {
     }
 }
 
-/// No-data is wherever a loader without a replacement gives the converted −9999, because no other value is
-/// converted to it.
+/// Without a replacement, no-data is loaded as the converted −9999, which no other value is converted to.
+/// That shows where no-data is.
 #[test]
 fn no_data_is_the_same_for_all_cuts() {
     let cubes = Cubes::all_declare();
@@ -205,7 +204,7 @@ fn arrays_declare_it_one_by_one() {
     }
 }
 
-/// A mean with no-data is no-data, and is not mixed with the values around it.
+/// Where no-data is moved, the result is no-data and never a mean of it and the values around it.
 #[test]
 fn moved_no_data_stays_no_data() {
     let moves: Augmentation = "random_affine(degrees=25,translate=0.1:0.1,p=0.9,fill=3)".parse().unwrap();
@@ -232,7 +231,7 @@ fn moved_no_data_stays_no_data() {
     let error = cubes.refused(options().augment_pictures(vec![moves]).no_data(NoData::AsStored));
     let expected = "field `cube` declares the no-data value -9999, which a map would mix with others\nhint: ";
     assert!(error.contains(expected), "{error}");
-    // A NaN makes every mean a NaN.
+    // NaN as no-data is accepted, because a mean that includes NaN is NaN.
     let options = options().augment_pictures(vec![moves]).no_data(NoData::AsStored);
     assert!(Loader::open(&Cubes::new(8, |_| Some(f64::NAN)).open(), options).is_ok());
 }
@@ -276,7 +275,7 @@ fn a_missing_no_data_value_is_an_error() {
     assert!(error.contains("a value for no-data is not supported"), "{error}");
 }
 
-/// A device replaces no-data as well, so anything it refuses is refused for other reasons.
+/// A device replaces no-data too, so it refuses nothing for that reason.
 #[test]
 fn a_device_gets_arrays_with_no_data() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();

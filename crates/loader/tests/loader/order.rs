@@ -1,5 +1,5 @@
-//! The order as users see it: each sample comes once, each rank makes the right reads, and nothing else
-//! affects the order.
+//! The order from the user's point of view: each sample comes once, each rank makes the right reads, and
+//! nothing else affects the order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
@@ -86,8 +86,8 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// Digests of orders. They must never change, because saved states would otherwise resume wrongly. If one has
-/// to change, increase `VERSION` in `state.rs`, or make the fingerprint differ.
+/// Digests of orders. They must never change, because saved states would then resume wrongly. If a change is
+/// unavoidable, increase `VERSION` in `state.rs` or make the fingerprint differ.
 #[test]
 fn orders_do_not_change() {
     use sha2::{Digest, Sha256};
@@ -120,12 +120,12 @@ struct Followed {
     open: usize,
 }
 
-/// Open reads by key, with their spans and the number of samples still to take. A key has several reads if
-/// one of them ends after the next read with the same key has begun.
+/// Open reads by key, with their spans and the number of samples left in them. A key has several reads if one
+/// of them ends only after the next read with the same key has begun.
 type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
 
-/// Follows one rank that reads `ahead` steps before it hands out. Its samples must lie in its reads, each
-/// read must start and end once, and the rank must hold no more than promised.
+/// Follows one rank that reads `ahead` steps ahead of delivery. Its samples must be in its reads, each read
+/// must start and end once, and the rank must not keep more samples than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
     let mut open = Open::new();
     let mut given = Vec::new();
@@ -282,7 +282,8 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
             counts[at.source as usize][usize::try_from(at.sample).unwrap()] += 1;
         }
     }
-    // Source 0 has given 300,000 samples, three times its size. Source 1 has given 100,000, which is 3⅓ times its size.
+    // So far, 300,000 samples came from source 0, which is three times its size, and 100,000 from source 1,
+    // which is 3⅓ times its size.
     for (counts, draws) in counts.iter().zip([300_000_i64, 100_000]) {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
@@ -300,7 +301,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
     }
 }
 
-/// Records of 4 MiB and more are runs of their own, so a window of 240 such runs only shuffles.
+/// A record of 4 MiB or more is a run of its own, so a window of 240 such runs is only a shuffle.
 #[test]
 fn lanes_of_single_samples_keep_nothing_open() {
     let order = Order::new(Runs::new(1_000, 1), 5);
@@ -313,8 +314,8 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// Counts how often each sample of the first source occurs in the samples of all ranks, after a number of
-/// whole passes through that source.
+/// Counts, for each sample of the first source, how often it occurs on any rank after a number of whole
+/// passes through that source.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -325,7 +326,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
             (0..world_size).map(|rank| steps(mixture, world(rank), End::Uneven, &state).peekable()).collect();
         let (mut batch, mut before) = (0, left);
         loop {
-            // Finish each global batch before the next, so that the rows of ranks alternate.
+            // Ends each global batch before starting the next, so that the rows of ranks alternate.
             let mut given: Vec<Step> = Vec::new();
             for rank in &mut ranks {
                 while let Some(step) = rank.next_if(|step| step.batch == batch) {
@@ -356,7 +357,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
 fn passes_of_small_sources_end_before_the_next_begin() {
     let order = |samples, run_samples, seed| Order::new(Runs::new(samples, run_samples), seed);
     for (len, passes) in [(10, 40), (50, 13), (300, 7), (5_000, 3)] {
-        // Runs of 4 MiB hold either many samples or few. 5,000 samples in runs of 4 are ordered in lanes.
+        // Runs of 4 MiB have many samples or few. In runs of 4, 5,000 samples are ordered in lanes.
         for (run_samples, share, mode) in
             [(4, 0.3, Mode::Windowed), (400, 0.02, Mode::Windowed), (4, 0.5, Mode::Stored)]
         {
@@ -426,17 +427,17 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 100, held);
     assert_eq!((own.reads, own.samples_read, own.open), (14, 5_001, 0));
     assert_eq!(sorted(own.given), (0..5_001).collect::<Vec<_>>());
-    // After a stop, the remaining samples of each run are counted again.
+    // After an interruption, the remaining samples of each run are counted again.
     let state = OrderState { samples_consumed: 3_000, ..OrderState::start(&order) };
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // From a disk, reading large samples alone is as fast, and the dataset need not be kept in memory.
+    // From a disk, it is as fast to read large samples one by one, and the dataset need not stay in memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);
     assert_eq!((own.reads, own.samples_read), (5_001, 5_001));
-    // Otherwise, each of several ranks would read everything.
+    // With several ranks, each would otherwise read everything.
     let mut given = Vec::new();
     for rank in 0..3 {
         let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 0, 1);

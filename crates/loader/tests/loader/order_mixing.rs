@@ -1,5 +1,5 @@
-//! Compares how well the windowed order mixes samples with a full permutation, and with a shuffle buffer of
-//! the same memory.
+//! Compares how well samples are mixed by the windowed order, by a full permutation, and by a shuffle buffer
+//! with the same memory.
 //!
 //! To print the table in `docs/order.md`: `cargo test --release -p shardpack-loader --test loader --
 //! --ignored --nocapture order_mixing`
@@ -14,12 +14,12 @@ struct Set {
     run_samples: u64,
     lanes: u64,
     shard_samples: u64,
-    /// Samples are stored class by class, as with `pack --no-shuffle`, which is the hardest case.
+    /// Number of classes. Samples are stored class by class, as with `pack --no-shuffle`, which is the hardest case.
     classes: u64,
     batch: usize,
 }
 
-/// ImageNet: 110 KB per picture, shards of 1 GiB, a window of 960 MiB.
+/// ImageNet, with 110 KB per picture, shards of 1 GiB, and a window of 960 MiB.
 const IMAGENET: Set =
     Set { samples: 1_281_167, run_samples: 38, lanes: 240, shard_samples: 9_761, classes: 1000, batch: 256 };
 const SMALL: Set = Set { samples: 40_000, run_samples: 20, lanes: 48, shard_samples: 1000, classes: 200, batch: 64 };
@@ -29,8 +29,9 @@ fn order(set: Set, mode: Mode, epoch: u32) -> Vec<u64> {
     (0..set.samples).map(|p| order.sample(p).unwrap().sample).collect()
 }
 
-/// The method of WebDataset, tf.data and others: `open_shards` shards at a time, in random order, are read in
-/// turn into a buffer as large as the window. For each sample that enters, the buffer gives out a random one.
+/// Returns the order of WebDataset, tf.data and others: `open_shards` shards at a time, in random order, are
+/// read in turn into a buffer as large as the window. For each sample that enters the buffer, a random one
+/// leaves it.
 fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     let random = Keyed::new(42, epoch, 100);
     let shards = set.samples.div_ceil(set.shard_samples);
@@ -58,8 +59,8 @@ fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     out
 }
 
-/// Entropy, in bits, of the distance in storage between consecutive samples, in 256 equal bins; 7.72 for a
-/// fully random order.
+/// Returns the entropy, in bits, of the distance in storage between consecutive samples, in 256 equal bins.
+/// It is 7.72 for a fully random order.
 fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     let mut counts = [0_u64; 256];
     for pair in order.windows(2) {
@@ -69,7 +70,7 @@ fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     counts.iter().filter(|&&n| n > 0).map(|&n| n as f64 / total).map(|p| -p * p.log2()).sum()
 }
 
-/// Mean number of other samples of the same run in the batch of a sample.
+/// Returns the mean number of other samples of the same run in a sample's batch.
 fn same_run_neighbours(set: Set, order: &[u64]) -> f64 {
     let batches = order.chunks_exact(set.batch);
     let samples = batches.len() * set.batch;
@@ -90,14 +91,15 @@ fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
     distinct as f64 / number as f64
 }
 
-/// Mean distance of a sample from its stored place, as a fraction of the dataset; 1/3 for a fully random order.
+/// Returns the mean distance of a sample from its stored place, as a fraction of the dataset. It is 1/3 for a
+/// fully random order.
 fn displacement(set: Set, order: &[u64]) -> f64 {
     let moved: f64 = (0_u64..).zip(order).map(|(p, &s)| p.abs_diff(s) as f64 / set.samples as f64).sum();
     moved / order.len() as f64
 }
 
-/// Chi-square of the positions of 200 samples over many epochs, in 16 bins, divided by the degrees of
-/// freedom. It is 1 if every position is equally likely.
+/// Returns the chi-square statistic for the positions of 200 samples over many epochs, in 16 bins, divided by
+/// the degrees of freedom. It is 1 if all positions are equally likely.
 fn chi_square_of_positions(set: Set, epochs: u32, order: impl Fn(u32) -> Vec<u64>) -> f64 {
     const BINS: u16 = 16;
     let watched: Vec<u64> = (0..200).map(|i| i * (set.samples - 1) / 199).collect();
@@ -123,12 +125,12 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
 
-    // In the windowed order, neighbours stay neighbours for about a run, so 4,000 pairs of runs fill the 256
-    // bins rather than 40,000 pairs of samples. This costs 0.05 bits.
+    // In the windowed order, neighbours stay neighbours for about a run. So 4,000 pairs of runs fill the 256
+    // bins, instead of 40,000 pairs of samples, which costs 0.05 bits.
     let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
     assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
 
-    // A batch has 64 samples from 48 lanes, so 16 runs occur twice. The buffer holds the same number of runs,
+    // A batch has 64 samples from 48 lanes, so 16 runs occur twice. The buffer has the same number of runs,
     // but draws from them at random.
     assert!(same_run_neighbours(SMALL, &windowed) < 0.55);
     assert!(same_run_neighbours(SMALL, &buffer) > same_run_neighbours(SMALL, &windowed));
@@ -139,8 +141,8 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     assert!((displacement(SMALL, &windowed) - 1.0 / 3.0).abs() < 0.03);
 }
 
-/// The mean of 200 × 15 squares has a standard deviation of about 0.026 around 1. Samples of the same run
-/// move together, but no two of the tested samples share a run.
+/// The mean of 200 × 15 squares is about 1, with a standard deviation of 0.026. Samples of the same run move
+/// together, but no two of the tested samples share a run.
 #[test]
 fn positions_are_uniform_over_epochs() {
     let set = Set { samples: 8_000, run_samples: 10, lanes: 24, shard_samples: 500, classes: 1, batch: 1 };
@@ -150,10 +152,9 @@ fn positions_are_uniform_over_epochs() {
     }
 }
 
-/// Each quarter of a run is handed out equally often in each quarter of the time for which the run is open.
-/// Single samples may deviate. If their number is odd, the middle one is always in the part of the first
-/// turn. Also, the run in which a lane starts comes in two parts, the second one first; each lane has one
-/// such run.
+/// All quarters of a run are dealt out equally often in each quarter of the time that the run is open. Single
+/// samples may deviate. If their number is odd, the middle one is always in the part of the first turn. Also,
+/// the run in which a lane starts comes in two parts, the second one first; each lane has one such run.
 #[test]
 fn times_within_a_run_are_uniform_over_epochs() {
     let (run, runs, epochs) = (36, 400, 100);

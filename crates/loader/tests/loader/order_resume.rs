@@ -1,5 +1,5 @@
-//! Stops anywhere and resumes with other numbers of ranks, batch sizes and ends of the epoch. No sample may
-//! be lost or repeated.
+//! Stops anywhere, and resumes with a different number of ranks, batch size and end of the epoch. No sample
+//! may be lost or repeated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
     prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
-/// Also makes the checks that each rank would make.
+/// Returns the samples of all ranks and the number consumed, and checks each rank's figures.
 fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();
@@ -80,7 +80,7 @@ fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches
             assert!(end == End::Pad || last.map_or(0, |batch| batch + 1) == share.batches());
         }
         counts.push(share.batches());
-        // Every rank must compute the same number without communication.
+        // All ranks must compute the same number without communication.
         let after = share.consumed_after(batches.min(share.steps()));
         assert_eq!(*consumed.get_or_insert(after), after);
     }
@@ -115,7 +115,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
-/// The default would search for a `lib.rs`, which does not exist here.
+/// The default would look for a `lib.rs`, which does not exist here.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("regressions")))
 }

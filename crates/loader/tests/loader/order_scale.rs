@@ -8,15 +8,15 @@ use std::time::Instant;
 
 const SAMPLES: u64 = 100_000_000;
 const BYTES: u64 = 110_000 * SAMPLES;
-/// World sizes that divide this number read no byte twice. It is 64 parts times 240 lanes.
+/// If the world size divides this number, no byte is read twice. It is 64 parts times 240 lanes.
 const EVEN: u64 = 64 * Order::LANES;
 
 fn order() -> Order {
     Order::new(Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES), 42)
 }
 
-/// Returns the number of samples that a rank takes from the read for `position`, and the number of samples in
-/// that read. Follows the rank's positions in both directions, instead of calling `rest`.
+/// Returns the number of samples that a rank needs from the read for `position`, and the number of samples in
+/// that read. Follows the rank's positions in both directions instead of calling `rest`.
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();
@@ -78,7 +78,8 @@ fn a_hundred_million_samples_come_once() {
     println!("{SAMPLES} samples in {:.1} s", begin.elapsed().as_secs_f64());
 }
 
-/// Run with `cargo test --release -p shardpack-loader --test loader -- --ignored --nocapture order_scale::table`.
+/// To print the table:
+/// `cargo test --release -p shardpack-loader --test loader -- --ignored --nocapture order_scale::table`.
 #[test]
 #[ignore = "prints the table of docs/order.md"]
 fn table_of_world_sizes() {
@@ -91,8 +92,8 @@ fn table_of_world_sizes() {
         let epoch = order.epoch(0);
         let (mut weight, mut parts) = (0.0, 0.0);
         for i in 0..20_000 {
-            // A random position falls on a read with a probability proportional to the read's samples, so
-            // each read is weighted by the inverse.
+            // A random position hits a read with a probability proportional to the read's number of samples,
+            // so each read is weighted by the inverse.
             let pick = epoch.pick(places.below(SAMPLES, i), &Own::Every { world_size }).unwrap();
             weight += 1.0;
             parts += 1.0 / (pick.span.end - pick.span.start) as f64;

@@ -1,4 +1,4 @@
-//! Parts of a dataset. Each sample must be in exactly one part, and the parts must have the requested shares.
+//! Parts of a dataset. Each sample must be in exactly one part, and parts must have the requested shares.
 
 use crate::support::OnDisk;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
         let by_class: Vec<u64> = members.iter().map(|sample| class(*sample)).collect();
         let plain = Split::new(&shares, seed).unwrap();
         for split in [plain.clone(), plain.clone().stratify(texts(&by_class))] {
-            // Splitting fails if a part would be too small to have one sample of each class.
+            // Fails if a part is too small for one sample of each class.
             let Ok(parts) = split.parts(&DATASET.dataset, Some(&members)) else { continue };
             let part_of = part_of(&parts, &members);
             prop_assert_eq!(&parts, &split.parts(&DATASET.dataset, Some(&members)).unwrap());
@@ -98,7 +98,7 @@ proptest! {
         if !is_growing && !is_stratified {
             for (part, share) in parts.iter().zip(&shares) {
                 let off = (part.len() as f64 - share * 300.0).abs();
-                // The single cut between two parts is within half a group of its ideal place.
+                // With two parts, the only cut is within half a group of its ideal place.
                 let most = if shares.len() == 2 { largest as f64 / 2.0 + 1.0 } else { 2.0 * largest as f64 };
                 prop_assert!(off <= most || parts.iter().any(|part| part.len() <= largest), "{off}, {largest}");
             }
@@ -116,15 +116,15 @@ fn parts_depend_on_keys_and_seed_alone() {
     assert_eq!(split(3).parts(&one.dataset, Some(&reversed)).unwrap(), split(3).parts(&one.dataset, None).unwrap());
 }
 
-/// `docs/compatibility.md` promises that the parts never change. A second implementation of `docs/order.md`,
-/// in Python, computed the lists.
+/// `docs/compatibility.md` promises that the parts never change. These lists come from a second
+/// implementation of `docs/order.md`, in Python.
 #[test]
 fn every_version_makes_the_same_parts() {
     let members: Vec<u64> = (0..40).collect();
     let values = |of: fn(u64) -> u64| texts(&members.iter().map(|sample| of(*sample)).collect::<Vec<_>>());
     let (classes, groups) = (values(|sample| sample % 5 / 2), values(|sample| sample * sample % 17));
     let split = Split::new(&[0.6, 0.2, 0.2], 1).unwrap();
-    // The second and the third part. The first part has all other samples.
+    // The second and third parts. The first part has all other samples.
     let golden: [(&str, Split, [&[u64]; 2]); 6] = [
         ("plain", split.clone(), [&[9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
         (
@@ -166,7 +166,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
     };
     let split = Split::new(&[0.8, 0.2], 5).unwrap();
     assert_eq!(moved(&split.clone().growing()), 0);
-    // With exact counts, a few samples near the cut change sides, all in the same direction.
+    // With exact counts, a few samples near the cut move to the other part, all in the same direction.
     let few = moved(&split);
     assert!((1..20).contains(&few), "{few}");
     let [train, test]: [Vec<u64>; 2] = split.growing().parts(&after.dataset, None).unwrap().try_into().unwrap();
@@ -176,7 +176,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
 #[test]
 fn patients_and_their_diagnoses() {
     let numbers = |of: fn(u64) -> u64| texts(&(0..300).map(of).collect::<Vec<_>>());
-    // There are 30 patients with 10 pictures each, and every third patient is ill.
+    // 30 patients with 10 pictures each. Every third patient is ill.
     let split = Split::new(&[0.8, 0.2], 1).unwrap().groups(numbers(|s| s / 10)).stratify(numbers(|s| s / 10 % 3 / 2));
     let parts = split.parts(&DATASET.dataset, None).unwrap();
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [240, 60]);

@@ -140,7 +140,7 @@ fn a_grid_covers_every_pixel_once() {
     let tiles = PatchPlace::tiles([40, 30], [8, 10]);
     assert_eq!(tiles, 15);
     let mut loader = Loader::open(&made.open(), options(patch(8, 10, PatchPlace::Cycle))).unwrap();
-    // Collects the values of a mask in the order of the patches. Together they must be equal to the mask.
+    // Puts the patches of a mask together. The result must be equal to the mask.
     let mut shown = vec![Vec::new(); 3];
     for number in 0..tiles as u32 {
         loader.set_epoch(number).unwrap();
@@ -197,7 +197,7 @@ fn a_cube_that_is_too_small_is_named() {
         alike.refused(options(patch(41, 30, PatchPlace::Center))),
         "sample 0, `cube-0`: patch: expected at most 40 × 30, the array's size, found 41 × 30"
     );
-    // Only sample 2 is too small. This does not count as damage, so the sample is not skipped.
+    // Only sample 2 is too small. This is not damage, so the sample is not skipped.
     for columns in [&["height", "width", "channels"][..], &[]] {
         let made = Cubes::new(&[6], columns, |id| Shape { width: if id == 2 { 15 } else { 30 }, ..ALIKE });
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 6 }] {

@@ -34,7 +34,7 @@ fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<
     rows
 }
 
-/// Applies the recipe to plain pictures.
+/// The slow twin. Applies the recipe to plain pictures.
 fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
     let changed = |(sample, (shape, mut pixels)): (u64, (Vec<u64>, Vec<u8>))| {
         let [height, width] = [shape[0] as usize, shape[1] as usize];
@@ -115,7 +115,7 @@ fn useless_or_harmful_augmentations_are_refused() {
     assert!(error.contains("picture augmentation: `fill` and `mask_fill` are for arrays only"), "{error}");
     assert!(refused(options().fields(["label"])).contains(none));
     assert!(refused(options().image(ImageMode::Raw)).contains(none));
-    // The cube has the height and width of the picture.
+    // The cube and the picture have the same height and width.
     let mut every_field = options();
     every_field.output.fields = None;
     let moved = refused(every_field.clone());

@@ -1,4 +1,4 @@
-//! Which reads the loader makes, and what happens if places are unreadable.
+//! The loader's reads, also of unreadable places.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Records every read. A read that touches a bad place in the first shard always fails with EIO.
+/// Records every read. A read of a bad place in the first shard always fails with EIO.
 #[derive(Debug, Default)]
 struct Watch {
     seen: Arc<Mutex<Vec<Range<u64>>>>,
@@ -49,7 +49,7 @@ fn raw(batch_size: u32) -> LoaderOptions {
 
 #[test]
 fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
-    // Runs have 40 samples. Some take 60 kB, some 14 MB, and some contain records of 6.7 MB.
+    // Runs of 40 samples. Some take 60 kB, some 14 MB, and some contain records of 6.7 MB.
     let disk = Disk::new(&[100, 100], |id| {
         let side = [16, 240, 1055][usize::from(id >= 80) + usize::from(id >= 80 && id % 25 == 24)];
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -57,7 +57,7 @@ fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     let opened = watch(&disk);
     let order = Order::new(Runs::new(200, 40), 7).lanes(3);
     for (mode, sampling) in [(Mode::Stored, None), (Mode::Windowed, Some(Arc::new(order) as Arc<_>))] {
-        // Large records that are decoded in parts have tests of their own.
+        // Other tests cover large records that are decoded in parts.
         let part_bytes = usize::MAX;
         let options = {
             let mut options = raw(8).mode(mode).part_bytes(part_bytes);
@@ -84,7 +84,7 @@ fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     }
 }
 
-/// Opens a disk on which the middle of sample 10's record cannot be read.
+/// Opens a disk where the middle of sample 10's record is unreadable.
 fn with_a_bad_sector(disk: &Disk) -> Opened {
     let opened = watch(disk);
     let row = opened.dataset.shard(0).unwrap().row(10).unwrap();

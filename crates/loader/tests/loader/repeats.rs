@@ -1,5 +1,5 @@
-//! Repeats tests of this program in child processes, in which loaders decode on a stage, read records in
-//! parts, or do both. The batches must not change.
+//! Repeats tests of this program in child processes, where loaders decode on a stage, read records in parts,
+//! or both. The batches must stay the same.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::loader_support::{WAY, Way};

@@ -1,4 +1,4 @@
-//! Stopping and resuming: what a state counts, and the loop of a training script.
+//! Stopping and resuming: the content of a state, and the loop of a training script.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

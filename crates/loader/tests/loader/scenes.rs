@@ -55,8 +55,8 @@ fn grid([rows, columns]: [u32; 2]) -> LoaderOptions {
 
 #[test]
 fn every_patch_is_a_crop_of_its_scene_and_each_scene_is_read_once() {
-    // Six patches cover half of a scene. 40 patches cover each pixel several times, so scenes are kept as a
-    // whole. With 14 patches, only the smaller scenes are kept as a whole.
+    // Six patches cover half of a scene. 40 patches cover each pixel several times, so scenes are kept whole.
+    // With 14 patches, only the smaller scenes are kept whole.
     for patches in [6, 14, 40] {
         check_crops(patches);
     }
@@ -101,9 +101,9 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Memory is reserved for two scenes that are being decoded, and up to eight are held. All
-                    // pixels of a scene are slightly more than a quarter of the pixels of its 40 patches, and
-                    // take half of that when stored as float16. Separate patches would take the memory of ten
+                    // Memory is reserved for two scenes that are being decoded, and up to eight are kept. A
+                    // whole scene has slightly more than a quarter of the pixels of its 40 patches, and needs
+                    // half of that memory if stored as float16. Separate patches would need the memory of ten
                     // scenes.
                     let apart = 40 * 126 * (12 * 4 + 1);
                     assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
@@ -161,7 +161,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
             together.sort();
             assert!(together == expected, "{patches:?}, {world_size} ranks");
             let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
-            // Scenes of a grid differ in their number of turns, so even these ranks may share scenes.
+            // The scenes of a grid differ in their number of turns, so even these ranks may share scenes.
             if 4 % world_size == 0 && patches == Patches::PerSample(5) {
                 assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
             }
@@ -173,7 +173,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
 fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
     for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
         for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
-            // In the narrowest case, patches advance by only one pixel, so only some scenes are checked.
+            // In the narrowest case, patches advance by only one pixel, so only some scenes are tested.
             let mut loader = Loader::open(&made.open(), grid(overlap).mode(mode)).unwrap();
             let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
             let mut order = Vec::new();
@@ -264,7 +264,7 @@ fn states_of_a_different_unit_are_refused() {
         refused(grid, six),
         "the state counts grids of 9x14, overlap 1x2, but the loader counts 6 patches a sample"
     );
-    // When the loader counts samples rather than patches, its saved state keeps the old format, which has no unit.
+    // A state that counts samples instead of patches keeps the old format, which has no unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
     let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
@@ -281,7 +281,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
     assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
 
-    // Sample 3 comes most often, and each time with different draws.
+    // Sample 3 comes most often, with different draws each time.
     let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
     let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
     let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(weighted)));
@@ -386,7 +386,7 @@ fn invalid_patches_per_sample_are_refused() {
          hint: choose `bands` that all scenes have, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
-    // Sizes are not known in advance, because some samples are not among the inspected ones.
+    // The sizes are not known in advance, because not all samples are inspected.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
@@ -404,10 +404,11 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 
-/// The scene is requested again after the scenes that were announced since, and must not delay them.
+/// A scene that could not be opened is requested again, after the scenes announced in the meantime. It must
+/// not delay them.
 #[test]
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
-    // More shards than a loader inspects when it opens.
+    // More shards than a loader inspects when it is opened.
     let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
     let options = options(Patches::PerSample(20)).batch_size(2);
     let run = |fault| {
@@ -416,7 +417,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let opened = faults.operations.load(Ordering::SeqCst);
-        // A separate thread, so that a hang fails the test. The limit of ten minutes does not test speed.
+        // Runs in a separate thread, so that a hang fails the test. The limit of ten minutes is not a test of speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
@@ -427,7 +428,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     };
     let (failed, all) = run(Fault::None);
     assert_eq!(failed, 0);
-    // A stage makes each of these runs of three thousand batches slower, so fewer failures are injected.
+    // With a stage, each of these runs of three thousand batches is slower, so fewer failures are injected.
     let points = if options.resources.stage.is_some() { 5 } else { 40 };
     for k in all.clone().step_by((all.end - all.start) as usize / points) {
         let (failed, _) = run(Fault::FailAt(k));

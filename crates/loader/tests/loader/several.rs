@@ -1,4 +1,4 @@
-//! Several datasets combined: concatenated, mixed by weight, and resumed elsewhere.
+//! Several datasets together: concatenated, mixed by weight, and resumed elsewhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -69,7 +69,7 @@ fn datasets_that_do_not_fit_together_are_refused() {
         text.contains("a scalar of type int64, as in `") && text.contains("found a scalar of type int32"),
         "{text}"
     );
-    // If every key occurs twice, everything works except looking up keys.
+    // If every key occurs twice, only looking up keys fails.
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");
     let text = twice.by_key("sample-00002").unwrap_err().to_string();
@@ -83,7 +83,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// Each rank takes up to `batches` batches from `state` on. Also returns the state after them.
+/// Takes up to `batches` batches on each rank, from `state` on. Also returns the state after them.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {
@@ -142,7 +142,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
             && text.contains("`concat` of the sampling's datasets"),
         "{text}"
     );
-    // With the datasets swapped, samples of the larger one are looked up in the smaller.
+    // If the datasets are swapped, samples of the larger one are looked up in the smaller one.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
     assert!(text.contains("draws from 20 samples, but dataset 0 has 10"), "{text}");
     let text = open(&second, Arc::new(Order::of(&first, 1))).unwrap_err();
@@ -154,7 +154,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     assert!(error.to_string().contains("source 0"), "{error}");
 }
 
-/// For samples that repeat in an epoch, counts how many times two draws have the same patch.
+/// Compares the draws of samples that repeat in an epoch, and counts how often two have the same patch.
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);
@@ -165,7 +165,7 @@ fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -
         let cube = batch.field("cube").unwrap();
         for ((row, &index), key) in (0..).zip(batch.indices()).zip(batch.draw_keys()) {
             let patch = cube.row_of(row).to_vec();
-            // The first element of a patch gives its place.
+            // The first element of a patch reveals its place.
             let [y, x] = place.origin(&key, [16, 24], [4, 4]).unwrap();
             let id: u64 = dataset.key(index).unwrap()["sample-".len()..].parse().unwrap();
             assert_eq!(patch[..2], ((((y * 24 + x) * 3) + id * 31) as u16).to_le_bytes());

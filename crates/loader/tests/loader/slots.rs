@@ -1,4 +1,4 @@
-//! Slots of a loader that are reused, kept by callers, or cannot be allocated.
+//! Slots of a loader that are reused, kept by the caller, or cannot be allocated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -68,7 +68,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     }
     let disk = Disk::alike(&[8]);
     let options = options(4).memory(Arc::new(None));
-    // With a stage, slots are made when the loader opens, so that is when the error comes.
+    // With a stage, slots are allocated when the loader opens, so opening fails.
     if options.resources.stage.is_some() {
         let text = Loader::open(&disk.open(), options).unwrap_err().to_string();
         assert!(text.starts_with("`slot 1 of 3, "), "{text}");
@@ -82,7 +82,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     assert!(loader.next_batch().is_none());
 }
 
-/// Memory whose allocation fails in some calls.
+/// Memory for which some allocations fail.
 #[derive(Debug)]
 struct Scarce(AtomicU64, fn(u64) -> bool);
 
@@ -118,7 +118,7 @@ fn a_failed_allocation_is_the_error_of_one_batch() {
                     }
                 }
                 assert_eq!(samples + 4 * errors, 64, "epoch {epoch} of {mode:?} with {slots} slots");
-                // Batches may fail only while memory is unavailable.
+                // Batches may fail only while there is no memory.
                 assert!(errors <= 6, "{errors}");
             }
         }

@@ -1,5 +1,5 @@
-//! Repeats the loader's tests with a stage in place of the host. Adds tests that concern only a stage: late
-//! failures, a lost device, and refusals.
+//! Repeats the loader's tests with a stage instead of the host. Also tests what matters only for a stage:
+//! late failures, a lost device, and refusals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -58,7 +58,7 @@ fn batches_are_the_hosts() {
     }
 }
 
-/// The host adds noise to rows that the device refuses.
+/// The host must add noise to rows that the device refuses.
 #[test]
 fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
@@ -124,7 +124,7 @@ fn refusals_are_counted_and_named() {
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// The host must read the record again if the device finds a value odd when it is too late to refuse it.
+/// If the device finds a value odd too late to refuse it, the host must read the record again.
 #[test]
 fn odd_rows_are_decoded_by_the_host() {
     let disk = Disk::varied(&[24]);
@@ -135,13 +135,13 @@ fn odd_rows_are_decoded_by_the_host() {
         let staged = staged.window(window);
         let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
         let mut device = Loader::open(&disk.open(), staged).unwrap();
-        // Not consecutive, because the next epoch would otherwise be prepared and counted too.
+        // The epochs are not consecutive, because the next epoch would otherwise be prepared and counted too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             device.set_epoch(number).unwrap();
             assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
         }
-        // One in seven of these values was refused before the device saw it.
+        // One in seven of these values was refused before it reached the device.
         let refusals = device.refusals();
         let of = |reason: &str| refusals.iter().find(|refusal| refusal.reason == reason).unwrap();
         let found = of("a stream that ends early");
@@ -152,8 +152,8 @@ fn odd_rows_are_decoded_by_the_host() {
     }
 }
 
-/// Of a sample that is skipped this late, neither its intact fields nor fields that the host has decoded may
-/// remain in the batch.
+/// If a sample is skipped this late, none of its fields may remain in the batch, whether intact or decoded by
+/// the host.
 #[test]
 fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
@@ -198,7 +198,7 @@ fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
 
 #[test]
 fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
-    // One of 300 samples is so large that batches are not planned to hold it.
+    // One of 300 samples is so large that the planned slots cannot hold it.
     let disk = Disk::new(&[300], |id| {
         let side = if id == 150 { 96 } else { 8 };
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -221,7 +221,7 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
     assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
 }
 
-/// Freeing device memory waits for the device, so neither a consumer nor a holder of the loader's lock may do it.
+/// Freeing device memory waits for the device, so it must not happen in the consumer or under the loader's lock.
 #[test]
 fn threads_of_the_loader_let_go_of_slots() {
     let disk = Disk::alike(&[60]);
@@ -230,7 +230,7 @@ fn threads_of_the_loader_let_go_of_slots() {
     let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
     assert!(loader.stats().extra_slots > 0);
     drop(kept);
-    // Slots in excess of two are dropped while the epoch continues.
+    // All slots but two are dropped while the epoch continues.
     while loader.next_batch().is_some() {}
     let dropped = stage.counts().dropped.lock().unwrap().clone();
     assert!(!dropped.is_empty() && dropped.iter().all(|name| name == "shardpack-load"), "{dropped:?}");
@@ -290,7 +290,7 @@ fn floats_need_pictures_to_make_them_of() {
         options.output.scaling = scaling;
         options
     };
-    // The type is float32 by default, so the options are accepted.
+    // These options are accepted, because the type is float32 by default.
     assert!(Loader::open(&disk.open(), options.clone()).is_ok());
     let raw = options.clone().image(ImageMode::Raw);
     let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
@@ -300,7 +300,7 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
-/// A batch that was not handed out does not count, so a run that ends with this error resumes with its samples.
+/// A batch that the caller did not get does not count. So a run that ends with this error resumes with its samples.
 #[test]
 fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);
@@ -317,7 +317,7 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     };
     let mut whole = with(Trouble::None);
     let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
-    // Two fields of each batch are mixed, so the fifth call is for a field of the third batch.
+    // Two fields of each batch are mixed, so the fifth call mixes a field of the third batch.
     let mut first = with(Trouble::MixFailsAt(4));
     (0..2).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
     let before = first.state();

@@ -1,5 +1,5 @@
 //! Repeats the loader's tests with a stage and with records of two kilobytes. These are read in parts,
-//! directly into the stage's staging memory, like records of many megabytes. Adds tests that concern only
+//! directly into the stage's staging memory, like records of many megabytes. Also tests what matters only in
 //! this case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -24,7 +24,7 @@ fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     (options.stage(Arc::clone(&stage) as _), stage)
 }
 
-/// The same options, but decoding on the host and one thread for each record.
+/// Returns the same options, but with decoding on the host and one thread per record.
 fn by_host(options: &LoaderOptions) -> LoaderOptions {
     let mut options = options.clone().part_bytes(usize::MAX);
     options.resources.stage = None;
@@ -33,7 +33,7 @@ fn by_host(options: &LoaderOptions) -> LoaderOptions {
 
 fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
     let mut loader = Loader::open(dataset, options).unwrap();
-    // Not consecutive, because the next epoch would otherwise be prepared and counted too.
+    // The epochs are not consecutive, because the next epoch would otherwise be prepared and counted too.
     [0, 2].map(|number| loader.set_epoch(number).map(|()| epoch(&mut loader)).unwrap()).into()
 }
 
@@ -71,7 +71,7 @@ fn cubes_are_read_where_they_are_staged() {
             let stats = loader.stats();
             assert_eq!((stats.read_bytes, stats.peak_run_bytes), (record_bytes(&dataset, 20), 0));
             assert_eq!(shared(&stage), 20);
-            // For these records, the prediction counts only staging memory.
+            // The prediction for these records includes only staging memory.
             let as_one = staged.part_bytes(usize::MAX).window(Window::Memory);
             let as_one = Loader::open(&dataset, as_one).unwrap().predicted_bytes();
             assert!(loader.predicted_bytes() + 2 * 28_800 * threads as u64 <= as_one, "{threads} threads");
@@ -79,7 +79,7 @@ fn cubes_are_read_where_they_are_staged() {
     }
 }
 
-/// If the stage refuses a value that was already staged, the host decodes it from staging memory.
+/// If the stage refuses a value that is already in staging memory, the host decodes it from there.
 #[test]
 fn refused_values_are_not_read_again() {
     let disk = large(9);
@@ -101,8 +101,8 @@ fn records_without_room_are_decoded_like_small_ones() {
     assert_eq!(shared(&stage), 0);
 }
 
-/// Values that several fields load or that a record lacks, and values that the stage accepts but does not
-/// want in staging memory.
+/// Values that several fields load, values that a record lacks, and values that the stage accepts but does
+/// not want in staging memory.
 #[test]
 fn fields_may_be_named_twice_and_be_missing() {
     let dir = crate::support::scratch();
@@ -134,7 +134,7 @@ fn fields_may_be_named_twice_and_be_missing() {
         let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
         assert!(epoch(&mut loader) == epochs(&dataset, by_host(&staged))[0], "{names:?}");
         assert_eq!(shared(&stage) > 0, is_shared, "{names:?}");
-        // If values are copied out of runs, their records are read in runs.
+        // If a value is copied out of a run, its record is read in a run.
         assert_eq!(loader.stats().peak_run_bytes > 0, names.contains(&"long"), "{names:?}");
     }
 }
@@ -285,7 +285,7 @@ proptest! {
         let (staged, _) = options(Trouble::None);
         let window = if in_memory { Window::Memory } else { Window::PageCache };
         let mode = Mode::Windowed;
-        // The combination of pictures with patches would be refused.
+        // Pictures together with patches would be an error.
         let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.view.image };
         let mut staged = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube);
         staged = staged.bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image);

@@ -1,4 +1,4 @@
-//! The caller's transform must get every row once, with the names of its fields. Its errors must name the sample.
+//! The caller's transform must get every row once, with the names of the fields. Its errors must name the sample.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// Inverts the levels of the picture. The label becomes 100 times the sample's number plus the length of its key.
+    /// Inverts the levels of the picture. Sets the label to 100 times the sample's number plus the length of its key.
     Note,
     FailOn(u64),
 }

@@ -65,7 +65,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     };
     let of = |field: &str| options(4).fields([field.to_owned()]);
     // The sizes in the index are slightly wrong in both directions, larger than a record, and larger than a
-    // byte count can be. No picture of this length can have this number of pixels, but an array could,
+    // byte count can be. A picture of this length cannot have this number of pixels, but an array could,
     // because all of its elements may be equal.
     for (said, words, options) in [
         (17, "picture: expected 663 bytes, by height and width in the index, found 624 bytes, 16 × 13 × 3", options(4)),
@@ -86,7 +86,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
 
 #[test]
 fn bytes_count_as_they_are_stored() {
-    // As float32, the cubes take more bytes than their records, although their elements are not all equal.
+    // As float32, the cubes are larger than their records, although their elements are not all equal.
     let limits = Limits { max_run_bytes: 1, max_expansion: 1, ..Limits::default() };
     let disk = Disk::new(&[4], |id| Made { id, height: 64, width: 64, said_height: 64, half: true });
     let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
@@ -99,13 +99,13 @@ fn bytes_count_as_they_are_stored() {
 fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
     let disk = Disk::alike(&[16]);
     let with = |fields: &[&str], batch_size| options(batch_size).max_batch_bytes(3_000).fields(fields.iter().copied());
-    // Limits that are known in advance are checked when the loader opens: here 8 cubes of 16 × 24 × 3 uint16.
+    // Sizes that are known in advance are checked when the loader opens: here 8 cubes of 16 × 24 × 3 uint16.
     let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
     assert!(
         text.contains("max_batch_bytes") && text.contains("batch of 8 rows: expected at most 3000 bytes, found 18432"),
         "{text}"
     );
-    // Limits that depend on the samples are checked when the batch comes: here whole pictures of 1,152 bytes.
+    // Sizes that depend on the samples are checked with the batch: here whole pictures of 1,152 bytes.
     let mut loader = Loader::open(&disk.open(), with(&["image"], 8)).unwrap();
     for _ in 0..2 {
         let text = said(&loader.next_batch().unwrap().unwrap_err());

@@ -1,5 +1,5 @@
-//! Datasets with different fields and classes are combined. Fields are matched by name and masked where they
-//! are missing. Labels are mapped to the classes of the whole combination.
+//! Combinations of datasets with different fields and classes. Fields are matched by name and masked where
+//! they are missing. Labels are mapped to the classes of the whole combination.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,9 +9,9 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader};
 use shardpack_reader::{Dataset, Scalar};
 
-/// Labels of the photos are `id % 10`.
+/// Classes of the photos, whose labels are `id % 10`.
 const TEN: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
-/// Labels of the scenes are `id % 3`.
+/// Classes of the scenes, whose labels are `id % 3`.
 const THREE: [&str; 3] = ["c3", "new", "c0"];
 
 fn made(id: u64) -> Made {
@@ -36,7 +36,7 @@ fn cubes_of(dtype: Dtype) -> (Schema, usize) {
     (Schema::new(fields).unwrap(), dtype.size())
 }
 
-/// The fields are in a different order, and there are no pictures and no sizes.
+/// Writes scenes. Their fields are in a different order than in the photos, without pictures and sizes.
 fn scenes(classes: Option<&[&str]>, dtype: Dtype, label: impl Fn(u64) -> i64) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let (schema, width) = cubes_of(dtype);
@@ -95,8 +95,8 @@ fn fields_and_classes_are_matched_by_name() {
     let streamed = union.iter().unwrap().map(|sample| sample.unwrap().scalar("label").unwrap().as_i64().unwrap());
     assert_eq!(streamed.collect::<Vec<_>>(), union.labels().unwrap());
 
-    // The datasets in reverse order, and nested in a union, have the same samples, but with labels of the
-    // other list of classes.
+    // In reverse order, or nested in a union, the datasets have the same samples, but their labels refer to a
+    // different list of classes.
     let other = concat(&[&b, &a]).unwrap();
     let name = |dataset: &Dataset, label: i64| dataset.classes().unwrap()[label as usize].clone();
     let named =
@@ -160,7 +160,8 @@ fn fields_that_do_not_match_are_an_error() {
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
     assert!(text.contains("have class names, the labels of `") && text.contains("have none"), "{text}");
-    // A label outside the classes could be any class of the union. A label below 0, however, has no class on purpose.
+    // A label outside the classes could be any class of the union. A label below 0, however, deliberately has
+    // no class.
     let stray = scenes(Some(&THREE), Dtype::I64, |id| if id == 3 { 3 } else { -1 });
     let union = concat(&[&photos, &stray]).unwrap();
     let text = union.labels().unwrap_err().to_string();

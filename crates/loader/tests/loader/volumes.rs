@@ -1,4 +1,4 @@
-//! Boxes of volumes: one box of each, several boxes of each, and all boxes of a grid.
+//! Boxes of volumes: one or several per volume, or all boxes of a grid.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -40,7 +40,7 @@ fn loaded(loader: &mut Loader) -> Vec<Row> {
 /// Shape of a volume, its bytes, and the bytes of its mask.
 type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
 
-/// Volumes of two depths, each with a mask.
+/// Writes volumes of two depths, each with a mask.
 fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
     let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
     let dir = crate::support::scratch();
@@ -76,7 +76,7 @@ fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, 
     (dir, all)
 }
 
-/// Cuts a box in a slow but simple way, for comparison.
+/// Cuts a box in a simple but slow way, for comparison.
 fn boxed(shape: &[u64], values: &[u8], pixel: u64, origin: [u64; 3], size: [u64; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for (z, y, x) in (0..size[0]).flat_map(|z| (0..size[1]).flat_map(move |y| (0..size[2]).map(move |x| (z, y, x)))) {
@@ -151,7 +151,7 @@ fn a_grid_of_a_volume_shows_every_pixel() {
     }
 }
 
-/// Returns both fields of all boxes, together with the boxes of the stored arrays at the same places.
+/// Returns both fields of all boxes, and the boxes at the same places in the stored arrays.
 fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
@@ -203,7 +203,7 @@ fn planes_of_a_box_are_moved_alike_and_masks_by_nearest_pixels() {
     let moves: Augmentation = "random_affine(degrees=60,scale=0.7..1.5,p=0.8,fill=-2,mask_fill=9)".parse().unwrap();
     let flips = Augment { flip_planes: true, flip_rows: true, flip_columns: true, rotate: true };
     for size in [[3, 5, 7], [2, 6, 6]] {
-        // Integers of a volume become float32, because its pixels are mixed.
+        // Integers in a volume become float32, because pixels are interpolated.
         let rows = beside_stored(|options| options.augment(flips).augment_pictures(vec![moves]), size);
         let [planes, height, width] = size.map(u64::from);
         for ((sample, patch, _, fields), stored) in &rows {
@@ -244,7 +244,7 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
         let came = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v));
         let stored = volume.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v)));
         let pairs: Vec<(f32, f32)> = came.zip(stored).collect();
-        // The noise is small compared with the values, so the gain of a box can be computed from its largest value.
+        // The noise is small compared with the values, so the largest value of a box reveals the gain.
         let (largest, of) = pairs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
         let gain = largest / of;
         assert!((0.49..1.51).contains(&gain), "{gain}");
@@ -280,7 +280,7 @@ fn a_volume_alone_has_a_type_and_is_turned() {
 
 #[test]
 fn boxes_of_volumes_show_the_requested_classes() {
-    // The values of masks are 0 to 255, and each of them is rare.
+    // Mask values are 0 to 255, and each is rare.
     let change = |options: LoaderOptions| options.patch_classes(PatchClasses::Weighted(vec![(40, 1.0)]));
     let rows = beside_stored(change, [3, 2, 2]);
     assert!(rows.iter().all(|((.., fields), [_, mask])| fields[1] == *mask && mask.contains(&40)));

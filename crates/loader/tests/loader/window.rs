@@ -1,4 +1,4 @@
-//! Tests where the order's window is kept. Batches must not depend on this.
+//! The memory for the order's window. Batches must not depend on the choice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Reports a folder as cached or not cached, and counts reads and announcements.
 #[derive(Debug, Default)]
 struct Told {
-    /// 0 if unknown, 1 if not cached, and 2 if cached.
+    /// 0 if unknown, 1 if not cached, 2 if cached.
     is_cached: AtomicU8,
     asked: AtomicU64,
     reads: AtomicU64,
@@ -101,7 +101,7 @@ fn cached_records_are_read_one_by_one_and_not_held() {
     assert_eq!(asked, 64, "places");
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 11);
-    // 88 of these samples are in whole batches, and each of them is one read.
+    // 88 of these samples are in whole batches. Each one is a read.
     assert_eq!(told.reads.load(Ordering::Relaxed), 88);
     assert_eq!(told.announced.load(Ordering::Relaxed), 0, "what is there need not be fetched");
     let stats = loader.stats();
@@ -118,7 +118,7 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are kept as a whole in memory. The limit on memory is so low that some runs are read twice.
+    // Runs of six samples are in memory as a whole. The memory limit is so low that some runs are read twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
@@ -126,7 +126,7 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
     told.reads.store(0, Ordering::Relaxed);
-    // Skips an epoch, because the loader would otherwise start the following epoch ahead of this one's end.
+    // Skips an epoch. The loader would otherwise start the next one before this one ends.
     loader.set_epoch(2).unwrap();
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!(told.reads.load(Ordering::Relaxed), 90);
@@ -144,7 +144,7 @@ fn uncached_runs_are_fetched_whole_and_read_sample_by_sample() {
         told.reads.store(0, Ordering::Relaxed);
         assert_eq!(epoch(&mut loader).len(), 12);
         assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
-        // The loader is dropped first, because a thread may still announce reads.
+        // The loader is dropped first, because its threads may still announce reads.
         drop(loader);
         let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
         assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");
@@ -179,7 +179,7 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!((loader.stats().samples, loader.stats().skipped), (89, 1));
 
-    // The file is truncated in the middle of record 80 after the dataset was opened.
+    // The file is truncated in the middle of record 80, after the dataset was opened.
     let mut loader = Loader::open(&dataset, raw(OnCorrupt::Skip { max: 20 })).unwrap();
     let end = shard.row(80).unwrap();
     let file = std::fs::File::options().write(true).open(disk.path().join("shard-00000.shard")).unwrap();

@@ -1,5 +1,5 @@
 //! A dataset of pictures with four flat quadrants each, and with masks, boxes, keypoints and texts. The
-//! picture itself shows where these must be.
+//! picture itself shows where these belong.
 
 use super::super::support::scratch;
 use super::{Stored, base, jpeg, record, write};
@@ -16,7 +16,7 @@ pub const LEVELS: [u8; 4] = [30, 90, 150, 230];
 #[derive(Clone)]
 pub struct Scene {
     pub id: u64,
-    /// Sides of the stored picture, in blocks of 8 × 8. `cut` is where it is divided into quadrants.
+    /// Sides of the stored picture, in blocks of 8 × 8. `cut` is the corner where the quadrants meet.
     blocks: [u32; 2],
     cut: [u32; 2],
     pub orientation: u32,
@@ -41,7 +41,7 @@ impl Scene {
 
     fn quadrant(&self, y: u32, x: u32) -> u8 {
         let [height, width] = self.stored();
-        // According to the Exif table, this is the stored corner that is at the top left of the upright picture.
+        // Stored corner that is at the top left of the upright picture, according to the Exif table.
         let [y, x] = match self.orientation {
             1 => [y, x],
             3 => [height - 1 - y, width - 1 - x],
@@ -56,7 +56,7 @@ impl Scene {
         (0..height).flat_map(|y| (0..width).map(move |x| (y, x))).map(|(y, x)| self.quadrant(y, x)).collect()
     }
 
-    /// The last box is outside the picture.
+    /// Returns the boxes. The last one is outside the picture.
     pub fn boxes(&self) -> Vec<[f32; 4]> {
         let [height, width] = self.upright();
         let of = |quadrant: u8| {
@@ -70,7 +70,7 @@ impl Scene {
         (0..4).map(of).chain([outside]).collect()
     }
 
-    /// The centre of each quadrant as a visible point, and one unlabelled point.
+    /// Returns the centre of each quadrant as a visible point, and one unlabelled point.
     fn points(&self) -> Vec<[f32; 3]> {
         let centre = |b: [f32; 4]| [f32::midpoint(b[0], b[2]), f32::midpoint(b[1], b[3]), 2.0];
         self.boxes()[..4].iter().map(|b| centre(*b)).chain([[0.0; 3]]).collect()
@@ -100,7 +100,7 @@ impl Scenes {
         Self::with(count, |_, _| {})
     }
 
-    /// Writes `count` scenes. Before a scene is written, `change` may modify it and its stored values.
+    /// Writes `count` scenes. `change` may modify each scene and its values before they are written.
     pub fn with(count: u64, change: impl Fn(&mut Scene, &mut Vec<Option<Stored>>)) -> Self {
         let dir = scratch();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Cubes of float16 in every layout from which a region can be read. Each has a mask and a spectrum.
+//! Cubes of float16 in every layout that supports reading regions. Each has a mask and a spectrum.
 
 use super::super::support::scratch;
 use super::{Seen, epoch, record, write};
@@ -16,7 +16,7 @@ pub struct Shape {
     pub height: u64,
     pub width: u64,
     pub bands: u64,
-    /// Number of rows that the mask has in excess of its cube.
+    /// Number of rows by which the mask exceeds its cube.
     pub mask_rows: u64,
 }
 
@@ -26,7 +26,7 @@ pub fn varied(id: u64) -> Shape {
     Shape { height: 20 + id * 7 % 30, width: 20 + id * 11 % 41, ..ALIKE }
 }
 
-/// Varies the form by `id`. Regions can be read from all forms.
+/// Returns a form of storage that depends on `id`. All forms support reading regions.
 fn settings(id: u64) -> ArraySettings {
     ArraySettings {
         values: ValueRule::F16,
@@ -88,8 +88,8 @@ impl Cubes {
     }
 }
 
-/// Copies a crop from the whole array, element by element, as the slow twin to compare with. `bands` are the
-/// bands of a cube; a mask has one band.
+/// The slow twin. Copies a crop from the whole array, element by element. `bands` are the bands of a cube; a
+/// mask has one band.
 pub fn crop(array: &Array, [top, left]: [u64; 2], [height, width]: [u64; 2], bands: &[u64], first: bool) -> Vec<u8> {
     let size = array.dtype().bytes();
     let (columns, channels) = (array.shape()[1], array.shape().get(2).copied().unwrap_or(1));

@@ -1,4 +1,4 @@
-//! Decodes a value that the fake stage has accepted. The result is equal to the host's.
+//! Decodes a value that the fake stage has accepted. The result must be equal to the host's.
 
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
@@ -38,7 +38,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Decodes a value into a row of the output, with the decoders of the host. Fails on pictures of `odd_bytes` bytes.
+    /// Decodes a value into a row of the output, using the host's decoders. Fails on pictures of `odd_bytes` bytes.
     pub fn decode(self, odd_bytes: Option<usize>, to: &mut [u8]) -> Result<(), String> {
         match self {
             Self::Zero => to.fill(0),

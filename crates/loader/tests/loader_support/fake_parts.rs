@@ -4,7 +4,7 @@ use shardpack_loader::stage::StagedPart;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The parts of a value that threads read into. Each part comes back when it is dropped.
+/// The parts of a value while threads read into them. Each part returns here when it is dropped.
 #[derive(Debug)]
 pub struct Filling {
     pub parts: Mutex<Vec<Option<Vec<u8>>>>,

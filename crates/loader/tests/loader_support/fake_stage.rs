@@ -1,6 +1,6 @@
-//! A fake stage, in which a thread plays the device. It decodes late and out of order, but with the host's
-//! decoders, so batches must be equal to the host's. It first fills the output with other bytes, so that any
-//! bytes that are never written are noticed.
+//! A fake stage. A thread plays the device: it decodes late and out of order, but with the host's decoders,
+//! so batches must be equal to the host's. It first fills the output with other bytes, so that tests notice
+//! bytes that are never written.
 
 use super::fake_jobs::Job;
 use super::fake_parts::{FakePart, Filling};
@@ -28,9 +28,9 @@ pub enum Trouble {
     LostAt(u64),
     /// This submission is dropped and never completed.
     DropsAt(u64),
-    /// At most this number of slots can be made.
+    /// Only this number of slots can be allocated.
     NoMemory(usize),
-    /// Slots with more bytes of output than this cannot be made.
+    /// Slots with more bytes of output than this cannot be allocated.
     NoMoreThan(usize),
     /// Memory for this submission cannot be allocated.
     FullAt(u64),
@@ -41,9 +41,9 @@ pub enum Trouble {
     NoRooms,
     /// Preparing this row of every batch panics.
     PanicsOn(u32),
-    /// Providing room for this row of every batch panics.
+    /// Reserving room for this row of every batch panics.
     PanicsInRoomOf(u32),
-    /// This call to mix a field fails.
+    /// This call to `mix` fails.
     MixFailsAt(u64),
 }
 
@@ -61,7 +61,7 @@ pub struct Counts {
     pub submitted: AtomicU64,
     pub released: AtomicU64,
     pub mixed: AtomicU64,
-    /// Number of values read into staging memory and then prepared there.
+    /// Number of values that were read into staging memory and prepared there.
     pub shared: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
     pub dropped: Mutex<Vec<String>>,
@@ -124,12 +124,12 @@ impl FakeStage {
 impl Drop for FakeStage {
     fn drop(&mut self) {
         *self.queue.lock().unwrap() = None;
-        // Slots that a consumer holds have senders of their own, so their thread ends when they are dropped.
+        // A slot that a consumer keeps has its own sender, so the thread ends only when that slot is dropped.
         drop(self.thread.take());
     }
 }
 
-/// Up to two submissions wait, and the later one is completed first.
+/// Plays the device. Up to two submissions wait, and the later one is completed first.
 fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
     let mut dice = Dice(7);
     let mut count = 0;
@@ -233,7 +233,8 @@ impl StageSlot for FakeSlot {
             RecordValue::Picture { picture, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
-                // A real device would read only the header. Here, decoding finds the values that are too odd to accept.
+                // A real device would read only the header. This stage decodes to find the values that are
+                // too odd to accept.
                 let Ok(decoded) = decoder.decode_into(&picture, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };
@@ -391,7 +392,7 @@ impl FakeSlot {
         for (spot, job) in jobs.drain(..) {
             let to = &mut out[spot.bytes.clone()];
             if let Err(reason) = job.decode(odd, to) {
-                // If the value is odd, the output may contain anything.
+                // The output of an odd value may contain anything.
                 to.fill(0x77);
                 faults.push(RowFault { row: spot.row, field: spot.field, reason: reason.into() });
             }

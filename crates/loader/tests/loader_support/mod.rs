@@ -24,13 +24,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Size of a part in bytes that is small enough to make most records of the tests large.
+/// Part size in bytes that is small enough to make most records of the tests large.
 pub const SMALL_PART_BYTES: usize = 400;
 
 /// Environment variable that selects the [`Way`] of a test process.
 pub const WAY: &str = "SHARDPACK_LOADER_TESTS";
 
-/// How the loaders of a test process decode. `loader/repeats.rs` runs the tests once for each way.
+/// Way in which the loaders of a test process decode. `loader/repeats.rs` runs the tests once for each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Host,
@@ -59,7 +59,7 @@ impl Way {
     }
 }
 
-/// Options from which tests start, for the process's [`Way`]; by default, options for the host.
+/// Returns the options that tests start from, for the process's [`Way`]. By default, these are options for the host.
 pub fn base() -> LoaderOptions {
     let Ok(name) = std::env::var(WAY) else { return Way::Host.base() };
     Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
@@ -88,7 +88,7 @@ pub struct Made {
     pub id: u64,
     pub height: u32,
     pub width: u32,
-    /// Height in the index. Some tests set it to a wrong value.
+    /// Height in the index. Some tests set a wrong value.
     pub said_height: u32,
     /// True if the array is float32 stored as float16; false if it is uint16.
     pub half: bool,
@@ -138,7 +138,7 @@ impl Made {
     }
 }
 
-/// A stored value: its codec, its bytes, its descriptor, and its decoded size if this is different.
+/// A stored value: its codec, its bytes, its descriptor, and its decoded size if that differs.
 pub type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
 pub fn record(
@@ -219,7 +219,7 @@ impl Disk {
     }
 }
 
-/// The dataset has `counts[k]` samples in shard `k`. `make` is given the shard and the sample, and returns
+/// Writes a dataset with `counts[k]` samples in shard `k`. `make` gets the shard and the sample, and returns
 /// the record, frame, key and scalars.
 pub fn write(
     dir: &Path,
@@ -273,8 +273,8 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// A grey baseline JPEG of flat blocks has only DC coefficients. Their Huffman table has twelve codes of four
-/// bits; the AC table has a single code for "end of block".
+/// Returns a grey baseline JPEG of flat blocks, which has only DC coefficients. Their Huffman table has
+/// twelve codes of four bits; the AC table has a single code for "end of block".
 pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {
@@ -324,7 +324,7 @@ pub fn said(error: &shardpack_loader::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
 }
 
-/// A loader that hangs fails the test instead of blocking it. The limit of ten minutes does not test its speed.
+/// Fails a test whose loader hangs, instead of blocking. The limit of ten minutes is not a test of speed.
 pub fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(work()));

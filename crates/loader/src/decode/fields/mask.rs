@@ -1,4 +1,4 @@
-//! Masks that follow their picture. Each pixel of the view takes the mask value at its centre.
+//! Masks that follow their picture. Each pixel of the view gets the mask value at its centre.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::{RowField, ViewedRecord};
@@ -10,7 +10,7 @@ use shardpack_array::{Array, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 use shardpack_jpeg::{Crop, PixelLayout};
 
-/// Maximum scratch bytes that a thread keeps between masks.
+/// Scratch memory that a thread may keep between masks, in bytes.
 const MOST_KEPT: usize = 8 << 20;
 
 pub(super) struct MaskDecoder {
@@ -59,7 +59,7 @@ impl FieldDecoder for MaskDecoder {
     ) -> Result<Option<Prepared>> {
         let found = match (to.resident, &of.recipe().resident) {
             (Some(resident), Some(all)) => {
-                // Only masks of their picture's size are resident.
+                // Only a mask of the same size as its picture is kept on the device.
                 let value = all.form(resident.detail).value();
                 let descriptor = ArrayDescriptor::parse(value.descriptor, of.limits())?;
                 let size = mask_size(&descriptor).unwrap_or_else(|| bug("a mask on the device has no size"));
@@ -81,7 +81,7 @@ impl MaskDecoder {
         Self { field: field.clone(), pixels: Vec::new(), view: MaskView::default() }
     }
 
-    /// Returns a sample's mask and the shown part of its picture; `None` if the sample lacks one of the two.
+    /// Returns a sample's mask and the visible part of its picture; `None` if either is missing.
     fn value<'a>(&self, tools: &mut Tools, of: &RowField<'a>) -> Result<Option<(FieldValue<'a>, Shape)>> {
         let Some(value) = of.value(self.field.position)? else { return Ok(None) };
         let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures };
@@ -91,8 +91,8 @@ impl MaskDecoder {
     /// Finds the pixel of the mask for each pixel of the view.
     ///
     /// # Errors
-    /// `Usage` if the mask does not match its picture as declared: if its size differs from the picture's,
-    /// its number of channels differs from other masks, or its values do not fit the batch's element type.
+    /// `Usage` if the mask contradicts its declaration: its size differs from the picture's, its number of
+    /// channels differs from other masks, or its values do not fit the batch's element type.
     fn ask<'a>(&mut self, of: &RowField<'_>, value: FieldValue<'a>, shape: &Shape) -> Result<AskedMask<'a>> {
         let Shape { picture, crop, moves } = shape;
         let source = ArrayDescriptor::parse(value.descriptor, of.limits())?;
@@ -139,7 +139,7 @@ impl MaskDecoder {
         let pixels = self.pixels.get_mut(..bytes).unwrap_or_default();
         let limits = of.limits();
         tools.arrays.decode_region(value.codec, descriptor, value.bytes, region, pixels, limits)?;
-        // With bands first, each band is a plane of its own.
+        // If the bands come first, each band is a separate plane.
         let planes = if region.layout == Layout::BandMajor { *channels } else { 1 };
         let taken = pixel / planes.max(1);
         let line = to_usize(region.width).saturating_mul(taken);
@@ -160,7 +160,7 @@ fn refused(of: &RowField<'_>, what: &str, expected: String, found: String) -> Er
     Error::usage(format!("field `{name}`, aligned as a mask: {what}: expected {expected}, found {found}"))
 }
 
-/// Sets height and width, because the index may hold the size before the turn to upright.
+/// Sets height and width, because the index may hold the size of the stored picture instead of the upright one.
 fn set_sides(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
     match (dims, layout) {
         ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
@@ -173,8 +173,8 @@ fn bits(element: &[u8]) -> u64 {
 }
 
 impl MaskView {
-    /// Sets the rows and columns that a crop shows of a mask of this height and width. They count from the first row
-    /// and column shown, which are returned.
+    /// Finds the mask rows and columns that a crop shows, for a mask of this height and width. They are
+    /// relative to the first visible row and column, which are returned.
     fn set(&mut self, [height, width]: [u32; 2], crop: &Crop) -> [u32; 2] {
         let Crop { area, inner, .. } = *crop;
         let rows =
@@ -187,8 +187,8 @@ impl MaskView {
     }
 }
 
-/// Fills the pixels of a view, of `taken` bytes each, from lines of `from_line` bytes. Lines of the view have
-/// `to_line` bytes, and an element has `element` bytes.
+/// Fills the pixels of a view, `taken` bytes each, from mask lines of `from_line` bytes. A line of the view
+/// has `to_line` bytes, and an element has `element` bytes.
 fn take(view: &MaskView, from: &[u8], from_line: usize, out: &mut [u8], to_line: usize, [taken, element]: [usize; 2]) {
     let fixed = |to: &mut [u8], value: u64| {
         let bytes = value.to_le_bytes();
@@ -235,7 +235,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     let [height, width] = [*height, *width];
     let count = match *array.shape() {
         [count, h, w] if [h, w] == [height, width].map(u64::from) => count,
-        // An empty list has no height and width.
+        // An empty list of masks need not have a height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
             let expected = format!("[masks, {height}, {width}], the size of the upright picture");
@@ -265,7 +265,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     let mut out = vec![0; to_usize(bytes)];
     let mut view = MaskView::default();
     let [first_y, first_x] = view.set([height, width], crop).map(|side| side as usize);
-    // Nothing is outside an object's mask.
+    // Pixels from outside the picture belong to no object.
     view.moves = moves.iter().map(|step| MaskMove { map: step.map, outside: 0 }).collect();
     let element = array.dtype().size();
     let (line, from_line) = (crop.width as usize * element, width as usize * element);
@@ -278,7 +278,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     Array::new(array.dtype(), sides.to_vec(), out)
 }
 
-/// For one-byte elements, the usual case, the length is constant, so that the copy compiles to a single move.
+/// Copies an element. For the usual one-byte elements the length is constant, which compiles to a single move.
 fn copy(to: &mut [u8], from: &[u8]) {
     match (to, from) {
         ([to], [from]) => *to = *from,
@@ -286,8 +286,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// One side of a view: `count` of its `all` pixels, from pixel `first` on, cover `extent` pixels of a mask from `start`
-/// on. The others show nothing.
+/// One side of a view. It has `all` pixels, of which `count`, starting at pixel `first`, cover `extent`
+/// pixels of the mask from `start` on. The other pixels are border.
 struct ViewSide {
     first: u32,
     all: u32,
@@ -296,8 +296,8 @@ struct ViewSide {
     extent: f64,
 }
 
-/// Finds the mask pixel at the centre of each pixel of a view. `side` is the side of the mask. The pixels found count
-/// from the lowest of them, which is returned.
+/// Finds the mask pixel at the centre of each pixel of a view. `side` is the side of the mask. Returns the
+/// lowest mask pixel found; the pixels in `out` are relative to it.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(
     out: &mut Vec<Option<u32>>,
@@ -308,7 +308,7 @@ fn positions(
     let step = extent / f64::from(count.max(1));
     let last = side.saturating_sub(1);
     let at = |i: u32| ((start + (f64::from(i) + 0.5) * step).max(0.0) as u32).min(last);
-    // The positions ascend.
+    // Positions ascend with the pixel of the view.
     let lowest = if count == 0 { 0 } else { at(0) };
     out.clear();
     out.extend((0..all).map(|i| {
@@ -334,9 +334,9 @@ mod tests {
         assert_eq!(at(0.0, 4.0, 2, 4, false), [1, 3]);
         assert_eq!(at(0.0, 2.0, 4, 4, false), [0, 0, 1, 1]);
         assert_eq!(at(1.5, 2.0, 2, 4, false), [2, 3]);
-        // If a crop follows a resize, rounding may make it extend slightly past the picture.
+        // Rounding may push a crop that follows a resize slightly past the picture.
         assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
-        // Three pixels of the view lie between a border of one and one of two.
+        // The view has a border of one pixel, then three pixels of the mask, then a border of two.
         let mut out = Vec::new();
         assert_eq!(positions(&mut out, ViewSide { first: 1, all: 6, count: 3, start: 2.0, extent: 3.0 }, 9, true), 2);
         assert_eq!(out, [None, Some(2), Some(1), Some(0), None, None]);

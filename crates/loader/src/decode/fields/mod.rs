@@ -1,5 +1,5 @@
-//! Field types, with one file for each type. A file decodes a value on the host, makes requests to a stage,
-//! shares work among several patches of one value, and cuts a large value into parts.
+//! Field types, one file each. The file of a type decodes values on the host, requests them from a stage,
+//! decodes several patches of one value together, and cuts large values into parts.
 //!
 //! A new type needs a variant of [`FieldType`], a file here, and a line in [`decoder`].
 
@@ -27,7 +27,7 @@ use shardpack_format::Result;
 
 pub(crate) trait FieldDecoder: Send {
     /// Decodes a value on the host and fills all of `out`. `dims` are the axes of a ragged row as given in
-    /// the index; they are corrected if only the value has the exact lengths. Returns false and writes
+    /// the index; the method corrects them if only the value has the exact lengths. Returns false and writes
     /// nothing if the sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
@@ -38,7 +38,7 @@ pub(crate) trait FieldDecoder: Send {
         None
     }
 
-    /// Same as [`decode`](Self::decode), but writes the levels from which the row is computed instead of the row.
+    /// Same as [`decode`](Self::decode), but writes the levels instead of the row that is computed from them.
     fn decode_levels(
         &mut self,
         tools: &mut Tools,
@@ -61,19 +61,19 @@ pub(crate) trait FieldDecoder: Send {
         Ok(Some(Prepared::Refused("neither a picture nor an array".into())))
     }
 
-    /// Shows a value to the stage before any patch of the value is requested.
+    /// Shows a value to the stage before the first patch of it is requested.
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let _ = (tools, of);
     }
 
-    /// Returns true if the row of a sample without a value must be zeroed; false if `decode` has written a
+    /// Returns true if the row must be zeroed when the sample has no value; false if `decode` has written a
     /// placeholder to it.
     fn is_zero_if_missing(&self) -> bool {
         true
     }
 
-    /// Decodes the patches `draws` of a value into `scene` and sets their places. If the scene is kept whole,
-    /// returns the whole value instead.
+    /// Decodes the patches `draws` of a value into `scene` and sets their places. Returns the whole value
+    /// instead if the scene is kept whole.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,
@@ -85,7 +85,8 @@ pub(crate) trait FieldDecoder: Send {
         Ok(SceneField::FromIndex)
     }
 
-    /// Bytes of all pixels of a value that patches are cut from; `None` if the value cannot be kept whole.
+    /// Returns the size in bytes of all pixels of a value that patches are cut from; `None` if the value
+    /// cannot be kept whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))
@@ -102,7 +103,7 @@ pub(crate) struct StageTarget<'a> {
     pub(crate) slot: &'a dyn StageSlot,
     pub(crate) spot: &'a Spot,
     pub(crate) zstd: &'a mut ZstdDecoder,
-    /// Value that is already on the device, if any.
+    /// The value, if it is already on the device.
     pub(crate) resident: Option<ResidentValue>,
 }
 

@@ -1,4 +1,4 @@
-//! Pictures, single or as frames of a clip: augmented, as levels or floats.
+//! Pictures, alone or as the frames of a clip. They are augmented, and loaded as levels or floats.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::RowField;
@@ -81,13 +81,13 @@ impl FieldDecoder for PictureFieldDecoder {
 }
 
 impl PictureFieldDecoder {
-    /// Which of several crops of one picture the field is. Each frame of a clip is another picture, so the crops of
-    /// a clip are decoded one by one.
+    /// Returns the field's place among several crops of one picture. The crops of a clip are decoded one by
+    /// one, because each frame is a different picture.
     fn crop(&self) -> Option<&CropField> {
         self.0.crop.as_ref().filter(|_| self.0.clip.is_none())
     }
 
-    /// The stored picture or clip of a sample, and its rendering; `None` if the sample has none.
+    /// Returns a sample's stored picture or clip, and its rendering; `None` if the sample has neither.
     fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
         let stored = self.value(of)?;
         if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
@@ -102,7 +102,7 @@ impl PictureFieldDecoder {
         let Some(value) = of.value(position)? else { return Ok(None) };
         let (media_type, how) = of.record.rendering(&value, view, orientation)?;
         let how = Rendering { key: self.0.key(how.key), layout: self.0.layout(how.layout), ..how };
-        // A segment index belongs to a single picture.
+        // A segment index describes a single picture.
         let segments = if clip.is_some() { None } else { of.record.segments(position) };
         Ok(Some((StoredPicture { media_type, bytes: value.bytes, segments }, how)))
     }
@@ -120,7 +120,7 @@ impl PictureFieldDecoder {
         let ClipRow { out, dims } = row;
         let total = shardpack_format::saturating_u32(frames.len());
         let count = clip.frames.count().unwrap_or(total);
-        // The index promised the axis of time of a ragged row.
+        // The length of the time axis of a ragged row was taken from the index.
         if let Some(&promised) = dims.get(clip.layout.time())
             && promised != u64::from(count)
         {
@@ -143,7 +143,7 @@ impl PictureFieldDecoder {
             let sides = if is_ragged { &mut [3; 3][..] } else { &mut [] };
             let picture = StoredPicture::new(frames.media_type(), frame);
             self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
-            // Frames of another size may have as many bytes, for example if they are turned.
+            // The byte count alone does not reveal a frame of a different shape: a turned frame has the same number.
             if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
                 let expected = format!("{:?}, as the first frame that is loaded", first_sides.unwrap_or_default());
                 return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
@@ -218,7 +218,7 @@ impl PictureFieldDecoder {
     }
 }
 
-/// Returns the error for a picture that is not resized if its size does not fit its view or its slot of `room` bytes.
+/// Returns the error if a picture that is not resized does not fit its view or its slot of `room` bytes.
 fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
     let Ok(crop) = how.view.resolve(width, height, &how.key) else {
@@ -232,7 +232,7 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     })
 }
 
-/// Copies the planes of a frame to the `place`-th of `count` places of each channel.
+/// Copies the planes of a frame: in each channel, to place `place` of `count`.
 fn put_planes(frame: &[u8], out: &mut [u8], place: usize, count: usize) {
     let plane = (frame.len() / 3).max(1);
     for (planes, from) in out.chunks_exact_mut(plane * count.max(1)).zip(frame.chunks_exact(plane)) {
@@ -252,15 +252,15 @@ pub(crate) fn set_row_size(of: &RowField<'_>, dims: &mut [u64], size: [u32; 2]) 
     set_clip_sides(dims, &sides, clip.layout);
 }
 
-/// Sets the sides of a ragged clip to the sides of a frame. The axis of time does not change.
+/// Sets the sides of a ragged clip to a frame's sides. The time axis stays unchanged.
 fn set_clip_sides(dims: &mut [u64], sides: &[u64], layout: ClipLayout) {
     if let (&[time, ..], &[a, b, c]) = (dims.get(layout.time()..).unwrap_or_default(), sides) {
         dims.copy_from_slice(&layout.axes(time, [a, b, c]));
     }
 }
 
-/// Corrects the axes of a ragged picture or mask, because the orientation is known only after decoding. A turn by
-/// 90° swaps height and width, and does not change the number of bytes.
+/// Corrects the axes of a ragged picture or mask, because the orientation is known only after decoding. A
+/// turn by 90° swaps height and width but leaves the number of bytes unchanged.
 pub(crate) fn set_size(dims: &mut [u64], size: [u32; 2], layout: PixelLayout) {
     let [height, width] = size.map(u64::from);
     match (dims, layout) {

@@ -1,5 +1,5 @@
-//! Boxes cut out of volumes. The host decodes a volume whole, once for all of its boxes. A stage decodes only the
-//! blocks that a box needs.
+//! Boxes cut out of volumes. The host decodes a volume whole, once for all of its boxes; a stage decodes only
+//! the blocks that a box needs.
 
 use super::array::{check_alike, copy_box, fill, plain_bytes, set_moves, vary};
 use super::{FieldDecoder, StageTarget};
@@ -15,13 +15,13 @@ use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, 
 
 pub(super) struct VolumeDecoder(pub(super) VolumeField);
 
-/// A volume whose boxes have their places.
+/// A volume and the places of its boxes.
 struct AskedVolume {
     descriptor: ArrayDescriptor,
     /// Depth, height and width.
     sides: [u64; 3],
     parts: Vec<Voxels>,
-    /// Steps after decoding, without those that differ from box to box.
+    /// Steps after decoding, except those that differ from box to box.
     finish: Finish,
 }
 
@@ -67,7 +67,7 @@ impl FieldDecoder for VolumeDecoder {
 
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let (Some(stage), Ok(Some(value))) = (&of.recipe().stage, of.value(self.0.position)) else { return };
-        // Decoding a box of the volume then fails as well, and reports the error.
+        // An error here is ignored, because decoding a box of the volume reports it.
         let Ok(asked) = self.ask(of, &value, &[of.at()], &mut tools.window) else { return };
         stage.look(&RecordValue::Array {
             codec: value.codec,
@@ -109,8 +109,8 @@ impl VolumeDecoder {
         }
     }
 
-    /// Sets the places of the boxes `draws`. Fails unless the volume has the axes and channels of the field, and
-    /// the size of the row's other arrays.
+    /// Sets the places of the boxes `draws`. Fails unless the volume matches the field in axes and channels
+    /// and the row's other arrays in size.
     fn ask(
         &self,
         of: &RowField<'_>,
@@ -137,7 +137,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, window)?;
-        // Before decoding, so that a box that does not fit costs nothing.
+        // Checked before decoding, so that no time is spent on a volume that is too small for the box.
         let size = volume.part.size;
         let mut parts = Vec::with_capacity(draws.len());
         for &at in draws {
@@ -154,7 +154,7 @@ impl VolumeDecoder {
         Ok(AskedVolume { descriptor, sides, parts, finish })
     }
 
-    /// Sets the flips, turns, map and factors of a box.
+    /// Sets the flips, turns, map and factors for a box.
     fn set(&self, finish: &mut Finish, of: &RowField<'_>) -> Result<()> {
         let volume = &self.0;
         let [_, height, width] = volume.part.size;
@@ -198,7 +198,7 @@ impl VolumeDecoder {
                 finish.apply(decoded, [planes * rows, columns, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
-            // Each plane is moved separately, but all alike.
+            // Planes are moved one by one, all in the same way.
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / to_usize(planes).max(1)).max(1));
             let plane_of = |plane: &[u8], out: &mut [u8]| {
                 finish.apply(decoded, [rows, columns, channels], Layout::AsShape, plane, out)

@@ -1,4 +1,4 @@
-//! Reads and checks a dataset once, with all threads and before the first batch, and keeps its values on a device.
+//! Reads and checks a dataset once, with all threads and before the first batch. Its values stay on a device.
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{
@@ -35,7 +35,7 @@ pub struct Watch<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-/// `sample` is the first record's index in the dataset.
+/// Records of a shard. `sample` is the index of the first record in the dataset.
 #[derive(Debug)]
 struct Piece {
     shard: Arc<Shard>,
@@ -53,7 +53,7 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// First error that concerns a record; `failed` is the error that ended the work.
+    /// First error of a single record. `failed` is the error that ended the work.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }
@@ -63,27 +63,27 @@ struct StoredValue<'a> {
     field: usize,
     value: FieldValue<'a>,
     descriptor: Option<ArrayDescriptor>,
-    /// Segment index of a picture.
+    /// Segment index of the picture.
     segments: Option<&'a [u8]>,
     orientation: u8,
-    /// The choice of frames, if the value is a list of pictures.
+    /// Choice of frames, if the value is a list of pictures.
     clip: Option<Clip>,
 }
 
 impl StoredValue<'_> {
-    /// A stage keeps only JPEGs, so this does not read the media type of a single picture.
+    /// Returns the media type. A stage keeps only JPEGs, so there is no need to read the type of a single picture.
     const fn media_type(&self) -> &'static str {
         if self.clip.is_some() { FRAMES } else { JPEG }
     }
 }
 
-/// Reads all of `dataset` and keeps the values of the fields that the stage of `keeper` takes. Slots will
+/// Reads all of `dataset`, and keeps the values of the fields that the stage of `keeper` takes. Slots will
 /// need `slot_bytes` bytes on the device.
 ///
 /// # Errors
 /// `Usage` if there is nothing to keep, or if reading was cancelled; `Io`, with figures, if the device fails
-/// or has too little memory. An unreadable or damaged record is an error of its row. The first such error is
-/// returned here only if no value can be kept.
+/// or has too little memory. An unreadable or damaged record becomes the error of its row. Only if no value
+/// can be kept is the first such error returned here.
 pub(crate) fn fill(
     dataset: &Dataset,
     fields: &Fields,
@@ -132,7 +132,7 @@ pub(crate) fn fill(
     }
 }
 
-/// Also returns the first error of a shard that cannot be read.
+/// Returns the pieces of all readable shards, and the error of the first shard that cannot be read.
 fn pieces(dataset: &Dataset) -> (Option<Error>, Vec<Piece>) {
     let (mut pieces, mut first) = (Vec::new(), None);
     for number in dataset.shard_numbers() {
@@ -183,7 +183,7 @@ impl Filling<'_> {
         std::thread::scope(|scope| {
             for _ in 1..threads.min(self.pieces.len()) {
                 let named = std::thread::Builder::new().name("shardpack-keep".into());
-                // Fewer threads are only slower.
+                // Fewer threads only make this slower.
                 if named.spawn_scoped(scope, run).is_err() {
                     break;
                 }
@@ -196,7 +196,7 @@ impl Filling<'_> {
         locked(&self.failed).take().map_or(Ok(()), Err)
     }
 
-    /// Returns the fields whose values are kept. One value serves all crops of a picture.
+    /// Returns the fields whose values are kept. All crops of a picture use one value.
     fn kept(&self) -> impl Iterator<Item = (usize, &FieldPlan)> {
         self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged && !field.is_further_crop())
     }
@@ -206,7 +206,7 @@ impl Filling<'_> {
         let sum = AtomicU64::new(0);
         self.on_threads(threads, |_, piece| {
             let shard = &piece.shard;
-            // The segment index of a picture is kept with it.
+            // A picture's segment index is kept with it.
             let own: Vec<usize> = staged
                 .iter()
                 .flat_map(|&position| [shard.stored_at(position), shard.segments_at(position)])
@@ -216,8 +216,8 @@ impl Filling<'_> {
             let only_these = schema.stored_count() == own.len() && (0..own.len()).all(|p| own.contains(&p));
             for record in piece.records.clone() {
                 let length = shard.index().row(record).map_or(0, |row| row.length);
-                // If records also contain other values, only the head tells the length of each value. A
-                // record whose head cannot be read is not kept.
+                // If records also contain other values, only the head contains the length of each value. A
+                // record with an unreadable head is not kept.
                 let bytes = match only_these {
                     true => length,
                     false => value_bytes(shard, record, &own).unwrap_or(0),
@@ -324,7 +324,7 @@ impl Filling<'_> {
                 }
                 FieldType::Mask(MaskField { picture, .. }) => {
                     let descriptor = ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?;
-                    // A mask of another size is read for every row, which reports it.
+                    // A mask of a different size is read for every row, which reports the error.
                     match picture_size(shard, record, &frame, bytes, picture).map_err(place)? {
                         Some(size) if mask_size(&descriptor) == Some(size) => stored.descriptor = Some(descriptor),
                         Some(_) => continue,
@@ -388,7 +388,7 @@ impl Filling<'_> {
     }
 }
 
-/// Returns height and width of an upright picture; `None` if the sample has no picture.
+/// Returns the height and width of an upright picture; `None` if the sample has no picture.
 fn picture_size(
     shard: &Shard,
     record: u64,

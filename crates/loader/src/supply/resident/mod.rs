@@ -1,8 +1,8 @@
-//! Values that stay on a stage's device, and the metadata that a row needs. If the device has all values of a
+//! Values that stay on a stage's device, and the metadata for a row. If the device has all values of a
 //! record, the record is not read.
 //!
-//! All other values are read and decoded as usual, as are values that the device refuses or finds odd. Errors
-//! are therefore found in the record and reported for its row.
+//! All other values are read and decoded as usual, and so are values that the device refuses or finds odd. So
+//! errors are found in the record and reported for its row.
 
 mod filling;
 
@@ -28,11 +28,11 @@ pub(crate) enum Residence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidentValue {
     pub(crate) number: u64,
-    /// For a picture, its orientation; for an array, the index of its [`ArrayForm`].
+    /// Orientation of a picture, or index of an array's [`ArrayForm`].
     pub(crate) detail: u32,
 }
 
-/// How an array is coded, without its payload. In most datasets this is the same for all arrays.
+/// Coding of an array, without its payload. In most datasets all arrays are coded alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ArrayForm {
     pub(crate) codec: Codec,
@@ -50,16 +50,16 @@ impl ArrayForm {
 #[derive(Debug)]
 pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
-    /// For each field of a batch, its index among the fields of the stage.
+    /// Index of each field of a batch among the fields of the stage.
     places: Vec<Option<usize>>,
     width: usize,
     /// State of each field of the stage, sample by sample.
     known: Vec<Residence>,
     forms: ArrayForms,
-    /// Class map of each sample's mask, if masks determine where patches lie.
+    /// Class map of each sample's mask, if masks determine the places of patches.
     maps: Vec<Option<ClassMap>>,
     is_enough: bool,
-    /// Number of values on the device. `read_bytes` bytes were read for them.
+    /// Number of values on the device. To get them, `read_bytes` bytes were read.
     pub(crate) values: u64,
     pub(crate) read_bytes: u64,
 }
@@ -71,7 +71,7 @@ struct ArrayForms {
 }
 
 impl Resident {
-    /// `None` if memory for the table cannot be allocated.
+    /// Creates an empty table; returns `None` if its memory cannot be allocated.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
         let mut width = 0;
         let mut place = |staged: bool| {
@@ -133,7 +133,7 @@ impl Resident {
         }
     }
 
-    /// Returns the index of a form, and adds the form if it is new.
+    /// Returns the index of a form, which is added if it is new.
     pub(crate) fn name(&mut self, form: &ArrayForm) -> Option<u32> {
         let ArrayForms { all, numbers } = &mut self.forms;
         if let Some(number) = numbers.get(form) {
@@ -155,7 +155,7 @@ impl Resident {
         }
     }
 
-    /// Returns the place of a patch if the mask of its sample determines it.
+    /// Returns the place of a patch if it depends on the mask of its sample.
     pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 3]> {
         let classes = fields.patches.as_ref()?.classes.as_ref()?;
         let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;

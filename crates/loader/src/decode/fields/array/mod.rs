@@ -86,7 +86,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         if field.cut.is_none() {
             return;
         }
-        // Decoding a patch of the array then fails as well, and reports the error.
+        // An error here is ignored, because decoding a patch of the array reports it.
         let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
         stage.look(&RecordValue::Array {
             codec: value.codec,
@@ -139,7 +139,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         let LargeValue { of, place, part_bytes, .. } = *value;
         let may_be = self.field.cut.is_some() || place.decoded_bytes <= of.limits().max_decoded_bytes;
         if of.field.is_shared() && may_be {
-            // The device cuts patches out of the whole array, so the whole array is staged.
+            // The device cuts patches out of the whole array, so it needs all of it.
             cuts.push_staged(of.number, &place.bytes, part_bytes as u64);
             return Some(MadeField::Staged);
         }

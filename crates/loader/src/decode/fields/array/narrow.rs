@@ -1,16 +1,16 @@
-//! If a scene is stored as float16 but loaded as float32, it stays float16 until patches are made from it.
-//! This halves the memory and moves fewer bytes.
+//! Scenes that are stored as float16 and loaded as float32. They stay float16 until patches are made, which
+//! halves the memory and moves fewer bytes.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Bytes checked at a time, few enough for the first-level cache.
+/// Number of bytes to check at a time. Fits into the first-level cache.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Keeps elements in their stored float16 if possible; returns true if so.
+/// Keeps elements as the stored float16 if possible. Returns true if they stay float16.
 ///
-/// The patches are bit-identical to patches made from float32, because every float16 is exactly a float32,
-/// provided that [`quieten`] runs before they are made.
+/// Every float16 is exactly a float32, so the patches are bit-identical to patches made from float32 if
+/// [`quieten`] runs before they are made.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
@@ -26,14 +26,14 @@ pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) 
     true
 }
 
-/// Makes signalling NaNs quiet if any patch copies elements bit by bit. Widening to float32 would have made them quiet.
+/// Makes signalling NaNs quiet if any patch copies elements bit by bit, because widening to float32 does so too.
 pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
     if !finishes.iter().any(|finish| finish.to == As::F16 && finish.factors.is_none()) {
         return;
     }
     for piece in elements.chunks_mut(PIECE_BYTES) {
         let elements = piece.as_chunks_mut().0;
-        // Signalling NaNs are rare, so the write pass is skipped when there are none.
+        // Signalling NaNs are rare. Without any, the loop below is skipped.
         if elements.iter().fold(false, |any, element| any | is_nan(*element)) {
             for element in elements {
                 *element =

@@ -1,4 +1,4 @@
-//! Decodes all patches that the loader takes from one scene together.
+//! Decodes all patches of one scene together.
 
 use super::ArrayFieldDecoder;
 use super::narrow::{narrow, quieten};
@@ -46,7 +46,7 @@ impl ArrayFieldDecoder {
         Ok(AskedPatches { descriptor, regions, finishes, places, is_narrow })
     }
 
-    /// Each patch goes into its own part of `outs`. A chunk that several patches need is decoded once.
+    /// Decodes each patch into its own part of `outs`. A chunk that several patches need is decoded once.
     pub(super) fn decode_patches(
         &mut self,
         tools: &mut Tools,
@@ -98,17 +98,17 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Returns the size in bytes of the whole array if the array should be decoded whole and then cut; otherwise
-/// `None`. Decoding the whole array can only pay if it is not stored in output order. Band-major storage
-/// needs one run per row and band, and derived values are computed again for each patch. Both are slower than
-/// also decoding the half of the array that no patch needs (2026-11-23, processor time of a patch of 32 × 32
-/// × 100 float32, 1,024 per scene: 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as
-/// stored).
+/// Returns the size of the array in bytes if it is faster to decode it whole and then cut it; otherwise
+/// `None`. This can pay off only if the array is not stored in output order. Band-major storage needs one run
+/// per row and band, and derived values are computed again for each patch. Both are slower than decoding the
+/// whole array, even if no patch needs half of it (2026-11-23, CPU time of a patch of 32 × 32 × 100 float32,
+/// 1,024 per scene: 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as stored).
 ///
-/// If a pixel's bands are stored together, a few patches already need most blocks. For LZ4 with band
-/// differences, cutting from the whole array was as fast where patches covered a tenth of it, 1.7 times as
-/// fast at a fifth, and 2.2 times as fast at two fifths. Band-major patches need few of many blocks, so
-/// decoding the whole scene was slower when patches covered less than half of it (2026-11-24).
+/// If a pixel's bands are stored together, even a few patches need most of the blocks. For LZ4 with band
+/// differences, cutting from the whole array was equally fast when patches covered a tenth of it, 1.7 times
+/// as fast at a fifth, and 2.2 times as fast at two fifths. Patches of a band-major array need only a few of
+/// its many blocks, so decoding the whole scene was slower when they covered less than half of it
+/// (2026-11-24).
 fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits) -> Option<usize> {
     let &[_, _, bands] = &*descriptor.shape else { return None };
     let pixels = |region: &Region| region.height.saturating_mul(region.width);
@@ -121,7 +121,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
     (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| to_usize(bytes))
 }
 
-/// Returns true if the stored pixels differ in order, type or value from the output, so that they must be converted.
+/// Returns true if the output differs from the stored pixels in order, type or value, so that they must be converted.
 pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }
@@ -137,7 +137,7 @@ fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs:
     }
 }
 
-/// The volume has the given `sides` and `pixel` bytes per pixel.
+/// Copies a box out of a volume that has the given `sides` and `pixel` bytes per pixel.
 pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, out: &mut [u8]) {
     let Voxels { origin, size } = part;
     let row = to_usize(size[2].saturating_mul(pixel));
@@ -145,7 +145,7 @@ pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, 
     let expected = out.len();
     let mut copied = 0;
     for ((plane, line), to) in rows.zip(out.chunks_exact_mut(row.max(1))) {
-        // No product overflows, because the volume, which contains all of these bytes, was already decoded.
+        // No product overflows, because all of these bytes are in the volume, which is already in memory.
         let start = (((origin[0] + plane) * sides[1] + origin[1] + line) * sides[2] + origin[2]) * pixel;
         let from = to_usize(start);
         let from = whole.get(from..from.saturating_add(row));

@@ -1,5 +1,5 @@
-//! The part of an array that a row requests, its place, and the steps after decoding. A request is reused
-//! from row to row, because most datasets store all arrays alike.
+//! The part of an array that a row requests, its place, and the steps after decoding. The request is reused
+//! for the next row, because the arrays of most datasets are all stored alike.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
@@ -10,7 +10,7 @@ use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, L
 pub(super) struct ArrayRequest {
     /// Descriptor of the last array, as stored bytes and as parsed.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// Requested part of the last row. For a stage, it may also be a region that covers the whole array and
+    /// Part requested by the last row. For a stage, this may also be a region that covers the whole array and
     /// only reorders the axes.
     region: Option<Region>,
     /// Steps after decoding, with the last row's no-data value, turn and factors.
@@ -51,8 +51,8 @@ impl ArrayRequest {
             .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
-    /// Takes over the descriptor of this value, and sets the place and turn of the requested part. Fails
-    /// unless the value has the shape `expected`. All arrays of a row share `window`, so they are cut at the
+    /// Adopts the descriptor of this value, and sets the place and turn of the requested part. Fails unless
+    /// the value has the shape `expected`. All arrays of a row share `window`, so that they are cut at the
     /// same place.
     pub(super) fn ask(
         &mut self,
@@ -73,7 +73,7 @@ impl ArrayRequest {
             }
             place(cut, region, of, descriptor, window)?;
             let shape = region.shape_of(descriptor)?;
-            // An array of two axes has one band, but no axis for bands.
+            // An array of two axes has one band but no band axis.
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(field, of, expected, &descriptor.shape));
             }
@@ -125,7 +125,7 @@ impl ArrayRequest {
             Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
             None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
         };
-        // The element type usually stays the same. The descriptor is then moved, because copying it would allocate.
+        // The element type usually stays the same. Then the descriptor is moved, which saves the allocation of a copy.
         let descriptor = match (self.finish.to, of.field.dtype) {
             (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
@@ -139,7 +139,7 @@ impl ArrayRequest {
     }
 }
 
-/// In bytes, before the `Finish` of the array is applied.
+/// Returns the size of an array in bytes, before its `Finish` is applied.
 pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
     let bytes = dtype.array_bytes(shape)?;
     if bytes > limits.max_decoded_bytes {
@@ -148,7 +148,7 @@ pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Resul
     Ok(to_usize(bytes))
 }
 
-/// Returns rows, columns and bands of the output, and its layout. An array with any other number of axes
+/// Returns the output's rows, columns and bands, and its layout. An array with any other number of axes
 /// counts as one row.
 pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
     Ok(match (shape, channels_first) {
@@ -163,7 +163,7 @@ pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fi
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
 
-/// Sets the flips, turns and map of a sample's array of this height and width.
+/// Sets the flips, turns and map for a sample's array of this height and width.
 pub(crate) fn set_moves(finish: &mut Finish, sampling: Option<Resampling>, of: &RowField<'_>, size: [u64; 2]) {
     let recipe = of.recipe();
     let key = recipe.key(of.at());

@@ -1,4 +1,4 @@
-//! Scenes that stay decoded as a whole, so that patches are cut from them later.
+//! Scenes that are decoded whole and stay in memory, so that patches are cut from them later.
 
 use super::ArrayFieldDecoder;
 use super::narrow::quieten;
@@ -14,7 +14,8 @@ use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Resul
 use std::sync::Arc;
 
 impl ArrayFieldDecoder {
-    /// Bytes of all pixels with the requested bands; `None` if the array is too large to be decoded whole.
+    /// Returns the size in bytes of all pixels in the requested bands; `None` if the array is too large to
+    /// decode whole.
     pub(super) fn bytes_as_whole(
         &mut self,
         tools: &mut Tools,
@@ -67,7 +68,7 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// `None` if such an array is never kept whole when `count` patches are cut from it.
+/// Returns the memory for decoding such an array whole; `None` if it is never kept whole for `count` patches.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
@@ -76,7 +77,7 @@ pub(crate) fn whole_scratch_bytes(
 ) -> Option<u64> {
     let whole = all_pixels(descriptor, patch)?;
     let bytes = |region: &Region| region.shape_of(descriptor).map(|shape| shape.bytes).ok();
-    // Row elements are at most eight times as large as stored ones.
+    // An element of a row is at most eight times as large as a stored one.
     if bytes(patch)?.saturating_mul(count).saturating_mul(8) < bytes(&whole)? {
         return None;
     }
