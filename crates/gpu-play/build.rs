@@ -33,7 +33,7 @@ fn main() {
         .flag("-fno-strict-aliasing")
         .flag("-Wno-unused-function")
         .flag("-Wno-unknown-pragmas")
-        // Fibers jump between stacks, which the longjmp checks report as an error.
+        // Fibers jump between stacks, which the fortified longjmp would report as an error.
         .flag("-U_FORTIFY_SOURCE")
         .link_lib_modifier("+whole-archive")
         .file("src/play.cpp")

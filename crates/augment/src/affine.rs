@@ -1,4 +1,5 @@
-//! Affine maps: rotation, translation, scale and shear. Each output pixel takes the nearest pixel of the picture.
+//! Affine maps: rotation, translation, scale and shear. Each output pixel takes the value of the nearest source
+//! pixel.
 
 use super::picture::{ChangeScratch, Picture};
 use shardpack_base::vectorised;
@@ -113,21 +114,21 @@ impl PixelMap {
         self.inverse
     }
 
-    /// Returns row and column of the pixel that the pixel in this row and column comes from; `None` outside. This is
-    /// the pixel that [`Operation::Affine`](crate::Operation::Affine) takes.
+    /// Returns the row and column of the source pixel of this output pixel, or `None` if it is outside the picture.
+    /// [`Operation::Affine`](crate::Operation::Affine) takes the same source pixel.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "below the sides, which are u32")]
     pub fn source(&self, [row, column]: [u32; 2]) -> Option<[u32; 2]> {
         let ([high, wide], [xx, xy, x0, yx, yy, y0]) = (self.size, self.inverse);
-        // The same products and sums, in the same order, as for the pixels of the picture.
+        // Use the same products and sums, in the same order, as for the pixels of the picture.
         let (y, x) = (f64::from(row) + 0.5 - high * 0.5, f64::from(column) + 0.5 - wide * 0.5);
         let (x_from, y_from) = (xy * y + x0 + wide * 0.5, yy * y + y0 + high * 0.5);
         let (x, y) = place(xx * x + x_from, wide).zip(place(yx * x + y_from, high))?;
         Some([y as u32, x as u32])
     }
 
-    /// Returns where the map moves a point. Coordinates are x and y in pixels from the upper left corner. This is the
-    /// matrix that torchvision's `affine` applies to the corners of boxes and to keypoints.
+    /// Returns the position to which the map moves a point. Coordinates are x and y in pixels from the upper left
+    /// corner. The matrix is the one that torchvision's `affine` applies to the corners of boxes and to keypoints.
     #[must_use]
     pub fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Affine { angle, translate: [tx, ty], scale, shear, from_corner } = self.affine;

@@ -1,4 +1,4 @@
-//! Random operations. A training recipe names them, and their choices are drawn for each sample.
+//! Random augmentations. A training recipe lists them, and their parameters are drawn for each sample.
 
 use super::affine::Affine;
 use super::operation::Operation;
@@ -10,13 +10,13 @@ use shardpack_format::{Error, Result};
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
 const TRIES: u32 = 10;
-/// Limits in degrees, in either direction: first of a rotation, then of a shear. A shear by a right angle
-/// would leave nothing of the picture.
+/// Largest rotation, and largest shear, in degrees in either direction. A shear by 90° would leave nothing of the
+/// picture.
 const TURNS: f64 = 360.0;
 const UPRIGHT: f64 = 89.0;
 
-/// A random change of a picture, as defined by torchvision v2. The choices and their probabilities are the
-/// same, but the choices are drawn by seed, epoch and sample.
+/// A random change of a picture, as defined by torchvision v2. The choices and their probabilities are the same, but
+/// they are drawn from the seed, the epoch and the sample.
 ///
 /// ```
 /// use shardpack_augment::Augmentation;
@@ -70,8 +70,8 @@ pub enum Augmentation {
         /// Probability. Default 1.
         p: f64,
     },
-    /// Rotation, shift, scale and shear about the centre, with probability `p`; see [`Affine`]. Also for arrays.
-    /// Pixels that come from outside are black, and those of arrays `outside`.
+    /// Rotation, shift, scale and shear about the centre, with probability `p`; see [`Affine`]. Applies to pictures
+    /// and arrays. Pixels from outside are black in pictures, and have the value `outside` in arrays.
     RandomAffine {
         /// Range of the rotation in degrees, clockwise.
         degrees: (f64, f64),
@@ -87,7 +87,7 @@ pub enum Augmentation {
         /// Values of pixels from outside an array.
         outside: Outside,
     },
-    /// Rotation about the centre, with probability `p`. Also for arrays, as above.
+    /// Rotation about the centre, with probability `p`. Applies to pictures and arrays, like `RandomAffine`.
     RandomRotation {
         /// Range of the rotation in degrees, counterclockwise.
         degrees: (f64, f64),
@@ -105,14 +105,14 @@ pub enum Augmentation {
     },
 }
 
-/// Values of pixels that come from outside an array, or the mask of a picture, that is moved.
+/// Values of the pixels that come from outside a moved array, or outside the moved mask of a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outside {
-    /// Value in cubes, in the unit of the output: normalised values, if there is a mean and a standard
-    /// deviation. Default 0.
+    /// Value in cubes, in the unit of the output. With a mean and a standard deviation, that is a normalised value.
+    /// Default 0.
     pub fill: f32,
-    /// Value in masks, also those of pictures, and in other arrays whose pixels are not mixed. Default 255, which
-    /// segmentation losses usually ignore.
+    /// Value in masks, including masks of pictures, and in other arrays whose pixels are not interpolated. Default
+    /// 255, which segmentation losses usually ignore.
     pub mask_fill: f64,
 }
 
@@ -216,7 +216,7 @@ impl Augmentation {
         }
     }
 
-    /// Returns the values of pixels from outside an array; `None` if this augmentation does not move arrays.
+    /// Returns the values of pixels from outside an array, or `None` if this augmentation does not move arrays.
     #[must_use]
     pub const fn outside(&self) -> Option<Outside> {
         match *self {
@@ -225,8 +225,9 @@ impl Augmentation {
         }
     }
 
-    /// Returns the map for a sample's arrays of this height and width, with the draws of
-    /// [`resolve`](Self::resolve); see [`Affine::inverse`]. `None` if they do not move.
+    /// Returns the map for a sample's arrays of this height and width, from the same draws as
+    /// [`resolve`](Self::resolve). See [`Affine::inverse`] for the coefficients. Returns `None` if the arrays do not
+    /// move.
     ///
     /// ```
     /// use shardpack_augment::Augmentation;
@@ -358,8 +359,8 @@ impl Jitter {
     }
 }
 
-/// Returns the first row and column of a rectangle to erase, followed by its number of rows and columns, as
-/// in torchvision's `RandomErasing`. Returns `None` if no attempt gives a rectangle smaller than the picture.
+/// Returns the first row and column of a rectangle to erase, followed by its number of rows and columns, as in
+/// torchvision's `RandomErasing`. Returns `None` if no attempt yields a rectangle smaller than the picture.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 fn rectangle(
     own: &Own<'_>,

@@ -94,7 +94,7 @@ fn erased_rectangles_have_the_requested_area() {
     assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
 }
 
-/// Each of the six numbers of an affine map has the requested range and a draw of its own.
+/// Each of the six numbers of an affine map has the requested range and its own draw.
 #[test]
 fn affine_maps_are_drawn_from_their_ranges() {
     let text = "random_affine(degrees=-10..30,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=20..40)";
@@ -140,7 +140,7 @@ proptest! {
     fn any_picture_allows_all_of_them(
         (height, width) in (0_usize..12, 0_usize..12), fill: u8, sample: u64, memory in 0_usize..300,
     ) {
-        // Content that another picture left in the scratch memory does not matter.
+        // Fill the scratch memory with values that another picture could have left there. They must not matter.
         let used = || ChangeScratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
         let draws = DrawKey { seed: 1, epoch: 2, sample }.draws();
         for text in EXAMPLES {

@@ -1,5 +1,5 @@
-//! Random changes of the bands of cubes. All of them except gamma and noise become one factor and one offset per band,
-//! so that they add no cost to a normalisation, not even on a device.
+//! Random changes of the bands of cubes. All of them except gamma and noise become one factor and one offset per
+//! band, so they cost nothing on top of a normalisation, not even on a device.
 
 use super::gamma::Gamma;
 use super::noise::Noise;
@@ -52,15 +52,16 @@ pub enum BandAugmentation {
         /// Replacement value.
         value: f32,
     },
-    /// With probability `p`, takes a power of all values, between the least and the greatest of them; see [`Gamma`].
-    /// This comes after all other changes except noise, wherever it is in the list.
+    /// With probability `p`, raises all values, scaled to their range, to a power; see [`Gamma`]. It is applied after
+    /// all other changes except noise, whatever its position in the list.
     RandomGamma {
         /// Range of the exponent.
         gamma: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
-    /// Adds independent noise to each value. This comes after all other changes, wherever it is in the list.
+    /// Adds independent noise to each value. It is applied after all other changes, whatever its position in the
+    /// list.
     GaussianNoise {
         /// Range of the standard deviation.
         sigma: (f64, f64),
@@ -111,8 +112,7 @@ impl BandAugmentation {
         (0..).zip(bands).map(band).collect()
     }
 
-    /// Returns the noise in `changes`. If `changes` has several noises, they add up to one noise with a
-    /// larger standard deviation.
+    /// Returns the noise in `changes`. Several noises add up to one with a larger standard deviation.
     #[must_use]
     pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
@@ -124,7 +124,7 @@ impl BandAugmentation {
         variance.map(|variance| Noise::new(draws, variance.sqrt()))
     }
 
-    /// Returns the power in `changes`. Several powers become one, whose exponent is their product.
+    /// Returns the gamma in `changes`. Several gammas become one, whose exponent is the product of their exponents.
     #[must_use]
     pub fn gamma(changes: &[Self], draws: &Draws) -> Option<Gamma> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);

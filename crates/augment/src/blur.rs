@@ -43,8 +43,8 @@ fn add(out: &mut [f32], values: &[f32], weight: f32) {
     );
 }
 
-/// Returns the index, below `side`, of the pixel at place `at` of a row that begins `reach` pixels before the
-/// first pixel. Pixels are mirrored at the outermost pixels, repeatedly if needed.
+/// Returns the index of the pixel at position `at` of a row of `side` pixels that is extended by `reach` pixels to
+/// the left. The extension mirrors the row at its outermost pixels, repeatedly if needed.
 fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     let period = 2 * (side - 1);
     if period == 0 {

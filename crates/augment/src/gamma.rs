@@ -1,13 +1,13 @@
-//! Gamma: a random power of a row's values, between the smallest and the largest of them.
+//! Gamma: raises a row's values, scaled to the range from the smallest to the largest, to a random power.
 //!
-//! Powers are made from sums, products and quotients of float64 alone, in a fixed order. So a device gives the same
-//! bits (crates/gpu/kernels/gamma.cuh), which no processor promises for its own power function.
+//! Powers are computed only from sums, products and quotients of float64, in a fixed order, so a device computes the
+//! same bits (crates/gpu/kernels/gamma.cuh). The built-in power functions of processors do not guarantee that.
 
-/// A power of values. Between the least value `low` and the greatest value `high` of a row, a value becomes `low +
-/// (high − low) · ((value − low) / (high − low)) ^ exponent`, computed in float64 and rounded once.
+/// Raises values to a power. If `low` and `high` are the smallest and the largest value of a row, a value becomes
+/// `low + (high − low) · ((value − low) / (high − low)) ^ exponent`, computed in float64 and rounded once.
 ///
-/// NaN become quiet, infinities stay, and neither counts as least or greatest value. Nothing changes in a row of
-/// which all values are equal.
+/// NaNs become quiet, and infinities do not change. Neither counts as the smallest or the largest value. A row whose
+/// values are all equal does not change.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -35,15 +35,14 @@ impl Gamma {
         self.exponent
     }
 
-    /// Extends the range `[low, high]` by the values that count: all finite ones but `keep`. An empty range has a
-    /// `low` above its `high`.
+    /// Extends the range `[low, high]` to all finite values except `keep`. An empty range has `low` above `high`.
     #[must_use]
     pub fn range_of([low, high]: [f32; 2], keep: Option<f32>, values: &[f32]) -> [f32; 2] {
         let counts = |value: &&f32| value.is_finite() && Some(**value) != keep;
         values.iter().filter(counts).fold([low, high], |[low, high], value| [low.min(*value), high.max(*value)])
     }
 
-    /// Changes values of a row with this range, except those that equal `keep`.
+    /// Changes the values of a row that has this range, except values equal to `keep`.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn change(&self, [low, high]: [f32; 2], keep: Option<f32>, values: &mut [f32]) {
         let (low, range) = (f64::from(low), f64::from(high) - f64::from(low));
@@ -58,12 +57,12 @@ impl Gamma {
     }
 }
 
-/// Returns a power of a number from 0 to 1. The exponent is above 0.
+/// Returns a number from 0 to 1 raised to an exponent above 0.
 fn power(share: f64, exponent: f64) -> f64 {
     if share > 0.0 { exp2(exponent * log2(share)) } else { 0.0 }
 }
 
-/// The base 2 logarithm of a normal number above 0.
+/// Returns the base-2 logarithm of a normal number above 0.
 #[expect(clippy::suboptimal_flops, clippy::cast_possible_wrap, reason = "devices do not fuse the products either")]
 fn log2(x: f64) -> f64 {
     let bits = x.to_bits();
@@ -80,7 +79,7 @@ fn log2(x: f64) -> f64 {
     exponent as f64 + 2.0 * s * sum * std::f64::consts::LOG2_E
 }
 
-/// A power of 2 with an exponent of at most 0.
+/// Returns 2 to the power of `x`, which is at most 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 23 to 1023")]
 fn exp2(x: f64) -> f64 {
     if x < -1000.0 {

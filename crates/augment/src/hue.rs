@@ -2,7 +2,7 @@
 
 use super::picture::{Picture, level, single};
 
-/// Turns the hue by `by`, a share of the circle, −0.5 to 0.5.
+/// Turns the hue by `by`, a fraction of the colour circle from −0.5 to 0.5.
 pub(crate) fn hue(picture: &mut Picture<'_>, by: f64) {
     let by = single(by);
     for pixel in picture.pixels() {
@@ -38,10 +38,10 @@ fn turned(pixel: [u8; 3], by: f32) -> [u8; 3] {
         3 => [p, q, v],
         4 => [t, p, v],
         5 => [v, p, q],
-        // Rounding can give a sector 6, which is the first sector again.
+        // Rounding can yield sector 6, which is the first sector again.
         _ => [v, t, p],
     };
-    // This is torchvision's conversion of floats to levels. With a factor of 255, only the value 1 would give
-    // level 255.
+    // This is torchvision's conversion of floats to levels. With a factor of 255, only the value 1 would become level
+    // 255.
     colours.map(|x| level(x * (256.0 - 1e-3)))
 }

@@ -1,10 +1,10 @@
-//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors. The results are the same to
-//! within one level. The operations are drawn by key and work in place on rows `[height, width, 3]`. The
-//! crate also changes bands of cubes ([`BandAugmentation`]).
+//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors. The results agree to within one
+//! level. The operations are drawn by key and work in place on rows `[height, width, 3]`. The crate also changes the
+//! bands of cubes ([`BandAugmentation`]).
 //!
-//! An [`Augmentation`] is an entry of a training recipe, such as TrivialAugmentWide. For each sample it makes
-//! its random choices and returns [`Operation`]s, which [`Operation::apply`] applies to a [`Picture`]. The
-//! crate does no I/O and uses no threads: the loader calls it on a row that was just decoded.
+//! An [`Augmentation`] is an entry of a training recipe, such as TrivialAugmentWide. For each sample, it draws its
+//! random choices and returns [`Operation`]s, which [`Operation::apply`] applies to a [`Picture`]. The crate does no
+//! I/O and uses no threads: the loader calls it on a row that was just decoded.
 //!
 //! ```
 //! use shardpack_augment::{Augmentation, Picture, ChangeScratch};

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Index of the first pair of draws.
 const FIRST: u32 = (1 << 31) + (1 << 17);
-/// Enough steps to find a share to its last significant bit.
+/// Number of bisection steps, enough to find a share to its last significant bit.
 const HALVINGS: u32 = 60;
 
 /// A way to mix the pictures and labels of a batch, as defined by torchvision v2. Each row is mixed with the
@@ -37,7 +37,7 @@ pub enum Mix {
     },
 }
 
-/// The choices made for mixing one batch.
+/// The random choices for mixing one batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed {
     /// Adds the pixels of both rows. The row itself has weight `share`, and the other row has the rest.
@@ -67,8 +67,8 @@ impl Mixed {
 }
 
 impl Mix {
-    /// Draws how to mix a batch of pictures of this size: one of `choices`, all with equal probability.
-    /// Returns `None` if there are no choices.
+    /// Draws the mixing of a batch of pictures of this size: one of `choices`, all equally likely. Returns `None` if
+    /// there are no choices.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
     pub fn resolve(choices: &[Self], draws: &Draws, height: usize, width: usize) -> Option<Mixed> {
@@ -134,7 +134,8 @@ fn quantile(alpha: f64, probability: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Below one half, uses a continued fraction, which converges fast there; above one half, uses symmetry.
+/// Returns the Beta distribution's probability of a value below `x`. Up to one half, the continued fraction converges
+/// fast. Above one half, uses symmetry.
 fn below(alpha: f64, x: f64) -> f64 {
     if x > 0.5 {
         return 1.0 - below(alpha, 1.0 - x);

@@ -1,20 +1,19 @@
-//! Noise for cubes. Each value gets a normal deviate, which is made from integers with a single multiplication.
+//! Noise for cubes. Each value gets a normal deviate, computed from integers with a single multiplication.
 
 use shardpack_base::{Draws, halves, vectorised};
 
-/// Standard deviation of the integers from which the deviates are made: 2¹⁶ · √(49 / 6).
+/// Standard deviation of the integers from which the deviates are computed: 2¹⁶ · √(49 / 6).
 const UNIT: f64 = 65_536.0 * 2.857_738_033_247_041_4;
 const MEAN: i32 = 17 * 65_536 - 1;
 
 /// Noise that is added to the values of a cube.
 ///
-/// The deviate of the value at place `p` is made from two words of block ⌊p / 2⌋ of the sample's noise
-/// ([`Draws::noise`]): the first two words if `p` is even, otherwise the other two. It is the number of ones
-/// in the first word, times 2¹⁶, plus the sum of the two halves of the second word, minus the mean of this
-/// total. This is an integer below 2²¹ in magnitude, so float32 holds it exactly. It is multiplied by a scale
-/// and added to the value. The product and the sum are each rounded to nearest, ties to even, and are not
-/// fused. The distribution is symmetric, reaches ± 5.9 standard deviations, and has 0.06 less excess than the
-/// normal distribution.
+/// The deviate of the value at place `p` is computed from two words of block ⌊p / 2⌋ of the sample's noise
+/// ([`Draws::noise`]): the first two words if `p` is even, otherwise the other two. It is the number of ones in the
+/// first word, times 2¹⁶, plus the sum of the two halves of the second word, minus the mean of this total. The result
+/// is an integer below 2²¹ in magnitude, which float32 represents exactly. It is multiplied by a scale and added to
+/// the value. The product and the sum are each rounded to nearest, ties to even, and are not fused. The distribution
+/// is symmetric, reaches ± 5.9 standard deviations, and has an excess kurtosis of −0.06.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -39,7 +38,7 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// Returns the draws from which the deviates are made, and the factor by which they are scaled.
+    /// Returns the draws from which the deviates are computed, and the factor that scales the deviates.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)
@@ -65,7 +64,7 @@ impl Noise {
         );
     }
 
-    /// The values start at an even place. Each block gives the noise of two values.
+    /// Adds the noise to values that start at an even place. Each block provides the noise of two values.
     #[inline(always)]
     fn add_pairs(&self, first: u64, values: &mut [f32]) {
         let (pairs, last) = values.as_chunks_mut::<2>();

@@ -1,4 +1,4 @@
-//! Changes of a picture, for which all random choices have been made.
+//! Changes of a picture whose random choices have already been made.
 
 use super::affine::Affine;
 use super::picture::{ChangeScratch, Picture};
@@ -26,7 +26,7 @@ pub enum Operation {
     /// Multiplies each level's distance from gray by this factor, which is 0 or more. A factor below 1
     /// reduces the saturation.
     Saturation(f64),
-    /// Turns the hue by this share of the circle, −0.5 to 0.5.
+    /// Turns the hue by this fraction of the colour circle, −0.5 to 0.5.
     Hue(f64),
     /// Multiplies each level's distance from the blurred picture by this factor, which is 0 or more. A factor
     /// below 1 blurs the picture.
@@ -41,7 +41,7 @@ pub enum Operation {
     Equalize,
     /// Subtracts each level from 255.
     Invert,
-    /// Makes the picture gray, in three channels.
+    /// Converts the picture to gray, in three channels.
     Grayscale,
     /// Rotates, shifts, scales and shears. Pixels that come from outside the picture are black.
     Affine(Affine),

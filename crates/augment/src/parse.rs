@@ -118,8 +118,8 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Parses a name and the options in its brackets. Errors say with `what` which kind of thing is expected, and
-/// with `names` which names are valid.
+/// Parses a name and the options in its brackets. Error messages name the expected kind of thing (`what`) and the
+/// valid names (`names`).
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
@@ -155,7 +155,7 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
     parts.map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect()
 }
 
-/// Options that have not been taken yet.
+/// The options that no parser has taken yet.
 pub(crate) struct OptionList<'a> {
     text: &'a str,
     what: &'static str,

@@ -18,8 +18,8 @@ pub struct Picture<'a> {
     width: usize,
 }
 
-/// Scratch memory for operations that need the original pixels. Keep one per thread. It grows to the size
-/// that the largest picture needs, at most 17 bytes per pixel.
+/// Scratch memory for operations that need the original pixels. Keep one per thread. It grows to the size of the
+/// largest picture, at most 17 bytes per pixel.
 #[derive(Debug, Default)]
 pub struct ChangeScratch {
     pub(crate) before: Vec<u8>,

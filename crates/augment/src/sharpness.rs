@@ -3,7 +3,7 @@
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
-/// Changes the sharpness everywhere except in a border of one pixel. A picture that has no other pixels stays the same.
+/// Changes the sharpness everywhere except in a border of one pixel. A picture without an interior does not change.
 pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut ChangeScratch) {
     if picture.height() <= 2 || picture.width() <= 2 {
         return;

@@ -15,8 +15,8 @@ pub(crate) enum Space {
 pub(crate) const COUNT: u32 = 14;
 
 impl Space {
-    /// Returns operation `which` with magnitude number `bin` of `bins`. The sign of the magnitude matters for
-    /// operations that have a direction. Returns `None` for the identity.
+    /// Returns operation `which` with magnitude number `bin` of `bins`. The sign of the magnitude matters only for
+    /// operations with a direction. Returns `None` for the identity.
     pub(crate) fn operation(
         self,
         which: u32,
@@ -62,7 +62,7 @@ fn bits(lost: f32) -> u8 {
     (8.0 - lost).round_ties_even().clamp(0.0, 8.0) as u8
 }
 
-/// Like `torch.linspace`, computes each number from the nearer end.
+/// Computes each number from the nearer end, like `torch.linspace`.
 fn linspace(start: f32, end: f32, at: u32, steps: u32) -> f32 {
     if steps <= 1 {
         return start;

@@ -12,7 +12,7 @@
 
 use super::{halves, philox4x32_10};
 
-/// The key of a sample's draws: seed, epoch and sample.
+/// The key of a sample's random draws: seed, epoch and sample.
 ///
 /// ```
 /// use shardpack_base::DrawKey;
@@ -32,8 +32,9 @@ pub struct DrawKey {
 }
 
 impl DrawKey {
-    /// Returns the key of one of several crops of the sample's picture. Each crop has a seed of its own:
-    /// `seed + crop · 0x9E3779B97F4A7C15`, modulo 2⁶⁴. So crop 0 has the draws of a picture that is loaded once.
+    /// Returns the key for crop number `crop`, for a picture that is loaded as several crops. Each crop has its own
+    /// seed: `seed + crop · 0x9E3779B97F4A7C15`, modulo 2⁶⁴. Crop 0 therefore has the same draws as a picture that is
+    /// loaded once.
     ///
     /// ```
     /// use shardpack_base::DrawKey;
@@ -43,15 +44,16 @@ impl DrawKey {
     /// ```
     #[must_use]
     pub const fn of_crop(self, crop: u32) -> Self {
-        // The fraction of the golden ratio, so that the seed of a crop is not the seed of another run.
+        // The fractional part of the golden ratio, so that the seed of a crop is unlikely to be the seed of another
+        // run.
         Self { seed: self.seed.wrapping_add((crop as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)), ..self }
     }
 
     /// Returns the draws of this sample in this epoch.
     ///
-    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high, 0, 0),
-    /// key = (seed low, seed high))`; draws `2n` and `2n + 1` of a sample are the halves of the block
-    /// `philox(counter = (sample low, sample high, n, 1), key = epoch's key)`.
+    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high, 0, 0), key =
+    /// (seed low, seed high))`. Draws `2n` and `2n + 1` of a sample are the halves of the block `philox(counter =
+    /// (sample low, sample high, n, 1), key = epoch's key)`.
     #[must_use]
     pub fn draws(&self) -> Draws {
         let [epoch_low, epoch_high] = halves(self.epoch);

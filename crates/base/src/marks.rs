@@ -23,7 +23,7 @@ pub struct Marks<'a> {
     rest: &'a [u8],
     words: [u64; WORDS],
     next: usize,
-    /// Bits of the current word that are left. The next field is the offset of the word's first bit.
+    /// Bits of the current mask word that have not been returned yet. `at` is the offset of the word's first bit.
     left: u64,
     at: usize,
 }

@@ -45,7 +45,7 @@ pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<
     items.split_at_mut_checked(count).ok_or_else(|| missing(what, &(0..count), length))
 }
 
-/// Converts the width of an element, in bytes, to the integer type that the coders take.
+/// Converts the width of an element, in bytes, to the integer type that the coders use.
 ///
 /// # Errors
 /// `Internal` if the width is not 1 to 8.
@@ -76,13 +76,13 @@ fn other_length(what: &str, expected: usize, found: usize) -> Error {
     Error::internal(what, expected, found)
 }
 
-/// Returns the first `length` bytes of `buffer`, which grows if it is too small but never shrinks. The
-/// content of the bytes is unspecified.
+/// Returns the first `length` bytes of `buffer`, with unspecified content. The buffer grows if it is too small, but
+/// never shrinks.
 pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    // This cannot panic, because the buffer has enough bytes now.
+    // This cannot panic, because the buffer is long enough now.
     buffer.split_at_mut(length).0
 }
 

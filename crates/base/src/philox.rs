@@ -5,7 +5,7 @@
 //! generator passes BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer it. Here it provides
 //! the parameters of random views and the order in which the reader returns samples.
 
-/// Returns one block of random bits: a bijection, chosen by the key, of a counter of four words.
+/// Returns one block of 128 random bits. For each key, the mapping from counters to blocks is a bijection.
 ///
 /// ```
 /// use shardpack_base::philox4x32_10;

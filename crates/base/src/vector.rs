@@ -2,9 +2,9 @@
 
 /// Runs `work`, compiled for AVX2 if the processor supports it, and for the baseline of the architecture otherwise.
 ///
-/// Both versions return the same results to the bit: the compiler neither reorders sums of floats nor fuses a
-/// multiplication and an addition, so it can only process more lanes at a time. To benefit, `work` and
-/// everything that it calls must be inlined: write `vectorised(#[inline(always)] || …)`.
+/// Both versions return bit-identical results: the compiler neither reorders sums of floats nor fuses a
+/// multiplication and an addition. It only processes more lanes at a time. To benefit, `work` and everything that it
+/// calls must be inlined: write `vectorised(#[inline(always)] || …)`.
 #[inline(always)]
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -1,10 +1,10 @@
-// Plays a GPU on the CPU for tests: the parts of CUDA that the kernels need. device.cuh includes this file if
+// Emulates a GPU on the CPU, for tests: the parts of CUDA that the kernels need. device.cuh includes this file if
 // PLAY is defined.
 //
-// A launch runs one block at a time. The threads of a block are fibers on one CPU thread; each runs until it
-// ends or waits. Threads and blocks run either in forward or in backward order, and a kernel that lacks a
-// barrier gives different results in the two orders. Every access through a Ptr or an Array is checked for
-// bounds and alignment; an invalid access ends the launch with a message.
+// A launch runs one block at a time. The threads of a block are fibers on one CPU thread. Each fiber runs until it
+// ends or waits. Threads and blocks run either in forward or in backward order, and a kernel that lacks a barrier
+// produces different results in the two orders. Bounds and alignment of every access through a Ptr or an Array are
+// checked. An invalid access ends the launch with a message.
 #pragma once
 
 #include <cmath>
@@ -47,8 +47,8 @@ void* shared(size_t size);
 
 void sync_block();
 
-// Waits until all lanes of `mask` have called this function. Returns the values of all lanes, which stay
-// valid until the next wait.
+// Waits until all lanes of `mask` have called this function. Returns the values of all lanes. They stay valid until
+// the next wait.
 const u64* exchange(u32 mask, u64 value);
 
 typedef void (*Body)(const void* params);
@@ -182,7 +182,7 @@ FN u32 __brev(u32 x) {
 template <class T> FN T min(T a, T b) { return b < a ? b : a; }
 template <class T> FN T max(T a, T b) { return a < b ? b : a; }
 
-// Fibers switch only at waits, so plain code is atomic.
+// Fibers switch only at waits, so plain code is already atomic.
 template <class T> FN T atomicAdd(Ptr<T> p, T value) {
     T before = *p;
     *p = (T)(before + value);

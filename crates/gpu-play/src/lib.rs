@@ -1,10 +1,9 @@
 //! Runs the kernels of `shardpack-gpu` on the CPU, for tests.
 //!
-//! The kernels are compiled as C++, and `play.h` plays blocks, threads, shared memory, barriers and warps. A
-//! kernel ends with a message if it accesses memory outside the buffers of its [`Device`], uses an unaligned
-//! address, or waits for threads that never arrive. New buffers and shared memory are filled with
-//! [`Manner::poison`], so a kernel that reads unwritten memory or lacks a barrier gives different results
-//! under the two [`MANNERS`].
+//! The kernels are compiled as C++, and `play.h` emulates blocks, threads, shared memory, barriers and warps. A
+//! launch fails with a message if the kernel accesses memory outside the buffers of its [`Device`], uses an unaligned
+//! address, or waits for threads that never arrive. New buffers and shared memory are filled with [`Manner::poison`],
+//! so a kernel that reads unwritten memory or lacks a barrier produces different results under the two [`MANNERS`].
 #![deny(unsafe_code)]
 
 mod ffi;
@@ -12,7 +11,7 @@ mod ffi;
 /// Order in which threads and blocks run, and content of unwritten memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Manner {
-    /// True if the last thread and the last block run first.
+    /// True to run the last thread and the last block first.
     pub backward: bool,
     /// Value of each byte of new buffers and of shared memory.
     pub poison: u8,
@@ -21,17 +20,17 @@ pub struct Manner {
 /// Two manners that differ in every field.
 pub const MANNERS: [Manner; 2] = [Manner { backward: false, poison: 0xA5 }, Manner { backward: true, poison: 0x5B }];
 
-/// Bytes on each side of a buffer that no kernel may touch.
+/// Size of the margin on each side of a buffer, in bytes. No kernel may touch it.
 const MARGIN: usize = 1024;
 
-/// A played device, with its memory.
+/// An emulated device, with its memory.
 #[derive(Debug)]
 pub struct Device {
     manner: Manner,
     buffers: Vec<Buffer>,
 }
 
-/// Bytes whose start is aligned to 256.
+/// Memory whose first byte is aligned to 256.
 #[derive(Debug)]
 struct Buffer {
     room: Vec<u8>,
@@ -39,7 +38,7 @@ struct Buffer {
     len: usize,
 }
 
-/// Number of a buffer of a [`Device`].
+/// Index of a buffer of a [`Device`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferId(usize);
 
@@ -50,7 +49,7 @@ impl Device {
         Self { manner, buffers: Vec::new() }
     }
 
-    /// Allocates a buffer and fills it with the poison byte. Even the first byte after its end is out of bounds.
+    /// Allocates a buffer and fills it with the poison byte. Access to even one byte past its end is out of bounds.
     pub fn alloc(&mut self, len: usize) -> BufferId {
         let room = vec![self.manner.poison; len + 2 * MARGIN + 256];
         let start = MARGIN + room.as_ptr().align_offset(256).min(256);
@@ -73,13 +72,13 @@ impl Device {
         self.bytes(id).as_ptr().expose_provenance() as u64
     }
 
-    /// Returns a buffer's content, empty if there is no such buffer.
+    /// Returns the content of a buffer, or an empty slice if there is no such buffer.
     #[must_use]
     pub fn bytes(&self, id: BufferId) -> &[u8] {
         self.buffers.get(id.0).and_then(|b| b.room.get(b.start..b.start + b.len)).unwrap_or_default()
     }
 
-    /// Returns a buffer's content for writing.
+    /// Returns the content of a buffer for writing.
     pub fn bytes_mut(&mut self, id: BufferId) -> Option<&mut [u8]> {
         self.buffers.get_mut(id.0).and_then(|b| b.room.get_mut(b.start..b.start + b.len))
     }
@@ -87,7 +86,7 @@ impl Device {
     /// Runs a kernel on `grid` blocks of `block` threads. `params` holds the bytes of the kernel's parameter struct.
     ///
     /// # Errors
-    /// A message that names the forbidden access, or says that there is no kernel with this name and these parameters.
+    /// A message that describes the forbidden access, or says that no kernel has this name and these parameters.
     pub fn launch(&mut self, kernel: &str, grid: [u32; 3], block: [u32; 3], params: &[u8]) -> Result<(), String> {
         let buffers = self.buffers.iter_mut().filter_map(|b| b.room.get_mut(b.start..b.start + b.len));
         ffi::launch(kernel, grid, block, params, buffers, self.manner)

@@ -35,7 +35,8 @@ static const size_t STACK = 64 << 10, GUARD = 4 << 10, MAX_THREADS = 1024, SHARE
 
 enum State { READY, WAITS_BLOCK, WAITS_WARP, DONE };
 
-// Lanes of a warp that meet under one mask. There are two sets of values: a lane may be a wait ahead of the others.
+// Lanes of a warp that wait for each other under one mask. There are two sets of values, because a lane may be one
+// wait ahead of the others.
 struct Meeting {
     u32 mask = 0;
     u32 arrived = 0;
@@ -57,7 +58,7 @@ struct Fiber {
     bool started = false;
     State state = DONE;
     Dim index;
-    // Its last wait for lanes, and the number of such waits before it.
+    // The last meeting that this fiber waited at, and the meeting's turn at that time.
     Meeting* meeting = nullptr;
     u32 turn = 0;
 };
@@ -122,7 +123,7 @@ void check_all(const void* address, size_t size, size_t alignment) {
     size_t i = 0;
     while (i < m.buffers.size() && !m.buffers[i].holds(at, size)) i++;
     if (i == m.buffers.size()) {
-        // Buffers have an unused kilobyte around them: the nearest buffer is the intended one.
+        // There is an unused kilobyte on each side of a buffer, so the nearest buffer is the intended one.
         for (size_t n = 0; n < m.buffers.size(); n++) {
             const Range& b = m.buffers[n];
             if (at + 1024 >= b.start && at < b.end + 1024)
@@ -148,7 +149,7 @@ static void fiber_main() {
     }
 }
 
-// Continues a fiber where it waits, or at its start.
+// Continues a fiber where it waits, or starts it.
 [[noreturn]] static void resume(Machine& m, Fiber& fiber) {
     m.current = &fiber;
     threadIdx = fiber.index;
@@ -164,7 +165,8 @@ static void fiber_main() {
     }
     getcontext(&m.context);
     m.context.uc_stack.ss_sp = (char*)fiber.stack + GUARD;
-    // Each lane starts at another offset in its page: at the same one, all lanes would share a few lines of the cache.
+    // Each lane starts at a different offset in its page. At the same offset, all lanes would compete for a few cache
+    // lines.
     m.context.uc_stack.ss_size = STACK - fiber.lane * 128;
     m.context.uc_link = nullptr;
     makecontext(&m.context, fiber_main, 0);
@@ -176,7 +178,8 @@ static bool can_go_on(const Fiber& fiber) {
     return fiber.state == READY || (fiber.state == WAITS_WARP && fiber.meeting->turn != fiber.turn);
 }
 
-// The next lane after `lane` that can continue, in the order of the launch; null if all have ended or wait.
+// Returns the next lane after `lane` that can continue, in the order of the launch, or null if all have ended or
+// wait.
 static Fiber* next_lane(const Machine& m, const Warp& warp, u32 lane) {
     for (u32 k = 0; k < warp.count; k++) {
         lane = m.backward ? (lane == 0 ? warp.count : lane) - 1 : (lane + 1 == warp.count ? 0 : lane + 1);
@@ -185,7 +188,7 @@ static Fiber* next_lane(const Machine& m, const Warp& warp, u32 lane) {
     return nullptr;
 }
 
-// Continues the other lanes of the warp, then other warps, until it is this fiber's turn.
+// Runs the other lanes of the warp, then other warps, until it is this fiber's turn again.
 static void leave(State state) {
     Machine& m = machine();
     Fiber* fiber = m.current;
@@ -209,7 +212,7 @@ const u64* exchange(u32 mask, u64 value) {
             if (other.mask == mask) meeting = &other;
     }
     if (!meeting) {
-        // Fibers point at meetings, so these must not move.
+        // Fibers point at meetings, so the meetings must not move.
         warp.meetings.reserve(64);
         if (warp.meetings.size() == 64) fail("more than 64 masks in one warp");
         warp.meetings.emplace_back();
@@ -232,7 +235,7 @@ const u64* exchange(u32 mask, u64 value) {
     return values;
 }
 
-// Runs a warp until each of its lanes has ended or waits.
+// Runs a warp until every lane has ended or waits.
 static void run_warp(Machine& m, Warp& warp) {
     Fiber* first = next_lane(m, warp, m.backward ? 0 : warp.count - 1);
     if (first && !_setjmp(m.scheduler)) resume(m, *first);

@@ -1,4 +1,4 @@
-// Kernels that test the player, both correct and faulty ones.
+// Correct and faulty kernels that test the emulator.
 #include "device.cuh"
 
 struct PlayTest {
@@ -32,7 +32,7 @@ KERNEL(play_warp_sum, PlayTest, 64) {
     p.out[threadIdx.x] = value + (u32)__popc(odd) * 1000 + (other == (threadIdx.x ^ 1) ? 0 : 1u << 31);
 }
 
-// Makes the error with number `choice`. Number 0 makes no error.
+// Commits the error with number `choice`. Number 0 is no error.
 KERNEL(play_wrong, PlayTest, 64) {
     SHARED(PlayShared, s);
     if (p.choice == 1) p.out[p.count] = 1;

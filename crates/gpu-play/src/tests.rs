@@ -1,4 +1,4 @@
-//! Tests that the player behaves like a device and finds forbidden accesses.
+//! Tests that the emulator behaves like a device and detects forbidden accesses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 use super::*;

@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS [DATASET …]]]`
 //!
-//! Decodes synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, or the first two stored arrays of
-//! each DATASET, in batches of BATCH (default 6) on three streams. Prints medians of ROUNDS (default 7)
-//! rounds of 12 batches. *pinned*: compressed bytes are uploaded and decoded. *resident*: compressed bytes
-//! are on the device. *one stream*: resident, without overlap. *moved*: as float32, turned by 20° and mixed of
-//! four pixels each. Then prints the microseconds per cube of each kernel, alone on the device.
+//! Decodes synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, or the first two stored arrays of each
+//! DATASET, in batches of BATCH (default 6) on three streams. Prints medians of ROUNDS (default 7) rounds of 12
+//! batches. *pinned*: compressed bytes are uploaded and decoded. *resident*: compressed bytes are already on the
+//! device. *one stream*: resident, without overlap. *moved*: as float32, rotated by 20° and interpolated from four
+//! pixels each. Then prints the microseconds per cube that each kernel takes alone on the device.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 #[path = "shared/cube.rs"]
@@ -141,14 +141,14 @@ fn measure(
     Ok(())
 }
 
-/// Returns a turn of the cube's pixels by 20°.
+/// Returns a rotation of the cube's pixels by 20°.
 fn turned(cube: &Stored) -> Warp {
     let side = |axis: usize| cube.descriptor.shape.get(axis).map_or(1.0, |side| *side as f64);
     let map = Affine { angle: 20.0, ..Affine::default() }.inverse(side(1), side(0));
     Warp { map, sampling: Resampling::Bilinear { outside: 0.0 } }
 }
 
-/// Returns a slot with a batch that was decoded without faults.
+/// Returns a slot with a batch that has been decoded without faults.
 fn lane(
     stage: &CudaStage,
     stored: &[Stored],

@@ -1,12 +1,12 @@
-//! Measures the host's work for a device, without a device, in thread microseconds per sample, staged from
-//! records and from values kept on the device.
+//! Measures the host's share of decoding on a device, in thread microseconds per sample. This needs no device.
+//! Samples are staged from records, and from values kept on the device.
 //!
 //!     host_of_device DATASET [THREADS] [VIEW] [BATCH] [TIMES] [cuda | dry] [FRAMES]
 //!
-//! VIEW is `rrc224` (default) for crops in normalised float16, `full` for whole pictures, or `cubes` for
-//! cubes as float32. The dataset is repeated TIMES times, so that start and end do not dominate the epoch of
-//! a small dataset. With `cuda`, the first device decodes, and the example measures a loader. FRAMES, such as
-//! `window16`, chooses frames of clips.
+//! VIEW is `rrc224` (default) for crops in normalised float16, `full` for whole pictures, or `cubes` for cubes as
+//! float32. The dataset is repeated TIMES times, so that start and end do not dominate the epoch of a small dataset.
+//! With `cuda`, the first device decodes, and the example measures the whole loader. FRAMES, such as `window16`,
+//! chooses the frames of clips.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use shardpack_gpu::{CudaStage, DryStage};
@@ -15,7 +15,7 @@ use shardpack_loader::{ArrayDtype, Dataset, Dtype, FrameMode, ImageMode, Loader,
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Shortest measured time, in whole epochs after one warm-up epoch.
+/// Minimum measuring time. Whole epochs are measured, after one warm-up epoch.
 const LEAST: Duration = Duration::from_secs(2);
 
 fn main() {

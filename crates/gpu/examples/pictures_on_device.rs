@@ -1,13 +1,13 @@
-//! Decodes pictures on a GPU, compares them with the host's decoder, then measures. `scripts/gpu.sh` runs it;
-//! it needs a folder of JPEGs.
+//! Decodes pictures on a GPU, compares them with the output of the host's decoder, and then measures.
+//! `scripts/gpu.sh` runs this example, which needs a folder of JPEGs.
 //!
 //!     pictures_on_device FOLDER [--check-only] [--small | --many]
 //!
-//! Each photo is decoded tiled, and as it is with a segment index (`kept`). The same crops of the same photos are
-//! measured on both sides; `kept_of_tiled` is the ratio of their rates.
+//! Each photo is decoded twice: tiled, and unchanged with a segment index (`kept`). Both are measured with the same
+//! crops of the same photos, and `kept_of_tiled` is the ratio of their rates.
 //!
-//! Prints one JSON object, and exits with code 1 if pixels differ. `compile_ms` is the time to load all
-//! kernels of the crate; in the runs of 2026-11-22, only the picture kernels.
+//! Prints one JSON object, and exits with code 1 if pixels differ. `compile_ms` is the time to load all kernels of
+//! the crate. In the runs of 2026-11-22, it covered only the picture kernels.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 #![allow(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::print_stderr)]
 
@@ -41,7 +41,7 @@ struct Photo {
 }
 
 impl Photo {
-    /// Indexes a JPEG. There is no index if it needs none or is damaged.
+    /// Indexes a JPEG. There is no index if the JPEG needs none or is damaged.
     fn indexed(jpeg: Vec<u8>, indexer: &mut SegmentIndexer) -> Self {
         let mut index = Vec::new();
         let count = indexer.index(&jpeg, &Limits::default(), &mut index).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Photo {
     }
 }
 
-/// Sizes of the slot for comparisons and resident batches.
+/// Sizes of the slot for comparisons and for resident batches.
 const ROOM: SlotRoom =
     SlotRoom { rows: 1024, output_bytes: 1 << 30, host_bytes: 0, staged_bytes: 192 << 20, between_bytes: 1 << 30 };
 
@@ -74,14 +74,14 @@ fn recipe(number: usize) -> Vec<Augmentation> {
     RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
 }
 
-/// A picture that the device accepted: its number, its place in the output, its height and its width.
+/// A picture that the device accepted: its number, place in the output, height and width.
 struct Taken {
     number: usize,
     spot: Spot,
     size: [usize; 2],
 }
 
-/// Fills the slot with pictures as elements of `dtype`. Fails if one of them does not fit in the slot's output.
+/// Fills the slot with pictures, as elements of `dtype`. Fails if a picture does not fit in the slot's output.
 fn stage<'a>(
     slot: &CudaSlot,
     pictures: impl Iterator<Item = (&'a Photo, Rendering)>,
@@ -187,7 +187,7 @@ fn generated(random: &mut Random, count: usize, layout: PixelLayout) -> Pictures
         .collect()
 }
 
-/// Makes a photo of each file with several threads. Returns them with the numbers of their files.
+/// Creates a photo from each file, with several threads. Returns the photos with the indices of their files.
 fn each_of<T>(
     paths: &[PathBuf],
     new: impl Fn() -> T + Sync,
@@ -214,7 +214,7 @@ fn each_of<T>(
     all
 }
 
-/// Reads and tiles files, with about `blocks` blocks per segment unless `blocks` is 0.
+/// Reads and tiles files, with about `blocks` blocks per segment, or the default if `blocks` is 0.
 fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<(usize, Photo)> {
     each_of(paths, JpegTiler::new, |tiler, source| {
         let mut options = TileOptions::default();
@@ -230,14 +230,14 @@ fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<(usize, Photo)> {
     })
 }
 
-/// Reads and indexes files, whose bytes do not change.
+/// Reads and indexes files, without changing their bytes.
 fn kept(paths: &[PathBuf]) -> Vec<(usize, Photo)> {
     each_of(paths, SegmentIndexer::new, |indexer, source| {
         Some(Photo::indexed(source, indexer)).filter(|photo| photo.index.is_some())
     })
 }
 
-/// Returns the photos of the files that both sides have.
+/// Returns the photos of `one` whose files are also in `other`.
 fn shared(one: &[(usize, Photo)], other: &[(usize, Photo)]) -> Vec<Photo> {
     let has = |number: usize| other.binary_search_by_key(&number, |(n, _)| *n).is_ok();
     one.iter().filter(|(n, _)| has(*n)).map(|(_, photo)| photo.clone()).collect()
@@ -386,7 +386,7 @@ fn main() -> Result<(), GpuError> {
     let flags: Vec<String> = arguments.collect();
     let has = |flag: &str| flags.iter().any(|f| f == flag);
     let begin = Instant::now();
-    // The context is opened before the stage, so that the remaining time is for the kernels.
+    // Open the context before the stage, so that the remaining time is spent on the kernels.
     let context = Device::open(0)?;
     let opened = begin.elapsed();
     let device = CudaStage::open(0)?;

@@ -2,14 +2,13 @@
 //!
 //! `cargo run --release -p shardpack-gpu --example staging_rate [CUBES [THREADS [BATCH [ROUNDS]]]]`
 //!
-//! Loads CUBES (default 24) synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, from a warm page
-//! cache, with THREADS (default 2) threads in batches of BATCH (default 6). Prints medians of ROUNDS (default
-//! 5) epochs, all ways in turn, after one warm-up round.
+//! Loads CUBES (default 24) synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, from a warm page cache,
+//! with THREADS (default 2) threads in batches of BATCH (default 6). Prints medians of ROUNDS (default 5) epochs
+//! after one warm-up round. The ways below take turns.
 //!
-//! *one thread a record*: a thread reads a record into a buffer, checks it there, and copies it. *in parts*:
-//! all threads read a record directly into staging memory. *memory*: a stage with ordinary memory that
-//! ignores submitted batches. *cuda:0*: the device, to float32, if there is one. Times are sums over all
-//! threads.
+//! *one thread a record*: a thread reads a record into a buffer, checks it there, and copies it. *in parts*: all
+//! threads read a record directly into staging memory. *memory*: a stage in ordinary memory that ignores submitted
+//! batches. *cuda:0*: the first device decodes to float32, if there is a device. Times are sums over all threads.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 #[path = "shared/cube.rs"]
@@ -41,7 +40,7 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A way to load, with elapsed seconds and thread seconds of its epochs.
+/// A way to load, with the elapsed seconds and the thread seconds of its epochs.
 struct Way {
     name: String,
     loader: Loader,

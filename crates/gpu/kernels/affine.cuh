@@ -1,13 +1,13 @@
-// Affine maps of a cube's pixels: the pixels that a place is made of, and their mean. The host computes the same
-// (crates/array, warp.rs and finish/warped.rs); products and sums are rounded separately.
+// Affine maps of a cube's pixels: the source pixels of each output pixel, and their weighted mean. The host computes
+// the same results (crates/array, warp.rs and finish/warped.rs), so products and sums are rounded separately.
 #pragma once
 #include "cube.cuh"
 
-// Distance in pixels within which a place counts as the centre of a pixel.
+// Distance in pixels within which a position counts as the centre of a pixel.
 #define AFFINE_NEAR (1.0 / 1048576.0)
 
-// Pixels of the region that an output pixel is made of, in reading order, by their numbers in the region. One
-// with weight 0 does not count. Bit i of `inside` is set if pixel i is in the region.
+// Source pixels of an output pixel, in reading order, as indices in the region. A pixel of weight 0 does not count.
+// Bit i of `inside` is set if pixel i is in the region.
 struct Taps {
     Array<u32, 4> pixel;
     Array<float, 4> weight;
@@ -22,14 +22,15 @@ FN u32 affine_rows(const Cube& c) {
     return c.flat ? c.region_columns : c.plane_rows;
 }
 
-// The two pixels around a place along an axis: the first one, and the weight of the second.
+// Finds the two pixels around a position on an axis. Sets `first` to the first one, and returns the weight of the
+// second.
 FN float axis_of(double at, double& first) {
     first = floor(at + AFFINE_NEAR);
     const double beyond = at - first;
     return beyond < AFFINE_NEAR ? 0.0f : (float)beyond;
 }
 
-// Pixels for pixel `n` of the region.
+// Returns the source pixels of pixel `n` of the region.
 CALLED Taps taps_of(const Cube& c, u32 n) {
     const u32 columns = affine_columns(c), row = n / columns;
     const double wide = (double)columns, high = (double)affine_rows(c);
@@ -43,7 +44,8 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
     for (u32 i = 0; i < 4; i++) taps.pixel[i] = 0, taps.weight[i] = 0.0f;
     if (c.affine == AFFINE_NEAREST) {
         taps.weight[0] = 1.0f;
-        // A quarter turn may lead to the edges between pixels, where rounded sines would choose at random.
+        // After a quarter turn, positions may be on the edges between pixels, where the rounding of sines would pick
+        // one at random.
         const double near_x = at_x + AFFINE_NEAR, near_y = at_y + AFFINE_NEAR;
         if (near_x >= 0.0 && near_x < wide && near_y >= 0.0 && near_y < high) {
             taps.inside = 1;
@@ -70,14 +72,14 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
         }
     }
     if (taps.inside == 0) {
-        // The weights of four pixels outside may not add up to 1.
+        // If all four pixels are outside, use one weight, because the four may not add up to 1.
         taps.weight[0] = 1.0f;
         taps.weight[1] = taps.weight[2] = taps.weight[3] = 0.0f;
     }
     return taps;
 }
 
-// Taps of lane `lane` of the warp.
+// Returns the taps of lane `lane` of the warp.
 FN Taps taps_from(const Taps& mine, u32 lane) {
     Taps taps;
     taps.inside = __shfl_sync(0xFFFFFFFFu, mine.inside, lane);
@@ -94,14 +96,14 @@ FN void affine_check(const Cube& c, Ptr<u32> status, u64 q) {
     if (c.stored == BOOL && q > 1) cube_fault(status, c.row, FAULT_BOOL, 0);
 }
 
-// Bits of the float32 that stored element `q` counts as in a mean; bit 32 is set for no-data.
+// Converts stored element `q` to bits of a float32 for a mean. Bit 32 is set for no-data.
 CALLED u64 affine_single(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, CubePick pick) {
     const u64 value = cube_decoded(c, slot, status, q, pick.band);
     if (c.fill != FILL_NOTHING && is_no_data(c, value)) return (u64)1 << 32;
     return cube_single(c, slot, value, pick.place);
 }
 
-// Converts the stored elements of some pixels to bits of the output type.
+// Computes a pixel's value from the stored elements of its source pixels, as bits of the output type.
 FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Array<u64, 4>& q, const Taps& taps, CubePick pick) {
     if (c.affine == AFFINE_NEAREST && !taps.inside) return c.outside;
     float sum = 0.0f;
@@ -118,7 +120,7 @@ FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Ar
         sum = is_first ? term : rounded_sum(sum, term);
         is_first = false;
     }
-    // Processors disagree about the bits of a NaN in a product and sum.
+    // Processors disagree about the bits of a NaN that results from products and sums, so use one NaN for all.
     u32 mean = float_bits(sum);
     if (is_nan32(mean)) mean = 0x7FC00000u;
     return float_output(no_data ? c.fill_with : mean, c.output);
@@ -130,7 +132,7 @@ enum Direct { DIRECT_NOTHING, DIRECT_F16, DIRECT_U16, DIRECT_I16 };
 FN u32 direct_of(const Cube& c) {
     if (c.has_codes != 0 || c.fill != FILL_NOTHING) return DIRECT_NOTHING;
     if (c.stored == F16) return c.decoded == F16 || c.decoded == F32 ? DIRECT_F16 : DIRECT_NOTHING;
-    // An integer that is decoded as float16 is rounded.
+    // An integer that is decoded as float16 must be rounded, in the general way.
     if (c.transform != AS_STORED && c.decoded != F32) return DIRECT_NOTHING;
     return c.stored == U16 ? DIRECT_U16 : c.stored == I16 ? DIRECT_I16 : DIRECT_NOTHING;
 }
@@ -140,19 +142,19 @@ FN float direct_value(u32 direct, u32 q) {
     return direct == DIRECT_U16 ? (float)(u16)q : (float)(i16)(u16)q;
 }
 
-// The parts of a Cube that means need, kept in registers.
+// The fields of a Cube that means need, kept in registers.
 struct Means {
     u32 direct, bands, pixels, first_band, factor_bands;
     bool difference;
     float outside;
 };
 
-// Mean of the stored elements of four pixels in a band, as bits of a float32. `factors` are the band's, if there are any.
-// It equals `affine_value` before the conversion to the output type.
+// Returns the mean of the stored elements of four pixels in a band, as bits of a float32. `factors` are the factors
+// of the band, if there are any. The result equals `affine_value` before its conversion to the output type.
 template <bool HALF>
 FN u32 mean_of(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Means& m, const Array<u32, 4>& q,
                const Array<float, 4>& weight, u32 inside, u32 band, uint2 factors) {
-    // A sum with -0 is the other summand, also if that is a zero.
+    // Adding to -0 returns the other summand, even if that is a zero of either sign.
     float sum = -0.0f;
     bool no_data = false;
 #pragma unroll

@@ -1,12 +1,11 @@
-// Augments pictures, with the same results as shardpack-augment to the bit. Each block takes a row of the
-// batch, applies its changes in order, and writes the output. Sums and products are rounded separately, as on
-// the host.
+// Augments pictures. The results are bit-identical to shardpack-augment's. Each block applies the changes of one row
+// of the batch in order, and writes the output. Sums and products are rounded separately, as on the host.
 #pragma once
 #include "pictures.cuh"
 
 #define CHANGE_THREADS 512
 
-// Kinds of changes, as in src/pictures/changes.rs. The kinds that work with tables of 256 levels come first.
+// Kinds of changes, as in src/pictures/changes.rs. The kinds that use a table of 256 levels come first.
 #define BRIGHTNESS 0u
 #define CONTRAST 1u
 #define POSTERIZE 2u
@@ -24,7 +23,7 @@
 
 struct Change {
     u32 kind;
-    u32 number;               // POSTERIZE: mask of the kept bits. ERASE: red, green, blue. BLUR: odd number of weights.
+    u32 number;               // POSTERIZE: mask of kept bits. ERASE: red, green, blue. BLUR: number of weights, odd.
     Array<u32, 4> place;      // ERASE: first row and column, rows and columns. BLUR: index of the first weight.
     Array<float, 2> factors;  // Factors of the level and its partner. SOLARIZE: threshold. HUE: turn.
     Array<double, 6> map;     // AFFINE: map from output to source.
@@ -47,7 +46,7 @@ struct ChangesParams {
     Output output;
 };
 
-// Each level's count is kept in several copies, so that fewer threads wait for each other.
+// Number of copies of each level's count, so that fewer threads wait for each other.
 #define COUNTS 4u
 
 struct ChangesShared {
@@ -125,7 +124,7 @@ FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> level
         if (lane == 0) all += sum;
         if (all) atomicAdd(&s.sum, all);
     } else if (kind == AUTOCONTRAST) {
-        // `lowest` holds 255 minus the lowest level, so that both values are maxima.
+        // `lowest` holds 255 minus the lowest level, so that both are computed as maxima.
         if (threadIdx.x < 3) s.lowest[threadIdx.x] = s.highest[threadIdx.x] = 0;
         __syncthreads();
         u32 low[3] = {0, 0, 0}, high[3] = {0, 0, 0};
@@ -184,7 +183,7 @@ FN u32 saturated(u32 rgb, float own, float other) {
 
 FN float bounded(float x, float high) { return min(max(x * high, 0.0f), 1.0f); }
 
-// Converts a number from 0 to 1 to a level as torchvision does. With a plain factor of 255, only 1 would become 255.
+// Converts a number from 0 to 1 to a level, as torchvision does. With a factor of 255, only 1 would become level 255.
 FN u32 level_of_share(float x) { return level_of(x * (256.0f - 1e-3f)); }
 
 FN u32 turned(u32 rgb, float by) {
@@ -210,7 +209,7 @@ FN u32 turned(u32 rgb, float by) {
     case 3: return rgb_from(p, q, v);
     case 4: return rgb_from(t, p, v);
     case 5: return rgb_from(v, p, q);
-    default: return rgb_from(v, t, p);  // Rounding can give sector 6, which is sector 0.
+    default: return rgb_from(v, t, p);  // Rounding can yield sector 6, which is sector 0.
     }
 }
 
@@ -223,8 +222,7 @@ FN void erase(const Change& change, Ptr<u32> levels, u32 height, u32 width) {
     }
 }
 
-// Moves a pixel towards or away from the same pixel of the picture blurred by a 3 × 3 kernel. Border pixels
-// do not change.
+// Moves a pixel towards or away from its value in the picture blurred by a 3 × 3 kernel. Border pixels do not change.
 FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float towards) {
     u32 y = n / width, x = n - y * width, own = from[n];
     if (y == 0 || x == 0 || y + 1 == height || x + 1 == width) return own;
@@ -292,7 +290,8 @@ FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels
     }
 }
 
-// Makes every pixel and passes it on. The lanes of a warp stay together; lanes past the last pixel are idle.
+// Computes every pixel and passes it to `put_pixel`. The lanes of a warp stay together. Lanes past the last pixel are
+// idle.
 template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make, P put_pixel) {
     u32 lane = threadIdx.x % 32;
 #pragma unroll AT_A_TIME
@@ -302,7 +301,8 @@ template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make
     }
 }
 
-// Makes every pixel from the current ones. Tables have their own loop because they are the most common.
+// Computes every pixel of a change from the current pixels. Tables have their own loop, because they are the most
+// common.
 template <class P> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, P put_pixel) {
     u32 kind = change.kind, pixels = height * width;
     if (kind <= EQUALIZE) {
@@ -362,8 +362,7 @@ FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u3
     }
 }
 
-// Changes one row per block. The last pass writes the output: it is the last change, or an extra pass if that
-// change works in place.
+// Changes one row per block. The last change also writes the output. If it works in place, an extra pass does.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);
     Changed row = p.rows[blockIdx.x];

@@ -1,53 +1,53 @@
-// Constants and structs of cubes that host and device share, and the conversion of stored elements to values
+// Constants and structs of cubes that the host and the device share, and the conversion of stored elements to values
 // (format-spec §4.3).
 //
-// A slot is one piece of device memory: uploaded bytes (compressed bytes as in the files, then tables), then
-// room for decoded bytes. Places are relative to its start, a multiple of 256, and 16 bytes after the last
-// used byte are readable. Compressed bytes may also be in the memory for kept values, with the same alignment
-// and margin.
+// A slot is one piece of device memory: uploaded bytes (compressed bytes as in the files, then tables), then room for
+// decoded bytes. Places are offsets from its start, which is a multiple of 256. The 16 bytes after the last used byte
+// are readable. Compressed bytes may also be in the memory for kept values, with the same alignment and margin.
 #pragma once
 #include "device.cuh"
 
-// Elements of a Blosc2 block. Byte tables use this unit with every codec.
+// Number of elements in a Blosc2 block. The tables of bytes use this unit with every codec.
 #define CUBE_BLOCK 65536u
-// Highest bit of a place, set if it is in the memory for kept values rather than the slot.
+// Highest bit of a place, set if the place is in the memory for kept values rather than in the slot.
 #define PLACE_KEPT ((u64)1 << 63)
-// Pixels of a tile, one per lane.
+// Number of pixels in a tile, one per lane.
 #define CUBE_PIXELS 32u
-// Pixels of a tile with four pixels per lane.
+// Number of pixels in a tile with four pixels per lane.
 #define QUAD_PIXELS 128u
-// Threads of a block of cube_pieces.
+// Number of threads per block of cube_pieces.
 #define CUBE_PIECE_THREADS 1024u
 
 // Element types by their codes on disk. BF16 has none.
 enum Type { BOOL = 1, U8, I8, U16, I16, U32, I32, U64, I64, F16, F32, F64, BF16 };
 enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
-// Conversion of elements: a copy of the bits, float16 to float32, any conversion, or float16 to any float
-// with optional factors. The quads kernel has special code for the last.
+// Conversion of elements: a copy of the bits, float16 to float32, any conversion, or float16 to any float with
+// optional factors. cube_quads has special code for the last mode.
 enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY, MODE_FLOAT };
-// Fault of a cube: the upper 4 bits of its status word. The lower bits hold the stream's number.
+// Fault of a cube, in the upper 4 bits of its status word. The lower bits hold the number of the stream.
 enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL, FAULT_ZSTD };
 
-// Order of the elements and of the walk: contiguous bands of a pixel; contiguous pixels of a band, one by
-// one; or four by four, for two-byte elements that are contiguous in every block.
+// Order in which elements are stored and read. WALK_PIXELS: the bands of a pixel are contiguous. WALK_BANDS: the
+// pixels of a band are contiguous. WALK_QUADS: four pixels are read at a time, from two-byte elements that are
+// contiguous in every block.
 enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
-// Values that are no-data: none, certain bits, both zeros of a float, or all NaN.
+// Values that are no-data: none, certain bits, both zeros of a float, or all NaNs.
 enum Fill { FILL_NOTHING, FILL_BITS, FILL_ZEROS, FILL_NANS };
 
 // Values that receive noise: none, all, or all but one value.
 enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
 #define NOISE_THREADS 256u
 
-// How a pixel of an affine map is made: not moved, the nearest pixel, or the mean of four.
-// With a view, a pixel shows one of the region or nothing, as a table says.
+// Source of an output pixel: the pixel in the same position, the nearest pixel after an affine map, the mean of four
+// pixels, or, with a view, the pixel of the region that a table names, if any.
 enum Affine { AFFINE_NOTHING, AFFINE_NEAREST, AFFINE_MEAN, AFFINE_VIEW };
 
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
-// A stream to decode, or to move next to the other streams of its block.
+// A stream to decode, or to copy next to the other streams of its block.
 struct CubeStream {
-    // Place of its bytes; for a run, the byte itself.
+    // Place of the stream's bytes. For a run, the repeated byte itself.
     u64 from;
     u64 to;
     u32 bytes, out_bytes;
@@ -57,11 +57,11 @@ struct CubeStream {
     u32 unused;
 };
 
-// Byte `j` of a block's elements, still filtered; `count` bytes to produce.
+// Byte `j` of every element of a block, still filtered. The kernel writes `count` bytes.
 struct CubePiece {
     u64 from, to;
-    // For bit planes: place of this byte of the last elements, which are too few for a whole byte of bits,
-    // and their distance.
+    // For bit planes: place of byte `j` of the first leftover element, and the distance to the next one. The leftover
+    // elements are the last ones of the block, too few for a whole byte of bits.
     u64 rest;
     u32 step;
     u32 count;
@@ -70,8 +70,8 @@ struct CubePiece {
     u32 unused;
 };
 
-// Byte `j` of element `i` of a block is at `at + i * step`. With `step` 0, `at` is also the byte's value,
-// because the slot begins with all 256 bytes.
+// Byte `j` of element `i` of a block is at `at + i * step`. If `step` is 0, `at` is also the value of the byte,
+// because the slot begins with a table of all 256 byte values.
 struct CubePlane {
     u64 at;
     u32 step, unused;
@@ -82,12 +82,12 @@ struct CubePick {
     u32 band, place;
 };
 
-// A cube `[rows, columns, bands]`, and the request for it.
+// A cube `[rows, columns, bands]`, and the requested part and conversion of it.
 struct Cube {
-    // Places in the slot: CubePlane[blocks][width]; if `picked`, CubePick[picks] by band, and the number of
-    // the first pick in each chunk of bands from `first_chunk` on, and at the end.
+    // Places in the slot of CubePlane[blocks][width] and, if `picked`, of CubePick[picks] in band order and of the
+    // indices of the first pick in each chunk of bands from `first_chunk` on, followed by the number of picks.
     u64 planes, picks, chunk_picks;
-    // For fixed point: place in the slot of the scales of all bands, followed by their offsets.
+    // For fixed point: place in the slot of the scales of all bands, which their offsets follow.
     u64 tables;
     // For normalisation: place in the slot of each output band's scale and bias, in pairs.
     u64 factors;
@@ -96,57 +96,59 @@ struct Cube {
     u64 special[4];
     // The no-data value, as bits of the decoded type.
     u64 no_data;
-    // For an affine map: pixel (x, y) shows (map[0] x + map[1] y + map[2], map[3] x + map[4] y + map[5]), both
-    // from the centre; and the value outside, as bits of the output type, or of a float32 for means.
+    // For an affine map: output pixel (x, y) shows source pixel (map[0] x + map[1] y + map[2], map[3] x + map[4] y +
+    // map[5]), both relative to the centre. `outside` is the value of pixels outside, as bits of the output type, or
+    // of a float32 for means.
     Array<double, 6> map;
     u64 outside;
-    // Exponent of a power of the values; 0 for none.
+    // Exponent of the gamma, or 0 for no gamma.
     double gamma;
-    // For a view: place in the slot of its table; `outside` is the value of its border.
+    // For a view: place of its table in the slot. `outside` is then the value of the view's border.
     u64 view;
     u32 codes[4];
     // Bit n is set if codes[n] is reserved.
     u32 has_codes;
-    // Bytes of a stored element.
+    // Number of bytes of a stored element.
     u32 width;
     u32 stored, decoded, output, transform, mode;
-    // `walk` is a Walk. `difference`: stored elements are differences along the bands.
-    // `out_by_band`: the output has bands first.
+    // `walk` is a Walk. `difference` is 1 if stored elements are differences along the bands. `out_by_band` is 1 if
+    // the bands are the first axis of the output.
     u32 walk, difference, out_by_band;
-    // The whole array: columns of a row, pixels, bands, and bands of the tables.
+    // Size of the whole array: columns of a row, pixels, bands, and bands of the tables.
     u32 columns, pixels, bands, table_bands;
     // The region: first pixel, rows, columns, and number of bands.
     u32 first_pixel, region_rows, region_columns, picks_count;
-    // Output index of the first element, and the steps to the next row, column and band, modulo 2^32. Flipped
-    // axes have negative steps.
+    // Output index of the first element, and the steps in the output to the next row, column and band, modulo 2^32.
+    // Flipped axes have negative steps.
     u32 origin, step_row, step_column, step_band;
     // Number of pairs of factors: 0, 1 for all bands, or a number of pairs used in turn.
     u32 factor_bands;
-    // If `picked`, the table of picks lists the bands; otherwise they are `picks_count` bands from `first_band` on.
+    // If `picked`, the table of picks lists the requested bands. Otherwise, they are `picks_count` bands from
+    // `first_band` on.
     u32 picked, first_band;
-    // Chunks of bands to read, and chunks per warp.
+    // First chunk of bands to read, number of chunks, and number of chunks per warp.
     u32 first_chunk, chunks, chunks_each;
-    // Largest element of fixed point.
+    // Largest valid fixed-point element.
     u32 top;
     u32 row;
     // Values to replace (a Fill), and their replacement as float32 bits.
     u32 fill, fill_with;
-    // Values that receive noise (a Noise), the factor of the deviates, the value that stays, both as float32
-    // bits, and key and sample for the draws.
+    // Values that receive noise (a Noise); the factor of the deviates and the value without noise, both as float32
+    // bits; and the key and the sample for the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
-    // An Affine. If `flat`, an array is moved whose columns are the bands. If `boxed`, all planes of a box are
-    // moved alike.
+    // `affine` is an Affine. `flat` is 1 if an array is moved whose columns count as bands.
     u32 affine, flat;
-    // Rows and columns of the view, and maps that move its pixels.
+    // Number of rows and of columns of the view, and number of maps that move its pixels.
     u32 view_rows, view_columns, view_moves;
-    // True if cube_means takes it rather than cube_affine.
+    // True if cube_means processes the cube instead of cube_affine.
     u32 means;
     // For a box of a volume with channels: rows of each of its planes, pixels to skip between two planes, and the
-    // further step in the output from a plane to the next. Otherwise all rows belong to one plane.
+    // extra step in the output from one plane to the next. Otherwise, all rows belong to one plane. If `boxed`, all
+    // planes of a box are moved in the same way.
     u32 plane_rows, plane_gap, step_plane;
     u32 boxed;
-    // True if values that equal `noise_keep` stay as they are: no power is taken of them.
+    // True if the gamma leaves values equal to `noise_keep` unchanged.
     u32 keeps;
 };
 
@@ -173,8 +175,8 @@ FN float rounded_sum(float a, float b) {
 
 FN bool is_nan32(u32 bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
-// Like CPUs, these conversions make a NaN quiet and keep its sign and upper payload. The device's own
-// instructions do not.
+// Like CPUs, and unlike the device's own instructions, these conversions make a NaN quiet and keep its sign and the
+// upper bits of its payload.
 FN u32 f32_of_f16(u32 h) {
     if ((h & 0x7FFFu) > 0x7C00u) return (h & 0x8000u) << 16 | 0x7FC00000u | (h & 0x3FFu) << 13;
     return float_bits(f16_value((u16)h));
@@ -252,8 +254,8 @@ FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u
 // True if `q` is in the fixed-point range, which also contains the reserved codes.
 FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
 
-// CPUs disagree on a NaN in a product and sum, so here it becomes quiet and is otherwise unchanged. A scale
-// of 0 gives the bias for every value.
+// CPUs disagree about the bits of a NaN after a product and a sum. Here, it becomes quiet and is otherwise unchanged.
+// With a scale of 0, every value becomes the bias.
 FN u32 normalised(u32 x, u32 scale, u32 bias) {
     if (bits_float(scale) == 0.0f) return bias;
     if (is_nan32(x)) return x | 0x400000u;
@@ -308,7 +310,7 @@ FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     return float_output(cube_single(c, slot, value, place), c.output);
 }
 
-// Not inlining saves a tenth of the code, which the driver compiles at start.
+// Functions marked CALLED are not inlined. This saves a tenth of the code, which the driver compiles at start.
 #ifdef PLAY
 #define CALLED static
 #else

@@ -1,18 +1,20 @@
-// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Eleven
+// Cubes: converts Blosc2 chunks, as stored in a shard (format-spec §4 and §5.3), to the values of a batch. Eleven
 // kernels run in this order, each for all cubes of a batch:
 //
 //   cube_frames    decodes zstd frames, one per warp
 //   cube_streams   decodes LZ4 streams, one per warp; stored streams and runs are used in place
 //   cube_pieces    undoes bit planes and byte differences, one stream per block of threads; byte planes remain
 //   cube_values, cube_quads
-//                  join bytes to elements, sum differences along the bands, and convert them into the output; quads
-//                  take the common case, band-major elements of two bytes, with four pixels per lane
-//   cube_affine    the same for cubes whose pixels are moved: each is made of four pixels, or of the nearest one
-//   cube_means     the same for the common case: means of four pixels, of elements of two bytes in a run of bands
-//   cube_view      the same for masks that follow the view of their picture: each pixel is one of the mask, or none
+//                  join bytes to elements, sum differences along the bands, and convert the elements into the output;
+//                  cube_quads handles the common case, band-major elements of two bytes, with four pixels per lane
+//   cube_affine    does the same for cubes whose pixels are moved: an output pixel is the mean of four pixels, or the
+//                  nearest pixel
+//   cube_means     does the same for the common case: means of four pixels, two-byte elements and a run of bands
+//   cube_view      does the same for masks that follow the view of their picture: an output pixel is a pixel of the
+//                  mask, or the border
 //   cube_extremes, cube_gamma
-//                  find the least and the greatest value of the cubes that have a gamma, and then take the power
-//   cube_noise     adds noise to the values of the cubes that have noise
+//                  find the smallest and the largest value of the cubes with a gamma, and then apply the gamma
+//   cube_noise     adds noise to the values of the cubes with noise
 //
 // The host has checked all numbers except those inside LZ4 streams and zstd blocks.
 #include "affine.cuh"
@@ -31,12 +33,12 @@ struct CubeParams {
     Ptr<u8> slot;
     Ptr<const u8> kept;
     Ptr<u8> out;
-    // A status word per cube, 0 unless there is a fault.
+    // One status word per cube, 0 unless there is a fault.
     Ptr<u32> status;
     // Place in the slot of CubeStream[], CubePiece[] or Cube[].
     u64 table;
     u32 count;
-    // Status words, which are followed by two words per cube: keys of the greatest value, and of the least one.
+    // Number of status words. Two words per cube follow them: the keys of its largest and of its smallest value.
     u32 statuses;
 };
 
@@ -44,12 +46,12 @@ struct StreamsMemory {
     Array<Lz4Memory, STREAM_WARPS> warps;
 };
 
-// Bytes at a place, which is in the slot or, with PLACE_KEPT, among the kept values.
+// Returns a pointer to a place, which is in the slot or, with PLACE_KEPT, among the kept values.
 FN Ptr<const u8> place_of(const CubeParams& p, u64 at) {
     return (at & PLACE_KEPT ? p.kept : Ptr<const u8>(p.slot)) + (at & ~PLACE_KEPT);
 }
 
-// Four bytes at any offset. Reads up to 7 bytes beyond them.
+// Returns four bytes at any offset. Reads up to 7 bytes beyond them.
 FN u32 word_at(const CubeParams& p, u64 at) {
     const Ptr<const u32> words = cast<const u32>(place_of(p, at & ~(u64)3));
     const u32 shift = (u32)(at & 3) * 8;
@@ -57,7 +59,7 @@ FN u32 word_at(const CubeParams& p, u64 at) {
     return __funnelshift_r(words[0], words[1], shift);
 }
 
-// A block has one warp, because several would wait for the longest of their frames.
+// A block has one warp, because several warps would wait for the longest of their frames.
 KERNEL(cube_frames, CubeParams, 32) {
     SHARED(ZstdMemory, memory);
     const u32 lane = threadIdx.x;
@@ -77,7 +79,7 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
                                      s.out_bytes, memory.warps[warp], lane);
         if (!sound && lane == 0) cube_fault(p.status, s.row, FAULT_LZ4, s.number);
     } else {
-        // Write words as far as the output is aligned.
+        // Write whole words if the output is aligned.
         const u32 words = s.to % 4 == 0 ? s.out_bytes / 4 : 0, run = (u32)s.from * 0x01010101u;
         const Ptr<u32> to = cast<u32>(p.slot + (s.to & ~(u64)3));
         for (u32 i = lane; i < words; i += 32) to[i] = s.kind == STREAM_RUN ? run : word_at(p, s.from + 4 * (u64)i);
@@ -86,7 +88,7 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
     }
 }
 
-// Swaps the masked bits of `b` with the bits of `a` that are `n` higher.
+// Swaps the masked bits of `b` with the bits of `a` that are `n` positions higher.
 #define SWAP_BITS(a, b, n, mask)                  \
     {                                             \
         const u32 t = ((a) >> (n) ^ (b)) & (mask); \
@@ -120,8 +122,8 @@ FN void turn_bits(Array<u32, 8>& w) {
     for (u32 i = 0; i < 8; i++) w[i] = v[i];
 }
 
-// Word `n` of eight planes of `plane` bytes each, from `from` on, or 0 unless `asked`. All loads are issued
-// before the first is used, because dependent loads are slow.
+// Loads word `n` of each of eight planes, which have `plane` bytes each and begin at `from`. The words are 0 unless
+// `asked`. All loads are issued before the first is used, because dependent loads are slow.
 FN void plane_words(const CubeParams& p, u64 from, u32 plane, u32 n, bool asked, Array<u32, 8>& words) {
     if (!asked) {
 #pragma unroll
@@ -146,14 +148,14 @@ struct PiecesMemory {
     Array<u32, 32> sums;
 };
 
-// Each piece is read completely before it is written, so it can be transposed in place.
+// A piece is read completely before it is written, so it can be transposed in place.
 KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     SHARED(PiecesMemory, memory);
     const CubePiece s = cast<const CubePiece>(p.slot + p.table)[blockIdx.x];
     const u32 thread = threadIdx.x, lane = thread % 32;
     if (s.delta == 0) {
         const u32 whole = s.count / 8 * 8, plane = whole / 8;
-        // The longest piece takes two turns of 1024 threads with 32 elements each.
+        // The longest piece needs two turns of 1024 threads with 32 elements each.
         Array<u32, 8> first, second;
         const u32 at = 32 * thread, then = at + 32 * CUBE_PIECE_THREADS;
         plane_words(p, s.from, plane, at / 32, at < whole, first);
@@ -182,7 +184,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
         if (thread < s.count - whole) to[whole + thread] = odd;
         return;
     }
-    // Running sums of up to 65,536 bytes: 64 per thread, then the sums of all earlier threads.
+    // Running sums of up to 65,536 bytes: each thread sums 64 bytes, then adds the sums of all earlier threads.
     Array<u32, 16> w;
     u32 sum = 0;
 #pragma unroll
@@ -209,7 +211,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     const u32 bytes = (before & 0xFF) * 0x01010101u;
 #pragma unroll
     for (u32 k = 0; k < 16; k++) {
-        // Adds four bytes in one word, without carries between them.
+        // Add four bytes in one word, without carries between them.
         const u32 x = ((w[k] & 0x7F7F7F7Fu) + (bytes & 0x7F7F7F7Fu)) ^ ((w[k] ^ bytes) & 0x80808080u);
         const u32 at = 64 * thread + 4 * k;
         if (s.to % 4 == 0 && at + 4 <= s.count) {
@@ -220,8 +222,9 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     }
 }
 
-// A tile of elements of up to 4 bytes, one word each, in rows of 33 so that the lanes of a column use
-// different banks. Elements of 8 bytes halve the number of bands, and their upper words are in the second half.
+// Number of words of a tile. Elements of up to 4 bytes take one word each, in rows of 33 words, so that the lanes of
+// a column use different banks. Elements of 8 bytes halve the number of bands, and the second half of the tile holds
+// their upper words.
 #define TILE_WORDS 1088u
 
 struct TilesMemory {
@@ -249,7 +252,7 @@ template <u32 WIDTH> FN u64 tile_at(const Array<u32, TILE_WORDS>& tile, u32 pixe
     return WIDTH == 8 ? (u64)tile[TILE_WORDS / 2 + n] << 32 | tile[n] : (u64)tile[n];
 }
 
-// Reads stored element `e` of a payload.
+// Returns stored element `e` of a payload.
 template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(const CubeParams& p, Ptr<const uint4> planes, u32 e) {
     typename Element<WIDTH>::T q = 0;
     const u32 block = e / CUBE_BLOCK, i = e % CUBE_BLOCK;
@@ -262,26 +265,26 @@ template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(const CubeParams& 
     return q;
 }
 
-// Decodes a zigzag-coded difference; exact modulo 2^8 and 2^16.
+// Decodes a zigzag-coded difference. The result is exact modulo 2^8 and 2^16.
 FN u32 unzigzag(u32 z) { return z >> 1 ^ (0 - (z & 1)); }
 
 template <u32 WIDTH> FN u32 mask_of() { return WIDTH == 1 ? 0xFFu : 0xFFFFu; }
 
-// Array index of pixel `n` of the region.
+// Returns the index in the array of pixel `n` of the region.
 FN u32 pixel_of(const Cube& c, u32 n) {
     if (c.region_columns == c.columns && c.plane_gap == 0) return c.first_pixel + n;
     const u32 y = n / c.region_columns;
     return c.first_pixel + y * c.columns + n % c.region_columns + y / c.plane_rows * c.plane_gap;
 }
 
-// Output index of the first element of pixel `n` of the region.
+// Returns the output index of the first element of pixel `n` of the region.
 FN u32 start_of(const Cube& c, u32 n) {
     const u32 y = n / c.region_columns, x = n - y * c.region_columns;
     const u32 start = c.origin + y * c.step_row + x * c.step_column;
     return c.step_plane == 0 ? start : start + y / c.plane_rows * c.step_plane;
 }
 
-// Range of the requested bands of a chunk, or of the picks.
+// Returns the range of the requested bands in a chunk or, if bands are listed, of their picks.
 template <u32 WIDTH> FN uint2 chunk_range(const CubeParams& p, const Cube& c, u32 chunk) {
     if (c.picked) {
         const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
@@ -301,11 +304,11 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
     const uint2 range = chunk_range<WIDTH>(p, c, chunk);
     const u32 from = range.x, to = range.y;
     if (from >= to) return;
-    // Lanes follow the contiguous axis of the output: pixels of one band, or bands of one pixel. Flips and
-    // transposes change only the store addresses, because a transposed load of one byte in 32 would cost a
-    // sector per plane. Stores of a pixel's bands stay contiguous, and so do stores of a flipped row,
-    // backwards. Only a transposed plane scatters stores of two or four bytes a row apart, and the tiles of
-    // the rows below, which run at the same time, fill these sectors while they are in the L2 cache.
+    // Lanes follow the contiguous axis of the output: pixels of one band, or bands of one pixel. Flips and transposes
+    // change only the store addresses, because a transposed load would use one byte of 32 in a sector of each plane.
+    // Stores of a pixel's bands stay contiguous, and stores of a flipped row are contiguous backwards. Only a
+    // transposed plane scatters stores of two or four bytes, one row apart. The tiles of the rows below run at the
+    // same time and fill these sectors while they are in the L2 cache.
     const u32 mine = start_of(c, first + min(lane, count - 1));
     const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
     u32 n = c.out_by_band ? from : from + lane, pixel = c.out_by_band ? lane : 0;
@@ -326,22 +329,22 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
     }
 }
 
-// True if a band of this chunk is requested. With few listed bands, most chunks have none.
+// Returns true if a band of this chunk is requested. With few listed bands, most chunks have none.
 FN bool chunk_is_asked(const CubeParams& p, const Cube& c, u32 chunk) {
     if (!c.picked) return true;
     const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
     return starts[0] < starts[1];
 }
 
-// Reads a chunk of bands of a tile from a band-major payload: a lane takes a pixel and walks its bands. `sum` is
-// its sum so far.
+// Reads a chunk of bands of a tile from a band-major payload. Each lane reads the bands of one pixel. `sum` is the
+// running sum of the pixel's differences.
 template <u32 WIDTH>
 FN void read_by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 pixel, u32 chunk, u32& sum, u32 lane) {
     typedef typename Element<WIDTH>::T T;
     const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
     const u32 base = chunk * Element<WIDTH>::BANDS;
     for (u32 n = 0; n < Element<WIDTH>::BANDS && base + n < c.bands; n += 8) {
-        // Load eight at a time: each load depends on its table, and single loads are slow.
+        // Load eight at a time, because each load depends on a table, and waiting for single loads is slow.
         Array<T, 8> q;
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
@@ -359,7 +362,7 @@ FN void read_by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>&
     }
 }
 
-// For band-major payloads.
+// Processes chunks of bands of a tile, for band-major payloads.
 template <u32 WIDTH>
 FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
@@ -374,14 +377,14 @@ FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile
     }
 }
 
-// Reads a chunk of bands of a tile from a payload in shape order: a lane takes a band and walks the pixels of the
-// lanes. `carry` is the sum so far for the lane's own pixel.
+// Reads a chunk of bands of a tile from a payload in shape order. Each lane reads one band of all pixels of the tile.
+// `carry` is the running sum of the differences of the lane's own pixel.
 template <u32 WIDTH>
 FN void read_by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 own_pixel, u32 count, u32 chunk,
                       u32& carry, u32 lane) {
     const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
     const u32 band = chunk * Element<WIDTH>::BANDS + lane % Element<WIDTH>::BANDS;
-    // With elements of 8 bytes, each half of the warp takes a pixel.
+    // With elements of 8 bytes, each half of the warp reads a pixel.
     const u32 each = 32 / Element<WIDTH>::BANDS;
     for (u32 r = 0; r < count; r += each) {
         const u32 mine = r + lane / Element<WIDTH>::BANDS;
@@ -403,7 +406,7 @@ FN void read_by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>
     }
 }
 
-// For payloads in shape order.
+// Processes chunks of bands of a tile, for payloads in shape order.
 template <u32 WIDTH>
 FN void by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
@@ -430,7 +433,7 @@ template <u32 WIDTH> FN void values(const CubeParams& p, const Cube& c, Array<u3
         by_pixel<WIDTH>(p, c, tile, first, c.first_chunk + skip, chunks, lane);
 }
 
-// Takes cube `blockIdx.y` of the batch. `p.count` is the number of units of the largest cube.
+// Converts cube `blockIdx.y` of the batch. `p.count` is the number of units of the largest cube.
 KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     SHARED(TilesMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -446,7 +449,7 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     }
 }
 
-// Tiles of the elements of four pixels for each output pixel.
+// Per warp: four tiles, for the elements of the four source pixels of each output pixel.
 struct AffineMemory {
     Array<Array<Array<u32, TILE_WORDS>, 4>, AFFINE_WARPS> tiles;
 };
@@ -484,7 +487,7 @@ FN void affine_out(const CubeParams& p, const Cube& c, const Array<Array<u32, TI
     }
 }
 
-// Checks the elements of a tile in the requested bands.
+// Checks the requested bands of a tile.
 template <u32 WIDTH>
 FN void affine_check_tile(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS>& tile, u32 count, u32 chunk, u32 lane) {
     const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
@@ -506,7 +509,7 @@ FN void affine_tiles(const CubeParams& p, const Cube& c, Array<Array<u32, TILE_W
     const u32 begin = c.first_chunk + skip, end = begin + min(c.chunks_each, c.chunks - skip);
     const Taps taps = taps_of(c, number);
     const u32 most = c.affine == AFFINE_NEAREST ? 1 : 4;
-    // The last pixel is the output pixel's own, which is only checked.
+    // The fifth pixel has the same position as the output pixel. It is only checked.
     Array<u32, 5> pixel, sums;
 #pragma unroll
     for (u32 i = 0; i < 5; i++) pixel[i] = pixel_of(c, i < 4 ? taps.pixel[i] : number), sums[i] = 0;
@@ -539,7 +542,8 @@ template <u32 WIDTH> FN u64 flat_element(const CubeParams& p, const Cube& c, u32
     return sum & mask_of<WIDTH>();
 }
 
-// Element of an array of two axes at pixel `n` of the region. Differences are summed from the first column on.
+// Returns the element of an array of two axes at pixel `n` of the region. Differences are summed from the first
+// column on.
 CALLED u64 flat_at(const CubeParams& p, const Cube& c, u32 n) {
     const u32 row = c.first_pixel + n / c.picks_count, column = c.first_band + n % c.picks_count;
     const bool by_band = c.walk == WALK_BANDS;
@@ -552,7 +556,7 @@ CALLED u64 flat_at(const CubeParams& p, const Cube& c, u32 n) {
     }
 }
 
-// Moves an array of two axes: a lane takes an element.
+// Moves an array of two axes, one element per lane.
 FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
     if (n >= c.region_rows * c.picks_count) return;
     const u32 row = n / c.picks_count, column = n - row * c.picks_count;
@@ -566,7 +570,7 @@ FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
     cube_store(c, p.out + c.out, value, c.origin + row * c.step_row + column * c.step_band);
 }
 
-// Element of a box in plane `plane`, at pixel `n` of the plane.
+// Returns the element of a box at pixel `n` of plane `plane`.
 CALLED u64 box_at(const CubeParams& p, const Cube& c, u32 plane, u32 n, u32 channel) {
     const u32 row = n / affine_columns(c), column = n - row * affine_columns(c);
     u32 pixel = c.first_pixel, band = c.first_band;
@@ -587,7 +591,7 @@ CALLED u64 box_at(const CubeParams& p, const Cube& c, u32 plane, u32 n, u32 chan
     }
 }
 
-// Moves all planes of a box alike: a lane takes an element.
+// Moves all planes of a box in the same way, one element per lane.
 FN void affine_box(const CubeParams& p, const Cube& c, u32 n) {
     const u32 rows = affine_rows(c), columns = affine_columns(c), channels = c.flat ? 1 : c.picks_count;
     if (n >= c.region_rows * c.region_columns * c.picks_count) return;
@@ -608,7 +612,7 @@ FN void affine_box(const CubeParams& p, const Cube& c, u32 n) {
     cube_store(c, p.out + c.out, value, to);
 }
 
-// Takes cube `blockIdx.y` of the batch, if its pixels are moved.
+// Converts cube `blockIdx.y` of the batch if an affine map moves its pixels.
 KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     SHARED(AffineMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -632,7 +636,7 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     }
 }
 
-// Element of the region in this row and column. In an array of two axes, columns are bands.
+// Returns the element of the region in this row and column. In an array of two axes, columns are bands.
 CALLED u64 view_element(const CubeParams& p, const Cube& c, u32 row, u32 column, u32 band) {
     const u32 pixel = c.first_pixel + (c.flat ? row : row * c.columns + column);
     const bool by_band = c.walk == WALK_BANDS;
@@ -645,7 +649,7 @@ CALLED u64 view_element(const CubeParams& p, const Cube& c, u32 row, u32 column,
     }
 }
 
-// Takes cube `blockIdx.y` of the batch, if it has a view. A thread takes an element of the output.
+// Converts cube `blockIdx.y` of the batch if it has a view, one element of the output per thread.
 KERNEL(cube_view, CubeParams, VIEW_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.affine != AFFINE_VIEW) return;
@@ -670,32 +674,34 @@ KERNEL(cube_view, CubeParams, VIEW_THREADS) {
     cube_put(c, p.slot, out, p.status, view_element(p, c, shown.row, shown.column, pick.band), pick, n);
 }
 
-// Pairs of up to 32 bands of 128 pixels, a row per pixel: first the lanes' first pixels, then their second
-// ones, and so on. Rows of 17 words, with 16 more after each fourth of the tile, put lanes on different banks
-// both when they write their own pixels and when they read rows.
+// A tile of 128 pixels with up to 32 bands, two bands per word and one row per pixel. The first pixel of every lane
+// comes first, then the second pixel of every lane, and so on. Rows have 17 words, and 16 more follow each quarter of
+// the tile. So lanes use different banks both when they write their own pixels and when they read rows.
 #define QUAD_ROW 17u
 #define QUAD_PLACE (32 * QUAD_ROW + 16)
-// The same with one word per pixel.
+// The same for one word per pixel.
 #define QUAD_STARTS 33u
 
 struct QuadsMemory {
     Array<Array<u32, 4 * QUAD_PLACE>, TILE_WARPS> tiles;
     // Output index of each pixel's first element.
     Array<u32, 4 * QUAD_STARTS> starts;
-    // Per warp: its sum for four pixels of each lane, and later the sum before it for each pixel, in both
-    // halves of a word.
+    // Per warp: the sum of its bands for the four pixels of each lane and, below, the sum of all earlier bands for
+    // each pixel, in both halves of a word.
     Array<Array<uint2, 32>, TILE_WARPS> sums;
     Array<Array<u32, 4 * QUAD_STARTS>, TILE_WARPS> before;
 };
 
-// Decodes two zigzag-coded differences in one word. Sums do not carry between the halves.
+// `unzigzag_both` decodes two zigzag-coded differences in one word. `sum_both` adds both halves, without a carry
+// between them.
 FN u32 unzigzag_both(u32 z) { return (z >> 1 & 0x7FFF7FFFu) ^ (z & 0x00010001u) * 0xFFFFu; }
 FN u32 sum_both(u32 a, u32 b) { return ((a & 0x7FFF7FFFu) + (b & 0x7FFF7FFFu)) ^ ((a ^ b) & 0x80008000u); }
 
-// The parts of a Cube that stores need, kept in registers. The compiler would reload them from memory after each store.
+// The fields of a Cube that stores need, kept in registers. Otherwise, the compiler would reload them from memory
+// after each store.
 struct QuadsOut {
     Ptr<u8> out;
-    // Offset of `out` within 16 bytes, for stores of several values at once.
+    // Address of `out` modulo 16, for stores of several values at once.
     u32 offset;
     u32 mode, unit_bytes, first_band, step_band;
     // For MODE_FLOAT: output type, and number of pairs of factors, which may be 0.
@@ -703,7 +709,7 @@ struct QuadsOut {
     Ptr<const uint2> factors;
 };
 
-// Factors of the band at this place of the output, 0 if there are none.
+// Returns the factors of the band at this place of the output, or 0 if there are none.
 FN uint2 factors_of(const QuadsOut& o, u32 place) {
     return o.factor_bands == 0 ? make_uint2(0, 0) : o.factors[place % o.factor_bands];
 }
@@ -765,7 +771,8 @@ FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u
     }
 }
 
-// Places of four bands of four pixels: the planes of both bytes of each band, and the element's number in its block.
+// Places of four bands of four pixels: the planes of both bytes of each band, and the index of the element in its
+// block.
 struct QuadPlaces {
     Array<uint4, 8> plane;
     Array<u32, 4> place;
@@ -781,16 +788,16 @@ FN void quad_places(QuadPlaces& w, Ptr<const uint4> planes, u32 bands, u32 pixel
     }
 }
 
-// Bytes at these places: for each, a word with one byte of four pixels, and the next word. `shifts` holds the
-// offsets of the bytes in their first words, two bits each.
+// Bytes at these places: for each, the word with one byte of each of four pixels, and the next word. `shifts` holds
+// the offset of the bytes in the first word, with two bits for each place.
 struct QuadBytes {
     Array<u32, 8> low, high;
     u32 shifts;
 };
 
-// All loads are issued before the first is used, because dependent loads are slow. A plane of one byte needs
-// no load. Every index is a compile-time constant, which keeps the arrays in registers. If `FOURS`, the elements'
-// numbers are multiples of four.
+// All loads are issued before the first is used, because dependent loads are slow. A plane of one repeated byte needs
+// no load. Every index is a compile-time constant, which keeps the arrays in registers. If `FOURS`, the indices of
+// the elements are multiples of four.
 template <bool FOURS> FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
     bool apart = false;
     b.shifts = 0;
@@ -828,14 +835,16 @@ template <bool FOURS> FN void quad_bytes(QuadBytes& b, const CubeParams& p, cons
 
 FN u32 quad_byte(const QuadBytes& b, u32 i) { return __funnelshift_r(b.low[i], b.high[i], (b.shifts >> 2 * i & 3) * 8); }
 
-// Index of pixel `at` in an array with `row` words per pixel.
+// Returns the index of pixel `at` in an array with `row` words per pixel.
 FN u32 quad_place(u32 at, u32 place, u32 row) { return at % 4 * place + at / 4 * row; }
 
-// Writes the `bands` bands of a tile, a multiple of four, contiguous in the output. A lane takes four bands.
-// `n` is the output index of the first band of the first pixel, `step` the distance to the next pixel.
+// Writes the `bands` bands of a tile, which are contiguous in the output. `bands` is a multiple of four, and each
+// lane writes four bands. `n` is the output index of the first band of the first pixel, and `step` is the distance to
+// the next pixel.
 FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, const Array<u32, 4 * QUAD_STARTS>& before,
                  u32 bands, u32 first_place, u32 n, u32 step, u32 count, u32 lane) {
-    // Lanes per pixel, and pixels at a time: a multiple of four, so that a lane stays in its fourth of the tile.
+    // `width` lanes share a pixel, and `turns` pixels are written at a time. `turns` is a multiple of four, so that a
+    // lane stays in its quarter of the tile.
     const u32 width = bands <= 4 ? 1 : bands <= 8 ? 2 : bands <= 16 ? 4 : 8, turns = 32 / width;
     const u32 turn = lane / width, word = 2 * (lane % width);
     if (2 * word >= bands) return;
@@ -860,8 +869,9 @@ FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, cons
     }
 }
 
-// Takes 128 pixels of cube `blockIdx.y`, if it is walked by quads. Warps share the bands, so that all bands
-// of a pixel are written at about the same time; otherwise the L2 cache would evict partly written lines.
+// Converts 128 pixels of cube `blockIdx.y` if its pixels are read four at a time. The warps of a block share the
+// bands, so that all bands of a pixel are written at about the same time. Otherwise, the L2 cache would evict partly
+// written lines.
 KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     SHARED(QuadsMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = blockIdx.x * QUAD_PIXELS;
@@ -891,17 +901,17 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         if (++x == c.region_columns) x = 0, y++;
     }
     const bool together = start[1] == start[0] + 1 && start[2] == start[0] + 2 && start[3] == start[0] + 3;
-    // True if pixels are equally spaced in the output and words of four bands are aligned.
+    // True if pixels are equally spaced in the output, and groups of four bands are aligned.
     const u32 step = c.region_columns == 1 ? c.step_row : c.step_column;
     const u32 first_start = __shfl_sync(0xFFFFFFFFu, start[0], 0);
     const bool rows = (c.region_columns == 1 || c.step_row == c.region_columns * c.step_column) && o.step_band == 1 &&
                       o.mode != MODE_ANY && step % 4 == 0 &&
                       (o.offset + unit_bytes * (first_start - o.first_band)) % (4 * unit_bytes) == 0;
 
-    // Sums before these bands, for four pixels.
+    // Sums of all earlier bands, for four pixels.
     uint2 sum = make_uint2(0, 0);
     const u32 begin = difference ? 0 : o.first_band & ~3u;
-    // Bands of a warp: a multiple of four, at most 32.
+    // Number of bands per warp: a multiple of four, at most 32.
     const u32 each = min(32u, (behind - begin + 15) / 16 * 4);
     for (u32 round = begin; round < behind; round += TILE_WARPS * each) {
         const u32 base = min(round + warp * each, behind), end = min(base + each, behind);
@@ -966,7 +976,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         } else if (rows && from == base && (end - base) % 4 == 0) {
             rows_put(o, tile, before, end - base, base - o.first_band, first_start + base - o.first_band, step, count, lane);
         } else {
-            // Lanes take the bands of one pixel, a pair each, then the next pixel's bands.
+            // Each lane writes a pair of bands, first of one pixel, then of the next.
             const u32 first_word = (from - base) / 2, words = (end - base + 1) / 2 - first_word;
             const u32 pixels_on = 32 / words, words_on = 32 % words;
             u32 word = lane % words;
@@ -983,18 +993,18 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
-// A warp of cube_means takes 8 × 4 pixels: whichever way they are turned, they are made of pixels of few rows. All
-// bytes of the four pixels are loaded before the first is used.
+// A warp of cube_means computes 8 × 4 pixels. However they are turned, their source pixels are in few rows. All bytes
+// of the four source pixels are loaded before the first is used.
 #define MEANS_COLUMNS 8u
 #define MEANS_ROWS (CUBE_PIXELS / MEANS_COLUMNS)
-// Lanes that take a pixel, four bands each, if bands are stored side by side.
+// Number of lanes that share a pixel, four bands each, if bands are stored side by side.
 #define MEANS_LANES 8u
 
 struct MeansWarp {
     // Means of 32 pixels in 32 bands, as float32, a row of 33 words per pixel.
     Array<u32, TILE_WORDS> values;
-    // For each pixel: the four pixels that it is made of, their weights as bits, which are inside, and the sums of their
-    // bands so far in halves of words.
+    // For each pixel: its four source pixels, the bits of their weights, flags for the source pixels inside the
+    // region, and the running sums of their bands, in half words.
     Array<uint4, CUBE_PIXELS> pixels, weights;
     Array<u32, CUBE_PIXELS> inside;
     Array<uint2, CUBE_PIXELS> sums;
@@ -1006,8 +1016,9 @@ struct MeansMemory {
 
 FN Array<u32, 4> four_of(uint4 x) { return {x.x, x.y, x.z, x.w}; }
 
-// Sums the differences of four bands of four pixels, whose elements are in `q`, from the first band on. The lanes of a
-// pixel have bands side by side. `so_far` holds the sums before the first of them.
+// Replaces the differences in `q`, of four bands of four pixels, by their running sums from the first band on. The
+// lanes of a pixel hold adjacent bands. `so_far` holds the sums before the first of these bands, and then the sums
+// after the last one.
 FN void means_sum(Array<uint2, 4>& q, uint2& so_far, u32 lane) {
     const u32 part = lane % MEANS_LANES;
 #pragma unroll
@@ -1035,7 +1046,7 @@ FN void means_sum(Array<uint2, 4>& q, uint2& so_far, u32 lane) {
     }
 }
 
-// Reads four bands from `band` on of four pixels, from a payload in shape order.
+// Reads four bands of four pixels, from `band` on, from a payload in shape order.
 FN void means_read(const CubeParams& p, const Means& m, Ptr<const uint4> planes, const Array<u32, 4>& pixel, u32 band,
                    Array<uint2, 4>& q) {
     QuadPlaces where;
@@ -1049,7 +1060,7 @@ FN void means_read(const CubeParams& p, const Means& m, Ptr<const uint4> planes,
         where.plane[2 * i + 1] = planes[2 * block + 1];
     }
     if (is_split) {
-        // Elements behind the array are not used.
+        // Elements after the end of the array are not used.
         const u32 last = m.bands * m.pixels - 1;
 #pragma unroll 1
         for (u32 n = 0; n < 4; n++) {
@@ -1072,7 +1083,8 @@ FN void means_read(const CubeParams& p, const Means& m, Ptr<const uint4> planes,
     }
 }
 
-// Factors of a band, 0 if there are none. There are one pair or one for each band, so this needs no division.
+// Returns the factors of a band, or 0 if there are none. There is one pair for all bands or one for each, so this
+// needs no division.
 FN uint2 means_factors(const Means& m, const QuadsOut& o, u32 band) {
     if (m.factor_bands == 0) return make_uint2(0, 0);
     u32 n = m.factor_bands == 1 ? 0 : max(band, m.first_band) - m.first_band;
@@ -1080,7 +1092,8 @@ FN uint2 means_factors(const Means& m, const QuadsOut& o, u32 band) {
     return o.factors[n];
 }
 
-// Means of a chunk of bands of a payload in shape order: eight lanes take a pixel, four bands each.
+// Computes the means of a chunk of bands of a payload in shape order. Eight lanes share a pixel, with four bands
+// each.
 template <bool HALF>
 FN void means_by_pixel(const CubeParams& p, const Cube& c, const Means& m, const QuadsOut& o, MeansWarp& w, u32 chunk, u32 lane) {
     const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
@@ -1112,15 +1125,15 @@ FN void means_by_pixel(const CubeParams& p, const Cube& c, const Means& m, const
     }
 }
 
-// The four pixels that a lane's pixel is made of, and the range of their numbers among all lanes.
+// The four source pixels of a lane's pixel, and the range of the source pixels' indices over all lanes.
 struct MeansPixels {
     Array<u32, 4> pixel, sums;
     Array<float, 4> weight;
     u32 inside, least, greatest;
 };
 
-// Reads two bands of four pixels from a band-major payload. All lanes find the same planes if the pixels of both bands
-// are in one block each.
+// Reads two bands of four pixels from a band-major payload. If, for each band, the pixels of all lanes are in one
+// block, all lanes use the same planes.
 FN void means_read_bands(const CubeParams& p, const Means& m, Ptr<const uint4> planes, const MeansPixels& t, u32 band,
                          Array<Array<u32, 4>, 2>& q) {
     Array<u32, 2> start, block;
@@ -1151,7 +1164,7 @@ FN void means_read_bands(const CubeParams& p, const Means& m, Ptr<const uint4> p
     }
 }
 
-// Means of a chunk of bands of a band-major payload: a lane takes a pixel.
+// Computes the means of a chunk of bands of a band-major payload, one pixel per lane.
 template <bool HALF>
 FN void means_by_band(const CubeParams& p, const Cube& c, const Means& m, const QuadsOut& o, MeansWarp& w, MeansPixels& t, u32 chunk,
                       u32 lane) {
@@ -1173,8 +1186,8 @@ FN void means_by_band(const CubeParams& p, const Cube& c, const Means& m, const 
     }
 }
 
-// Writes the means of a chunk of bands. `start` is the output index of the lane's first value, `present` has a bit for each
-// lane with a pixel.
+// Writes the means of a chunk of bands. `start` is the output index of the lane's first value. `present` has a bit
+// for each lane that has a pixel.
 FN void means_out(const QuadsOut& o, const MeansWarp& w, u32 start, u32 present, bool by_band, u32 chunk, u32 behind, u32 lane) {
     const u32 base = chunk * 32, from = max(base, o.first_band), to = min(base + 32, behind);
     if (by_band) {
@@ -1211,7 +1224,7 @@ FN void means_out(const QuadsOut& o, const MeansWarp& w, u32 start, u32 present,
     }
 }
 
-// Finds the pixels that pixel `number` of the region is made of, for this lane and for the lanes that share it.
+// Finds the source pixels of pixel `number` of the region, for this lane and for the lanes that share the pixel.
 FN void means_pixels(const Cube& c, MeansWarp& w, MeansPixels& t, u32 number, u32 lane) {
     const Taps taps = taps_of(c, number);
     t.weight = taps.weight;
@@ -1231,7 +1244,7 @@ FN void means_pixels(const Cube& c, MeansWarp& w, MeansPixels& t, u32 number, u3
         t.least = min(t.least, __shfl_xor_sync(0xFFFFFFFFu, t.least, n));
         t.greatest = max(t.greatest, __shfl_xor_sync(0xFFFFFFFFu, t.greatest, n));
     }
-    // Pixels outside are read too, but not used.
+    // Pixels outside are read too, but their values are not used.
     if (t.least > t.greatest) t.least = t.greatest = c.first_pixel;
 #pragma unroll
     for (u32 i = 0; i < 4; i++)
@@ -1270,7 +1283,8 @@ FN void means(const CubeParams& p, const Cube& c, MeansWarp& w, u32 unit, u32 la
     }
 }
 
-// Takes cube `blockIdx.y` of the batch, if its pixels are means of four pixels, of elements of two bytes in a run of bands.
+// Converts cube `blockIdx.y` of the batch if its pixels are means of four pixels, with elements of two bytes and a
+// run of bands.
 KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 6) {
     SHARED(MeansMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, unit = blockIdx.x * MEANS_WARPS + warp;
@@ -1282,7 +1296,7 @@ KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 6) {
         means<false>(p, c, memory.warps[warp], unit, lane);
 }
 
-// Four random words of Philox4x32-10 for this key, sample and block `n`.
+// Returns four random words of Philox4x32-10 for this key, sample and block `n`.
 FN uint4 noise_block(const Cube& c, u32 n) {
     uint4 x = make_uint4(c.noise_sample[0], c.noise_sample[1], n, 2);
     u32 k0 = c.noise_key[0], k1 = c.noise_key[1];
@@ -1296,7 +1310,8 @@ FN uint4 noise_block(const Cube& c, u32 n) {
     return x;
 }
 
-// A deviate, exact in float32: the number of ones plus both halves of `parts`, minus the mean.
+// Returns a deviate, exact in float32: 2^16 times the number of ones in `ones`, plus both halves of `parts`, minus
+// the mean.
 FN float noise_deviate(u32 ones, u32 parts) {
     return (float)((i32)(((u32)__popc(ones) << 16) + (parts & 0xFFFFu) + (parts >> 16)) - (17 * 65536 - 1));
 }
@@ -1318,7 +1333,7 @@ FN void noise_put(const Cube& c, Ptr<u8> out, u32 n, float deviate) {
         cast<u16>(out)[n] = (u16)float_output(y, c.output);
 }
 
-// Takes two values per thread, of cube `blockIdx.y`. A value's draw depends on its index in [rows, columns,
+// Adds noise to cube `blockIdx.y`, two values per thread. The draw of a value depends on its index in [rows, columns,
 // bands]. Two values share a block of random words.
 KERNEL(cube_noise, CubeParams, NOISE_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
@@ -1340,7 +1355,7 @@ KERNEL(cube_noise, CubeParams, NOISE_THREADS) {
     }
 }
 
-// Takes the least and the greatest value of cube `blockIdx.y`, if it has a gamma. The keys begin as 0.
+// Finds the smallest and the largest value of cube `blockIdx.y` if it has a gamma. The keys must be 0 at the start.
 KERNEL(cube_extremes, CubeParams, GAMMA_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.gamma == 0.0) return;
@@ -1366,7 +1381,7 @@ KERNEL(cube_extremes, CubeParams, GAMMA_THREADS) {
     atomicMax(keys + 1, least);
 }
 
-// Takes the power of the values of cube `blockIdx.y`, if it has a gamma.
+// Raises the values of cube `blockIdx.y` to a power if it has a gamma.
 KERNEL(cube_gamma, CubeParams, GAMMA_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.gamma == 0.0) return;

@@ -1,12 +1,12 @@
-// Common to all kernels: short type names, checked arrays, half floats. Kernels are written in a subset of
-// CUDA C that is also C++. With PLAY defined, the same files are compiled for the CPU, where play.h plays
-// blocks, threads, barriers and warps, and checks every access.
+// Common to all kernels: short type names, checked arrays, half floats. Kernels are written in a subset of CUDA C
+// that is also C++. If PLAY is defined, the same files are compiled for the CPU, where play.h emulates blocks,
+// threads, barriers and warps, and checks every access.
 //
 //   KERNEL(name, Params, threads) { ... p.field ... }   a kernel; p is its only parameter, a plain struct
 //   KERNEL_BESIDE(name, Params, threads, blocks)        the same, with few enough registers for `blocks` concurrent blocks
-//   SHARED(Type, name);                                 its shared memory, one struct; poisoned when played
-//   Ptr<T>                                              a pointer into device memory; checked when played
-//   Array<T, N>                                         an array; its index is checked when played
+//   SHARED(Type, name);                                 its shared memory, one struct; poisoned on the CPU
+//   Ptr<T>                                              a pointer into device memory; checked on the CPU
+//   Array<T, N>                                         an array; its index is checked on the CPU
 //   cast<U>(p)                                          the same address as a Ptr<U>
 #pragma once
 
@@ -54,7 +54,7 @@ FN float f16_value(u16 h) {
     return x;
 }
 
-// Adds the products of the two halves of `a` with the two lower, or upper, bytes of `b` to `c`.
+// Returns `c` plus the products of the two halves of `a` and the two lower (or upper) bytes of `b`.
 FN u32 dot_lower(u32 a, u32 b, u32 c) {
     asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
     return c;
@@ -65,7 +65,8 @@ FN u32 dot_upper(u32 a, u32 b, u32 c) {
     return c;
 }
 
-// Clamps two numbers to 0 to 255 in the lower half of a word. The upper half is the lower half of `rest`.
+// Clamps two numbers to 0 to 255 and puts them into the lower half of a word. Its upper half is the lower half of
+// `rest`.
 FN u32 clamped_below(i32 first, i32 second, u32 rest) {
     u32 all;
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(second), "r"(first), "r"(rest));
@@ -79,7 +80,7 @@ FN double bits_double(u64 x) { return __longlong_as_double((i64)x); }
 
 #endif
 
-// Clamps four numbers to 0 to 255. The first is the lowest byte.
+// Clamps four numbers to 0 to 255 and packs them into a word. The first is the lowest byte.
 FN u32 clamped(i32 a, i32 b, i32 c, i32 d) { return clamped_below(a, b, clamped_below(c, d, 0)); }
 
 // Converts a float to the nearest bfloat16, ties to even. The instruction would need compute_80.

@@ -1,8 +1,8 @@
-// Decodes bits to coefficients as libjpeg does. Flags bits that no encoder writes.
+// Decodes bits to coefficients, as libjpeg does. Flags bits that no encoder writes.
 #pragma once
 #include "pictures.cuh"
 
-// Natural position of each zigzag position.
+// Index in row order of each zigzag position.
 CONSTANT u8 NATURAL[64] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -16,7 +16,7 @@ struct Bits {
     u32 used;        // Bits taken from `high`, below 32.
 };
 
-// A damaged segment may read far past its end, where all words are zero.
+// Decoding of a damaged segment may read far past the end, where all words count as zero.
 FN u32 word_at(const Bits& b, u32 at) { return b.words[min(at, b.end)]; }
 
 FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
@@ -31,8 +31,8 @@ FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
 
 FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// Takes n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no
-// branch, because the lanes need words at different times.
+// Skips n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no branch,
+// because the lanes need words at different times.
 FN void take(Bits& b, u32 n) {
     b.used += n;
     bool full = b.used >= 32;
@@ -43,10 +43,10 @@ FN void take(Bits& b, u32 n) {
     b.used &= 31;
 }
 
-// Returns the end of the bytes that the taken bits touch, counted from the start of the first word.
+// Returns the offset after the last byte with taken bits, counted from the start of the first word.
 FN u32 bytes_taken(const Bits& b) { return (b.at - 3) * 4 + (b.used + 7) / 8; }
 
-// Returns the number of bits that are left in the last byte that the taken bits touch.
+// Returns the number of untaken bits in the last byte with taken bits.
 FN u32 bits_left(const Bits& b) { return (0 - b.used) & 7; }
 
 // A code packed into one number: its length from bit 12 on, the positions to advance in the block (8 bits),
@@ -88,8 +88,8 @@ FN i32 value_of(u32 bits, u32 length, u32 size) {
 // Returns 1 if a value is too large for 16-bit arithmetic: the inputs of an IDCT pass must be within ±2^14.
 FN u32 out_of_range(i32 value) { return (u32)(value + 16384) >> 15; }
 
-// Returns the index of a coefficient in a lane's block in shared memory. A word holds two coefficients and a
-// lane's words are 32 apart, so lanes always use different banks.
+// Returns the index of a coefficient in a lane's block in shared memory. A word holds two coefficients, and the words
+// of a lane are 32 apart, so lanes always use different banks.
 FN u32 place_of(u32 natural, u32 lane) { return ((natural >> 1) * 32 + lane) * 2 + (natural & 1); }
 
 // Combines the quantiser of the coefficient at zigzag position `at` (lower half) with the coefficient's index

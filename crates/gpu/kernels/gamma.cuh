@@ -1,13 +1,13 @@
-// Powers of a cube's values, between the least and the greatest of them. The host computes the same
-// (crates/augment, gamma.rs): sums, products and quotients of float64 in this order, none of them fused.
+// Raises a cube's values, scaled to the range from the smallest to the largest, to a power. The host (crates/augment,
+// gamma.rs) computes the same sums, products and quotients of float64 in the same order. None of them are fused.
 #pragma once
 #include "cube.cuh"
 
-// Threads of a block, and values that each of them takes.
+// Number of threads per block, and of values per thread.
 #define GAMMA_THREADS 256u
 #define GAMMA_EACH 8u
 
-// Larger for larger floats, and above 0.
+// Returns a key that is above 0, and larger for larger floats.
 FN u32 gamma_key(float x) {
     const u32 bits = float_bits(x);
     return bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -15,7 +15,7 @@ FN u32 gamma_key(float x) {
 
 FN float gamma_of_key(u32 key) { return bits_float(key >> 31 ? key & 0x7FFFFFFFu : ~key); }
 
-// The base 2 logarithm of a normal number above 0.
+// Returns the base-2 logarithm of a normal number above 0.
 FN double gamma_log2(double x) {
     const u64 bits = double_bits(x);
     i64 exponent = (i64)(bits >> 52) - 1023;
@@ -31,7 +31,7 @@ FN double gamma_log2(double x) {
     return (double)exponent + 2.0 * s * sum * 1.44269504088896340736;
 }
 
-// A power of 2 with an exponent of at most 0.
+// Returns 2 to the power of `x`, which is at most 0.
 FN double gamma_exp2(double x) {
     if (x < -1000.0) return 0.0;
     const double whole = floor(x + 0.5), rest = (x - whole) * 0.693147180559945309417;
@@ -49,7 +49,7 @@ FN float gamma_value(float value, float least, float greatest, double exponent) 
     return (float)(low + range * power);
 }
 
-// Value `n` of a row, as bits of a float32.
+// Returns value `n` of a row, as bits of a float32.
 FN u32 gamma_load(const Cube& c, Ptr<const u8> out, u32 n) {
     switch (c.output) {
         case F16: return f32_of_f16(cast<const u16>(out)[n]);
@@ -58,7 +58,8 @@ FN u32 gamma_load(const Cube& c, Ptr<const u8> out, u32 n) {
     }
 }
 
-// True for values that count and change: all finite ones but the replacement of no-data.
+// Returns true for the values that count for the range, and that the gamma changes: all finite values except the
+// replacement of no-data.
 FN bool gamma_counts(const Cube& c, u32 x) {
     if ((x & 0x7F800000u) == 0x7F800000u) return false;
     return !c.keeps || bits_float(x) != bits_float(c.noise_keep);

@@ -1,7 +1,7 @@
 // Copies the bytes that a batch needs from kept values into the slot, for the other kernels.
 #include "device.cuh"
 
-// `bytes` bytes of a value, and their destination in the slot, both unaligned.
+// A range of `bytes` bytes of a value, and its destination in the slot, both unaligned.
 struct Piece {
     u64 from;
     u64 to;
@@ -29,8 +29,8 @@ struct GatherParams {
     u32 count;
 };
 
-// A warp copies a piece, mostly in whole words, and may read the word after the last byte. Kept values and
-// slots begin at multiples of 256; kept memory has 16 bytes after the last value.
+// Each warp copies one piece, mostly in whole words, and may read the word after the last byte. Kept values and slots
+// begin at multiples of 256. The memory for kept values has 16 bytes after the last value.
 KERNEL(gather, GatherParams, GATHER_THREADS) {
     u32 n = blockIdx.x * (GATHER_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (n >= p.count) return;

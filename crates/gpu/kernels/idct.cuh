@@ -1,4 +1,4 @@
-// Computes samples from coefficients, with the same bits as libjpeg's accurate integer IDCT (jidctint.c, "islow").
+// Computes samples from coefficients, bit-identical to libjpeg's accurate integer IDCT (jidctint.c, "islow").
 #pragma once
 #include "entropy.cuh"
 
@@ -78,7 +78,7 @@ template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> ou
             v[2 * pair + 1] = (i32)both >> 16;
             both = 0;
         }
-        // Samples are centred at 128.
+        // Add 128, because samples are centred at 128.
         idct_pass<18>(v, (1 << 17) + (128 << 18));
         u32 half = row % 2 * 2;
         packed[half] = clamped(v[0], v[1], v[2], v[3]);

@@ -1,20 +1,21 @@
 // Decodes one LZ4 block with the 32 lanes of a warp. All lanes read the tokens, and copy literals and matches
-// together. Every length and offset is checked before use, by the rules of LZ4_decompress_safe. An offset of
-// 0, and a last match too close to the end of the block, are refused as well, because no writer makes them.
+// together. Every length and offset is checked before use, by the rules of LZ4_decompress_safe. An offset of 0, and a
+// last match too close to the end of the block, are rejected too, because no writer produces them.
 //
-// Speed depends on the instructions per sequence, because a block of noise has thousands of sequences. So the
-// input and the newest output are in shared memory, where a byte takes one instruction, and global memory is
-// accessed in whole lines.
+// The number of instructions per sequence determines the speed, because a block of noise has thousands of sequences.
+// So the input and the newest output are in shared memory, where access to a byte takes one instruction, and global
+// memory is accessed in whole lines.
 #pragma once
 #include "device.cuh"
 
-// Bytes that move between global and shared memory at a time, 16 per lane.
+// Number of bytes copied between global and shared memory at a time, 16 per lane.
 #define LZ4_LINE 512u
-// Two lines of input: the current and the next.
+// Size of the input buffer: the current line and the next.
 #define LZ4_INPUT (2 * LZ4_LINE)
-// Bytes of the newest output. Older matches are read back from global memory.
+// Number of bytes of the newest output in shared memory. Older matches are read back from global memory.
 #define LZ4_HISTORY 4096u
-// Longest offset that is read from the history, because lanes may be one sequence ahead of each other before a barrier.
+// Longest offset that is read from the history. It is shorter than the history, because lanes may be one sequence
+// ahead of others before a barrier.
 #define LZ4_NEAR (LZ4_HISTORY - 64)
 
 struct Lz4Memory {
@@ -44,7 +45,7 @@ FN void lz4_advance(Lz4Reader& in, Lz4Memory& memory, u32 lane) {
     __syncwarp();
 }
 
-// Makes the input up to `until` readable. Drops input more than a line before it.
+// Makes the input up to `until` readable. Drops input that is more than a line before that.
 FN void lz4_need(Lz4Reader& in, Lz4Memory& memory, u32 until, u32 lane) {
     if (until > in.loaded) lz4_advance(in, memory, lane);
 }
@@ -90,7 +91,7 @@ FN void lz4_flush(Lz4Writer& to, Lz4Memory& memory, u32 done, u32 lane) {
     to.flushed += LZ4_LINE;
 }
 
-// Four bytes of input per lane, from `at + lane` on, which hold lengths and offsets.
+// Returns four bytes of input per lane, from `at + lane` on. They hold lengths and offsets.
 FN u32 lz4_window(Lz4Reader& in, Lz4Memory& memory, u32 at, u32 lane) {
     lz4_need(in, memory, at + 64, lane);
     return lz4_word(memory, at + lane);
@@ -104,8 +105,8 @@ FN void lz4_literals(Lz4Memory& memory, u32 from, u32 to, u32 count, u32 lane) {
     if (i < count && lane < 6) lz4_history(memory, to + i) = (u8)lz4_byte(memory, from + i);
 }
 
-// The same for bytes of the history, `back` bytes back: at least 132, or `count` + 4. A word is combined from
-// two, neither of which is being written, not even in its unused bytes.
+// Copies `count` bytes of the history from `back` bytes back, which is at least 132 or `count` + 4. A word is
+// combined from two words. No lane writes to either of them at the same time, not even to unused bytes.
 FN void lz4_repeat(Lz4Memory& memory, u32 to, u32 back, u32 count, u32 lane) {
     const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
     if (lane < words)
@@ -131,8 +132,8 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
     u32 n = 0, back = offset, share = 0;
     if (offset < 132) {
-        // A lane copies a repeating byte from whole periods back, as far as possible, so that no lane waits
-        // for another. The product computes n / offset for n below 200.
+        // Each lane copies a repeated byte from as many whole periods back as possible, so that no lane waits for
+        // another. The product computes n / offset for n below 200.
         share = (0xFFFF + offset) / offset;
         if (offset < 36) {
             lz4_history(memory, op + lane) = lz4_history(memory, op - offset + lane - (lane * share >> 16) * offset);
@@ -151,10 +152,9 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
 }
 
-// Decodes a block of `bytes` bytes (at least 1), which begins `at` bytes (at most 15) after `from`, a
-// multiple of 16. The block must fill the `out_bytes` bytes at `out`, a multiple of 16 if `aligned`. 16 bytes
-// on each side of the block are readable. Returns true if the block is valid; otherwise part of the output
-// may be written.
+// Decodes a block of `bytes` bytes (at least 1), which begins `at` bytes (at most 15) after `from`, a multiple of 16.
+// The block must fill the `out_bytes` bytes at `out`, a multiple of 16 if `aligned`. 16 bytes on each side of the
+// block are readable. Returns true if the block is valid. Otherwise, part of the output may be written.
 FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool aligned, u32 out_bytes, Lz4Memory& memory,
                   u32 lane) {
     Lz4Writer writer;
@@ -172,7 +172,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
     // Four bytes of input per lane, from `seen + lane` on. The first window is old enough to be replaced.
     u32 window = 0, seen = ip - 32;
     for (;;) {
-        // A token in the first half of the window leaves room for short literals and an offset.
+        // If the token is in the first half of the window, short literals and an offset fit in the rest.
         if (ip - seen > 16) {
             window = lz4_window(in, memory, ip, lane);
             seen = ip;
@@ -226,7 +226,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
             word = __shfl_sync(0xFFFFFFFFu, window, ip - seen + literals);
             if (lane < literals) lz4_history(memory, op + lane) = (u8)mine;
         } else {
-            // No lane may be a line ahead of a lane that still copies the previous match.
+            // No lane may get a line ahead of a lane that still copies the previous match.
             __syncwarp();
             for (u32 n = 0; n < literals; n += 128) {
                 const u32 count = min(literals - n, 128u);

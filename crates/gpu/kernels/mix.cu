@@ -13,7 +13,7 @@ struct MixConfigParams {
     Ptr<u32> out;
 };
 
-// Reports a constant so that the host can check that its own copy matches.
+// Reports a constant, which the host compares with its own.
 KERNEL(mix_config, MixConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = MIX_THREADS;
@@ -25,7 +25,7 @@ struct MixParams {
     u32 count;
     u32 dtype;
     u64 elements;         // Elements per row.
-    float own, other;     // Weights of a sum.
+    float own, other;     // Weights of the row itself and of the other row in a sum.
     u32 is_rectangle;     // If not 0, a rectangle is copied from the other row.
     u32 channels_first;
     u32 height, width;
@@ -46,7 +46,7 @@ FN void put_value(Ptr<u8> row, u64 n, u32 dtype, float x) {
     else cast<float>(row)[n] = x;
 }
 
-// Rows that a thread loads ahead.
+// Number of rows that a thread loads ahead.
 #define MIX_AHEAD 8u
 
 // Mixes one element of all rows per thread, from the last row to the first, so that the previous row is still unmixed.
@@ -60,7 +60,8 @@ template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
         for (u32 k = 0; k < MIX_AHEAD; k++) {
             if (k >= row) break;
             float x = own * p.own + others[k] * p.other;
-            // Levels are truncated, so adding a half rounds them. Floats get no addend, because -0 + 0 would be 0.
+            // Levels are truncated, so adding a half rounds them. Nothing is added to floats, because -0 + 0 would be
+            // 0.
             if (DTYPE == MIX_U8) x += 0.5f;
             put_value(p.out + p.rows[row - 1 - k], n, DTYPE, p.is_rectangle ? others[k] : x);
             own = others[k];

@@ -1,9 +1,9 @@
-// Turns entropy-coded segments of baseline JPEGs into resized and turned pixels.
+// Decodes entropy-coded segments of baseline JPEGs to resized and turned pixels.
 //
-// The kernels run in this order: picture_tables and picture_weights build tables, picture_bytes removes the
-// stuffing, picture_blocks decodes, and picture_pixels or picture_cubic and picture_borders write the output,
-// or the levels that picture_changes needs. A damaged segment makes the content of its picture unspecified, but the row is flagged, no other row
-// changes, and no access leaves the buffers.
+// The kernels run in this order: picture_tables and picture_weights build tables, picture_bytes removes the stuffing,
+// picture_blocks decodes, and picture_pixels or picture_cubic and picture_borders write the output, or the levels
+// that picture_changes needs. A damaged segment makes the content of its picture unspecified. The row is then
+// flagged, no other row changes, and no access leaves the buffers.
 #include "changes.cuh"
 #include "entropy.cuh"
 #include "idct.cuh"
@@ -114,8 +114,8 @@ struct WeightsShared {
     u64 largest;
 };
 
-// A triangle or a cubic with the weights of fast_image_resize: they are computed in doubles, and every
-// operation is rounded.
+// A triangle or cubic filter with the weights of fast_image_resize, computed in double precision with every operation
+// rounded separately.
 struct Filter {
     double scale, radius, narrow, in;
     double start;
@@ -141,8 +141,8 @@ FN double weight_of(const Filter& f, u32 x, double centre) {
     return d < 2.0 ? (((d - 5.0) * d + 8.0) * d - 4.0) * -0.5 : 0.0;
 }
 
-// Returns the source pixels of the n-th output pixel. A triangle has none at its ends whose weight is zero; a
-// cubic keeps them, so that the first pixels of neighbours ascend. Also computes the sum of their weights and
+// Returns the source pixels of the n-th output pixel. A triangle drops pixels of weight zero at its ends. A cubic
+// keeps them, so that the first pixels of successive output pixels ascend. Also computes the sum of the weights and
 // the largest weight.
 FN Span span_of(const Filter& f, u32 n, double& centre, double& sum, double& largest) {
     double in_centre = f.start + ((double)n + 0.5) * f.scale;
@@ -168,8 +168,8 @@ FN Span span_of(const Filter& f, u32 n, double& centre, double& sum, double& lar
     return span;
 }
 
-// Returns the pixel that contains the centre of the n-th output pixel. A centre this close to the border of two
-// pixels counts as on the border.
+// `nearest_of` returns the pixel that contains the centre of the n-th output pixel. A centre within TIE of the border
+// between two pixels counts as on the border.
 #define TIE 1e-7
 
 FN u32 nearest_of(const Axis& axis, u32 n) {
@@ -181,7 +181,7 @@ FN u32 nearest_of(const Axis& axis, u32 n) {
     return is_mirrored ? axis.in - 1 - at : at;
 }
 
-// Builds the weights of a picture's two axes, one axis per block.
+// Computes the weights of a picture's two axes, one axis per block.
 KERNEL(picture_weights, WeightsParams, 128) {
     SHARED(WeightsShared, s);
     const Picture& pic = p.pictures[blockIdx.x / 2];
@@ -212,7 +212,7 @@ KERNEL(picture_weights, WeightsParams, 128) {
     atomicMax(&s.largest, double_bits(most));
     __syncthreads();
     most = bits_double(s.largest);
-    // Choose the number of fraction bits: the largest weight must fit in 15 bits.
+    // Choose the number of fraction bits so that the largest weight fits in 15 bits.
     u32 precision = 0;
     for (u32 bits = 0; bits < 22; bits++) {
         precision = bits;
@@ -241,7 +241,7 @@ struct BytesParams {
     u32 count;
 };
 
-// Bytes that a warp reads at a time.
+// Number of bytes that a warp reads at a time.
 #define BYTES_LINE 512u
 
 struct BytesShared {
@@ -249,16 +249,15 @@ struct BytesShared {
     Array<u32, BYTES_LINE / 4 + 1> words[BYTES_THREADS / 32];
 };
 
-// Flags the bytes that are FF. The first byte is the lowest.
+// Returns a mask of the bytes that are FF. The first byte is the lowest.
 FN u32 full_bytes(u32 word) {
     u32 inverse = ~word;
     u32 marks = ~(((inverse & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | inverse | 0x7F7F7F7Fu);
     return (marks >> 7) * 0x10204080u >> 28;
 }
 
-// Removes the stuffing (the 00 after each FF) from one segment per warp. Writes words with the first byte
-// highest, followed by a word of zeros. Each lane takes sixteen bytes, and the lanes before it determine
-// where they go.
+// Removes the stuffing (the 00 after each FF) from one segment per warp. Writes words with the first byte highest,
+// followed by a word of zeros. Each lane handles sixteen bytes. Their destination depends on the lanes before it.
 KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     SHARED(BytesShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -270,8 +269,8 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
     Ptr<u32> to = p.words + first_word(segment, n);
     Ptr<const uint4> quads = p.upload + segment.offset / 16;
-    // The position of this lane's first byte in the segment, the number of words written, the bytes left
-    // over, and whether the last byte was FF.
+    // The position of this lane's first byte in the segment, the number of words written, the number of bytes left
+    // over, and 1 if the last byte was FF.
     i32 at = (i32)(lane * 16) - (i32)(segment.offset & 15);
     u32 written = 0, held = 0, last = 0;
     for (i32 line = -(i32)(segment.offset & 15); line < bytes; line += BYTES_LINE, at += BYTES_LINE, quads = quads + BYTES_LINE / 16) {
@@ -341,8 +340,8 @@ struct BlocksShared {
     Array<u32, DECODE_THREADS / 32> edges;
 };
 
-// Decodes one segment per thread. The lanes of a warp walk the blocks together. Many warps run at a time to
-// hide the latency of each symbol. A segment with edges may begin and end within a byte.
+// Decodes one segment per thread. The lanes of a warp decode corresponding blocks together. Many warps run at a time,
+// to hide the latency of each symbol. A segment with edges may begin and end within a byte.
 KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     SHARED(BlocksShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -383,8 +382,8 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
         predictions[1] = edges.start[1];
         predictions[2] = edges.start[2];
     }
-    // Idle lanes walk the same blocks too. Lanes diverge at each symbol and must meet again before the IDCT,
-    // or each would compute it alone.
+    // Idle lanes run the same loop. Lanes diverge at each symbol and must reconverge before the IDCT, or each would
+    // compute it alone.
     while (__any_sync(0xFFFFFFFFu, left)) {
         bool keep = column < across && row < down;
         for (u32 k = 0; k < blocks; k++) {
@@ -393,7 +392,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
                 u32 window = peek(bits), code = code_of(p.tables[codes[component]], window), length = code >> 12, size = code & 15;
                 take(bits, length + size);
                 i32 difference = value_of(window, length, size), value;
-                // Predictions are not indexed, so that they stay in registers.
+                // Do not index the predictions, so that they stay in registers.
                 if (component == 0) value = predictions[0] += difference;
                 else if (component == 1) value = predictions[1] += difference;
                 else value = predictions[2] += difference;
@@ -454,7 +453,7 @@ struct PixelsShared {
 
 template <u32 N> FN uint4& four_of(Array<u32, N>& pixels, u32 at) { return *(uint4*)&pixels[at]; }
 
-// Walks a grid of `width` columns, PIXEL_THREADS places at a time.
+// A position in a grid of `width` columns that advances by PIXEL_THREADS places at a time.
 struct Walk {
     u32 x, y, step_x, step_y, width;
 };
@@ -487,8 +486,8 @@ FN Sums sums_of(u32 precision) {
     return Sums{half, half, half};
 }
 
-// Adds two pixels, weighted by the lower and the upper half of `weights`. This takes three instructions per
-// pixel instead of six. The weights must not be negative.
+// Adds two pixels, weighted by the lower and the upper half of `weights`, which must not be negative. This takes
+// three instructions per pixel instead of six.
 FN void add(Sums& sums, u32 one, u32 other, u32 weights) {
     u32 red_green = __byte_perm(one, other, 0x5140), blue = __byte_perm(one, other, 0x6262);
     sums.red = dot_lower(weights, red_green, sums.red);
@@ -546,10 +545,10 @@ FN void load_part(PixelsShared& s, const PixelsParams& p, const Picture& pic, co
         four_of(s.pixels, w.y * part.width + w.x * 4) = pixels_at(p.planes, pic, part.x0 + w.x * 4, pic.window_y + part.y0 + w.y);
 }
 
-// Makes one tile of the output per block: first loads every source pixel once, then resizes along the
-// columns, then along the rows. As in fast_image_resize, the result between the passes is rounded to 8 bits.
-// Inputs shared by four pixels are loaded once: the chroma of four neighbours in a row, a row's weights for
-// four columns, and a column's weights for four rows.
+// Computes one tile of the output per block: loads every source pixel once, resizes along the columns, and then along
+// the rows. As in fast_image_resize, the result between the passes is rounded to 8 bits. Inputs that four pixels
+// share are loaded once: the chroma of four neighbours in a row, the weights of a row for four columns, and the
+// weights of a column for four rows.
 KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
@@ -573,7 +572,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
             u32 pair = weights[k / 2];
             uint4 one = four_of(s.pixels, at);
-            // The last weight may lack a partner. The missing weight is then zero.
+            // The last weight may have no partner. The missing weight is then zero.
             uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
             add(a, one.x, other.x, pair);
             add(b, one.y, other.y, pair);
@@ -621,8 +620,8 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     }
 }
 
-// Returns the sum of a span's pixels, which are `step` words apart from `at` on, rounded and clamped. The
-// weights may be negative.
+// Returns the weighted sum of a span's pixels, rounded and clamped. The pixels begin at `at` and are `step` words
+// apart. The weights may be negative.
 template <u32 N> FN u32 weighted_sum(const Array<u32, N>& pixels, u32 at, u32 step, const Span& span, Ptr<const i16> weights, u32 precision) {
     i32 red = 1 << (precision - 1), green = red, blue = red;
     for (u32 k = 0; k < span.size; k++, at += step) {
@@ -635,8 +634,8 @@ template <u32 N> FN u32 weighted_sum(const Array<u32, N>& pixels, u32 at, u32 st
     return clamped(red >> precision, green >> precision, blue >> precision, 0);
 }
 
-// Makes one tile of the output per block with a cubic along at least one axis. The passes run in the picture's
-// order, because the result between them is rounded and clamped.
+// Computes one tile of the output per block, with a cubic filter along at least one axis. Each picture sets the order
+// of the two passes, which matters because the result between them is rounded and clamped.
 KERNEL(picture_cubic, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
@@ -644,7 +643,7 @@ KERNEL(picture_cubic, PixelsParams, PIXEL_THREADS) {
     Part part = part_of(p, tile, pic);
     u32 columns = part.columns, rows = part.rows, width = part.width, height = part.height;
     bool x_first = pic.turn & X_FIRST;
-    // Sides of the result of the first pass.
+    // Width and height of the result of the first pass.
     u32 wide = x_first ? columns : width, high = x_first ? height : rows;
     if (width > TILE_PIXELS || height > TILE_PIXELS || width * height > TILE_PIXELS || wide * high > TILE_BETWEEN) {
         if (threadIdx.x == 0) atomicOr(p.status + tile.picture, ODD_TILE);

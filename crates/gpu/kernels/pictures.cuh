@@ -1,11 +1,11 @@
-// Structs that the picture kernels share with the host. src/pictures writes them byte by byte, and a test
-// compares their sizes with those that pictures_config returns.
+// Structs that the picture kernels share with the host. src/pictures writes them byte by byte, and a test compares
+// their sizes with the output of pictures_config.
 #pragma once
 #include "device.cuh"
 
 // Bits of an index into a Huffman table. Longer codes are rare and found by a search.
 #define LOOKUP_BITS 9
-// Threads of a block that decodes: four warps, each of which handles one picture.
+// Number of threads per decoding block: four warps, each of which handles one picture.
 #define DECODE_THREADS 128
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
@@ -14,7 +14,7 @@
 #define TILE_PIXELS 6144
 #define TILE_BETWEEN 4096
 
-#define ODD_ENTROPY 1u  // Invalid bits in a segment, or a segment with the wrong number of bits.
+#define ODD_ENTROPY 1u  // A segment has invalid bits, or the wrong number of bits.
 #define ODD_RANGE 2u    // A coefficient or a sum is out of range, where libjpeg-turbo's 16-bit arithmetic differs.
 #define ODD_TILE 4u     // A tile does not fit, so the host's numbers are wrong.
 
@@ -23,19 +23,19 @@
 #define MIRRORED_Y 4u
 #define X_FIRST 8u  // The first of the two passes is along the rows.
 
-// How the pixels along an axis are made.
+// Resizing filter along an axis.
 #define TRIANGLE 0u
 #define COPY 1u
 #define CUBIC 2u
 #define NEAREST 3u
-#define NEAREST_MIRRORED 4u  // If a centre is between two pixels, the one before it is used.
+#define NEAREST_MIRRORED 4u  // A centre on the border of two pixels belongs to the pixel before it.
 
 struct Axis {
     double start;  // Start of the shown part, in window pixels.
     double end;
     u32 out;       // Output pixels.
     u32 in;        // Window pixels.
-    u32 taps;      // Weights kept per output pixel, an even number.
+    u32 taps;      // Number of weights stored per output pixel, even.
     u32 spans;     // Index of the first span.
     u32 weights;   // Index of the first weight.
     u32 filter;
@@ -78,8 +78,8 @@ FN i32 bytes_of(const Segment& segment, const Segment& next) {
     return (i32)(next.offset - segment.offset + (segment.number >> 30)) - 2;
 }
 
-// Both edges of a segment of a picture with a segment index: where decoding begins within the first byte, and
-// what must hold at the end.
+// Both edges of a segment of a picture with a segment index: the state at which decoding begins, and the state that
+// it must reach at the end.
 struct Edges {
     Array<i16, 3> start;  // DC predictions.
     Array<i16, 3> end;    // Last DC coefficients.
@@ -89,9 +89,9 @@ struct Edges {
 #define NONE 0xFFFFFFFFu
 #define ANY 8u
 
-// Returns the first word of the n-th segment. A segment has two words more than its bytes and marker touch,
-// so that it never overlaps the next segment and a word of zeros fits after it. This includes a byte that two
-// segments share.
+// Returns the index of the first word of the n-th segment. A segment gets two words more than its bytes and its
+// marker occupy. So it never overlaps the next segment, even if the two share a byte, and a word of zeros fits after
+// it.
 FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
 
 // A warp's work: up to 32 segments of a picture.
@@ -124,7 +124,7 @@ struct Codes {
 struct Huffman {
     Array<u16, 1 << LOOKUP_BITS> lookup;  // Entries (entropy.cuh); 0 for longer codes.
     Array<u32, 17> ends;                  // Per length: the code after its last code, left-justified to 16 bits.
-    Array<i32, 17> offsets;               // Per length: difference between a symbol's place and its code.
+    Array<i32, 17> offsets;               // Per length: difference between a symbol's index and its code.
     Array<u8, 256> symbols;
 };
 
@@ -134,13 +134,13 @@ struct Span {
     u32 size;
 };
 
-// Element type of levels that are changed before output: one word per pixel, with red in the lowest byte. An
-// element is a pixel.
+// Element type of levels that are changed before they are output. An element is a whole pixel, in one word with red
+// in the lowest byte.
 #define PACKED 4u
 
 struct Output {
     u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32, or PACKED.
-    u32 channels_first;  // Consecutive planes of a channel, one for each frame; 0 if channels are the last axis.
+    u32 channels_first;  // Number of consecutive planes of a channel, one per frame. 0 if channels are the last axis.
     Array<float, 3> scale, bias;
 };
 
@@ -150,7 +150,7 @@ template <u32 DTYPE> FN void put(Ptr<u8> out, const Output& how, u64 element, u3
         out[element] = (u8)level;
         return;
     }
-    // The arrays are not indexed, because parameters have no address.
+    // Do not index the arrays, because kernel parameters have no address.
     float scale = channel == 0 ? how.scale[0] : channel == 1 ? how.scale[1] : how.scale[2];
     float bias = channel == 0 ? how.bias[0] : channel == 1 ? how.bias[1] : how.bias[2];
     float x = __fmaf_rn((float)level, scale, bias);

@@ -1,5 +1,5 @@
-// Computes pixels from samples: upsampling and colours, with the same bits as libjpeg (jdsample.c "fancy",
-// jdcolor.c). Four neighbours in a row are made together, and the first is at a multiple of four.
+// Computes pixels from samples: upsampling and colour conversion, bit-identical to libjpeg (jdsample.c "fancy",
+// jdcolor.c). Four neighbours in a row are computed together. The first is at a multiple of four.
 #pragma once
 #include "pictures.cuh"
 
@@ -16,8 +16,8 @@ FN u32 rgb_of(u32 luma, u32 chroma) {
     return clamped(red, green, blue, 0);
 }
 
-// Returns a row of samples of a plane that is stored block by block. Sample x is at place_in_row(x). `across`
-// is the number of blocks per row.
+// Returns the start of a row of samples in a plane that is stored block by block. Sample x of the row is at
+// place_in_row(x). `across` is the number of blocks per row.
 FN Ptr<const u8> row_of(Ptr<const u8> planes, u32 first, u32 across, u32 y) {
     return planes + (((u64)first + (y >> 3) * across) * 64 + (y & 7) * 8);
 }
@@ -41,7 +41,7 @@ FN Four four_at(Ptr<const u8> blue, Ptr<const u8> red, u32 place) {
 
 struct Places {
     u32 before, pair, behind;
-    bool ends;  // The second sample is outside the picture, so the first replaces it.
+    bool ends;  // True if the second sample is outside the picture, so that the first replaces it.
 };
 
 FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
@@ -74,7 +74,7 @@ FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
         return Four{(sum.a + half) >> 2 & EVEN_BYTES, (sum.b + half) >> 2 & EVEN_BYTES, (sum.c + half) >> 2 & EVEN_BYTES,
                     (sum.d + half) >> 2 & EVEN_BYTES};
     }
-    // Pixels outside the view may need neighbours that are not kept; any value will do.
+    // Pixels outside the view may need neighbours that are not kept. Any value will do for them.
     u32 cx = x / 2, last = min(pic.chroma_width, pic.right * 8) - 1;
     Places at = {place_in_row(max(cx, x0 + 1) - 1 - x0), place_in_row(cx - x0), place_in_row(min(cx + 2, last) - x0), cx >= last};
     Four sum = pair_at(blue, red, at);

@@ -1,5 +1,5 @@
-// Masks that follow the view of their picture: the pixel of the mask that each pixel of the view shows. The host
-// computes the same (crates/loader, stage/mask_view.rs); products and sums are rounded separately.
+// Masks that follow the view of their picture: finds the pixel of the mask that each pixel of the view shows. The
+// host computes the same results (crates/loader, stage/mask_view.rs), so products and sums are rounded separately.
 #pragma once
 #include "cube.cuh"
 
@@ -13,15 +13,15 @@ struct ViewMove {
     u64 outside;
 };
 
-// What a pixel of the view shows: the row and column of the region, or a value.
+// Content of a pixel of the view: the pixel in a row and column of the region, or a value.
 struct Shown {
     u32 row, column;
     bool is_pixel;
     u64 value;
 };
 
-// What the pixel in this row and column of the view shows. The table of the view has the maps, and then for each row
-// and for each column of the view its row or column of the region.
+// Returns the content of the pixel in this row and column of the view. The table of the view holds the maps, then the
+// region's row for each row of the view, then the region's column for each column of the view.
 FN Shown view_shown(const Cube& c, Ptr<const u8> slot, u32 row, u32 column) {
     const Ptr<const ViewMove> moves = cast<const ViewMove>(slot + c.view);
     const double high = (double)c.view_rows, wide = (double)c.view_columns;

@@ -1,15 +1,17 @@
-// Decodes one zstd frame (RFC 8878, whose sections are cited below) with the 32 lanes of a warp. Tables are
-// built in shared memory, four lanes decode the four streams of literals, and all lanes read the sequences
-// and copy. Every length, offset and state is checked before use. Frames that libzstd refuses are refused,
-// and so are a few that it accepts but no writer makes: no content size, an offset of 0, codes of 12 bits.
+// Decodes one zstd frame (RFC 8878, whose sections are cited below) with the 32 lanes of a warp. Tables are built in
+// shared memory, four lanes decode the four streams of literals, and all lanes read the sequences and copy. Every
+// length, offset and state is checked before use. The decoder rejects every frame that libzstd rejects. It also
+// rejects a few frames that libzstd accepts but no writer produces: frames without a content size, with an offset of
+// 0, or with codes of 12 bits.
 #pragma once
 #include "device.cuh"
 
-// Largest block (3.1.1.2.4).
+// Maximum size of a block (3.1.1.2.4), in bytes.
 #define ZSTD_BLOCK (128u << 10)
-// Longest literal code (4.2.1), in bits.
+// Maximum length of a literal code (4.2.1), in bits.
 #define ZSTD_CODE_BITS 11u
-// Start of each table, and maximum number of its states (3.1.1.3.2.1): literal lengths, match lengths, offsets.
+// Start of each table in `states`: literal lengths, match lengths, offsets. The tables have room for their maximum
+// number of states (3.1.1.3.2.1).
 #define ZSTD_LITERALS 0u
 #define ZSTD_MATCHES 512u
 #define ZSTD_OFFSETS 1024u
@@ -18,9 +20,9 @@
 #define ZSTD_SYMBOLS 64u
 
 struct ZstdMemory {
-    // Indexed by the next bits of a stream of literals: the symbol (8 bits) and its code length.
+    // Table indexed by the next bits of a stream of literals: the symbol (8 bits) and the length of its code.
     Array<u16, 1u << ZSTD_CODE_BITS> codes;
-    // Indexed by state: base of the next state (16 bits), number of bits to add (8 bits), symbol (8 bits).
+    // Tables indexed by state: base of the next state (16 bits), number of bits to add (8 bits), symbol (8 bits).
     Array<u32, ZSTD_STATES> states;
     // Counts and next states of the symbols while a table is built.
     Array<i16, 3 * ZSTD_SYMBOLS> counts;
@@ -29,8 +31,8 @@ struct ZstdMemory {
     Array<u32, 64> weight_states;
     Array<u16, 256> begins;
     Array<u8, 256> weights;
-    // For each of the three tables: bits per state, and the number of symbols if the table is new (0 if it is
-    // repeated).
+    // For each of the three tables: number of bits per state, and number of symbols, or 0 if the block repeats the
+    // previous table.
     Array<u32, 3> bits;
     Array<u32, 3> symbols;
     // Result of lane 0: a position, or 0 for damage.
@@ -53,10 +55,10 @@ CONSTANT u32 ZSTD_MATCH_BASES[53] = {3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
 CONSTANT u8 ZSTD_MATCH_BITS[53] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  0, 0,
                                    0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-// Index of the highest set bit of `x`, which is not 0.
+// Returns the index of the highest set bit of `x`, which is not 0.
 FN u32 zstd_log2(u32 x) { return 31 - (u32)__clz((i32)x); }
 
-// 32 bits of input from bit `bit` on. `from` is a multiple of 4. May read past the frame.
+// Returns 32 bits of input from bit `bit` on. `from` is a multiple of 4. May read past the frame.
 FN u32 zstd_peek(Ptr<const u8> from, u32 bit) {
     const Ptr<const u32> words = cast<const u32>(from) + bit / 32;
     return __funnelshift_r(words[0], words[1], bit % 32);
@@ -65,7 +67,7 @@ FN u32 zstd_peek(Ptr<const u8> from, u32 bit) {
 // A bit stream that is read backwards (4.1).
 struct ZstdBits {
     Ptr<const u32> words;
-    // Index of the word before `next`, and of the first word, which is read again in place of earlier words.
+    // Index of the word before `next`, and index of the first word, which is read again instead of earlier words.
     i32 at, first;
     u32 high, low, next;
     // Bits taken from `high`, below 32.
@@ -88,13 +90,13 @@ FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     return true;
 }
 
-// Number of bits left after `begin`, negative if too many were taken.
+// Returns the number of bits that are left, down to `begin`. It is negative if too many bits were taken.
 FN i32 zstd_left(const ZstdBits& b, u32 begin) { return 32 * (b.at + 4) - (i32)b.used - (i32)(8 * begin); }
 
-// The next 32 bits, first bit highest.
+// Returns the next 32 bits, with the first bit highest.
 FN u32 zstd_next(const ZstdBits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// The upper `n` bits, at most 31.
+// Returns the upper `n` bits, at most 31.
 FN u32 zstd_upper(u32 bits, u32 n) { return bits >> 1 >> (31 - n); }
 
 // Skips n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no
@@ -124,7 +126,7 @@ FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u3
     bits = (zstd_peek(from, bit) & 15) + 5;
     bit += 4;
     if (bits > most_bits) return 0;
-    // Remaining count plus 1, and the range of the next count.
+    // `left` is the number of states left plus 1, and `half` bounds the next count.
     i32 left = (1 << bits) + 1, half = 1 << bits;
     u32 width = bits + 1;
     bool was_none = false;
@@ -210,7 +212,7 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     u32 state = zstd_take(in, bits), other = zstd_take(in, bits);
     if (zstd_left(in, at) < 0) return 0;
     for (;;) {
-        // There must be room for this symbol, the last one and the implicit one.
+        // There must be room for this symbol, the last symbol and the implicit one.
         if (symbols > 253) return 0;
         const u32 entry = memory.weight_states[state];
         memory.weights[symbols++] = (u8)(entry >> 24);
@@ -225,7 +227,7 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     }
 }
 
-// Builds the table of codes. Returns the length of the longest code in bits, or 0 for damage.
+// Builds the table of literal codes. Returns the length of the longest code in bits, or 0 for damage.
 FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
     if (lane == 0) {
         u32 sum = 0;
@@ -242,9 +244,9 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
             sound = bits <= ZSTD_CODE_BITS && (rest & (rest - 1)) == 0;
             memory.weights[symbols] = (u8)(zstd_log2(rest) + 1);
         }
-        // Longest codes come first, and codes of equal length are sorted by symbol. The number of longest
-        // codes is even and not 0. `next` holds the number of codes of each weight, then the place of the
-        // next one.
+        // Longest codes come first, and codes of equal length are sorted by symbol. The number of longest codes is
+        // even and not 0. `next` holds the number of codes of each weight, and then the position of the next code of
+        // that weight.
         for (u32 weight = 0; weight <= ZSTD_CODE_BITS; weight++) memory.next[weight] = 0;
         for (u32 i = 0; sound && i <= symbols; i++) memory.next[memory.weights[i]]++;
         const u32 longest = memory.next[1];
@@ -272,7 +274,8 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
     return bits;
 }
 
-// A stream of literals with a buffer of 64 bits, next bit highest. Nearly all bits are symbols.
+// A stream of literals with a buffer of 64 bits, whose highest bit is the next one. Nearly all bits of a stream
+// belong to symbols.
 struct ZstdCodes {
     Ptr<const u32> words;
     // Index of the word before `next`, which follows the `count` bits in the buffer.
@@ -296,9 +299,9 @@ FN u32 zstd_literal(const ZstdMemory& memory, ZstdCodes& c, u32 shift) {
     return entry & 0xFF;
 }
 
-// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, in words where aligned. The output is
-// `skew` bytes after a multiple of 4. At least 14 bytes of the frame precede a stream, and some of the last 9
-// are read.
+// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, in whole words where aligned. The output is
+// `skew` bytes after a multiple of 4. At least 14 bytes of the frame precede a stream, and the function may read the
+// last 9 of them.
 FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from, u32 begin, u32 end, Ptr<u8> out, u32 to, u32 count,
                     u32 skew) {
     ZstdBits in;
@@ -315,7 +318,7 @@ FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from,
         out[to++] = (u8)zstd_literal(memory, c, shift);
     }
     for (; behind - to >= 4; to += 4) {
-        // The stream was read far past its end.
+        // The stream was read too far past its end.
         if (c.at + 4 < in.first) return false;
         zstd_refill(c);
         u32 word = zstd_literal(memory, c, shift);
@@ -342,13 +345,13 @@ struct Zstd {
     u32 skew;
     // Last three offsets (3.1.2.5).
     u32 recent[3];
-    // Length of the longest literal code in bits, 0 without codes; and flags of the existing tables.
+    // Length of the longest literal code in bits, or 0 if there are no codes, and flags of the existing tables.
     u32 code_bits, tables;
 };
 
-// Literals of a block: bytes of the input, one repeated byte (`step` 0), or decoded to the end of the largest
-// possible block in the output. From there they move down while the block is filled, and the filled part
-// never reaches literals that are still needed.
+// Literals of a block. They are bytes of the input, one repeated byte (`step` 0), or decoded bytes. Decoded bytes are
+// first written to the end of the largest possible block in the output. They move down from there as the block is
+// filled, and the filled part never reaches literals that are still needed.
 struct ZstdLiterals {
     Ptr<const u8> from;
     u32 step, count;
@@ -393,7 +396,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         z.code_bits = zstd_codes(memory, symbols, lane);
     }
     if (z.code_bits == 0) return false;
-    // One or four streams. Three of the four have their lengths stored; the fourth has the rest.
+    // One or four streams. The lengths of the first three of four are stored, and the fourth has the rest.
     u32 from = z.at, to = behind, first = 0, share = count;
     if (format != 0) {
         if (count < 6 || behind - z.at < 6) return false;
@@ -476,7 +479,7 @@ FN u32 zstd_offset(Zstd& z, u32 value, u32 literals) {
 }
 
 FN void zstd_put_literals(Zstd& z, const ZstdLiterals& literals, u32 taken, u32 count, u32 lane) {
-    // After the last sequence of a frame, the literals are already in place.
+    // The literals after the last sequence of a frame may already be in place.
     const bool there = literals.in_place && literals.place + taken == z.done;
     for (u32 n = lane; !there && n - lane < count; n += 32) {
         u8 byte = 0;
@@ -529,7 +532,7 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
         bits <<= n;
         const u32 before = ZSTD_LITERAL_BASES[of_literals] + zstd_upper(bits, ZSTD_LITERAL_BITS[of_literals]);
         zstd_skip(in, n + ZSTD_LITERAL_BITS[of_literals]);
-        // Computes the next states while other lanes copy.
+        // Compute the next states while other lanes copy.
         if (--count != 0) {
             bits = zstd_next(in);
             n = literal_entry >> 16 & 0xFF;
@@ -569,22 +572,23 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
     return true;
 }
 
-// Most bytes of a block of a frame whose header has this window descriptor (3.1.1.1.2): the window, up to 128 KiB.
+// Returns the maximum size of a block in a frame with this window descriptor (3.1.1.1.2): the size of the window, at
+// most 128 KiB.
 FN u32 zstd_most(u32 window) {
     const u32 base = 1u << (10 + min(window >> 3, 8u));
     return min(base + base / 8 * (window & 7), ZSTD_BLOCK);
 }
 
-// Decodes a frame of `bytes` bytes, which begins `at` bytes (at most 15) after `from`, a multiple of 16. The
-// frame must fill the `out_bytes` bytes at `out`, which is `skew` bytes after a multiple of 4. The host has
-// checked magic, header and block headers. 16 bytes on each side of the frame are readable. Returns true if
-// the frame is valid; otherwise part of the output may be written.
+// Decodes a frame of `bytes` bytes, which begins `at` bytes (at most 15) after `from`, a multiple of 16. The frame
+// must fill the `out_bytes` bytes at `out`, which is `skew` bytes after a multiple of 4. The host has checked magic,
+// header and block headers. 16 bytes on each side of the frame are readable. Returns true if the frame is valid.
+// Otherwise, part of the output may be written.
 FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew, u32 out_bytes, ZstdMemory& memory,
                    u32 lane) {
     const u32 end = at + bytes;
     if (bytes < 9) return false;
-    // In a single segment, the window is the whole content (3.1.1.1.1). Otherwise a byte describes the window. Offsets may
-    // exceed it, because all earlier output is there.
+    // In a single segment, the window is the whole content (3.1.1.1.1). Otherwise, a byte describes the window.
+    // Offsets may exceed the window, because all earlier output is available.
     const u32 descriptor = from[at + 4], size = descriptor >> 6, is_single = descriptor >> 5 & 1;
     if (!is_single && size == 0) return false;
     const u32 block = is_single ? ZSTD_BLOCK : zstd_most(from[at + 5]);
@@ -618,7 +622,7 @@ FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew,
             z.at += stored;
             continue;
         }
-        // A compressed block is shorter than its content.
+        // A compressed block must be shorter than its content.
         if (kind != 2 || count < 2 || count > min(block, out_bytes) || count > end - z.at) return false;
         const u32 behind = z.at + count;
         ZstdLiterals literals;

@@ -1,12 +1,12 @@
-//! A module's kernels, and the sizes and constants that they share with the host, which are compared once
-//! after the driver has compiled the kernels.
+//! The kernels of a module, and the sizes and constants that they share with the host. The two sides are compared
+//! once, after the driver has compiled the kernels.
 
 use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
 
-/// Size of a row's status word, which kernels write.
+/// Size in bytes of a row's status word, which kernels write.
 pub(crate) const STATUS_BYTES: usize = 4;
 
-/// A PTX file, made by `scripts/make_ptx.py`.
+/// A PTX file, compiled by `scripts/make_ptx.py`.
 pub(crate) struct KernelSource<const N: usize> {
     pub(crate) ptx: &'static str,
     pub(crate) kernels: &'static [&'static str],
@@ -17,8 +17,8 @@ pub(crate) struct KernelSource<const N: usize> {
 }
 
 impl<const N: usize> KernelSource<N> {
-    /// Loads the kernels, which the driver compiles or takes from its cache, and checks that their sizes and
-    /// constants equal this crate's.
+    /// Loads the kernels, which the driver compiles or finds in its cache. Checks that their sizes and constants
+    /// equal this crate's.
     ///
     /// # Errors
     /// `Driver` if the driver rejects the kernels.
@@ -43,8 +43,8 @@ impl<const N: usize> KernelSource<N> {
         Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
     }
 
-    /// Asserts that the kernels, played on the CPU, have this crate's sizes and constants, and that the PTX
-    /// contains all of them.
+    /// Asserts that the kernels, emulated on the CPU, have this crate's sizes and constants, and that the PTX
+    /// contains every kernel.
     #[cfg(test)]
     pub(crate) fn assert_same(&self) {
         let mut device = shardpack_gpu_play::Device::new(shardpack_gpu_play::MANNERS[0]);

@@ -1,5 +1,5 @@
-//! Values kept on the device: a kernel copies the bytes that a batch needs to its slot, where the other
-//! kernels then read them.
+//! Values kept on the device. A kernel copies the bytes that a batch needs into the slot of the batch, where the
+//! other kernels read them.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -16,10 +16,10 @@ pub(crate) const SOURCE: KernelSource<2> = KernelSource {
     config: "gather_config",
     expected: [Piece::BYTES as u32, THREADS],
 };
-/// Bytes past the last value that the kernel may read.
+/// Number of bytes past the last value that the kernel may read.
 pub(crate) const MARGIN: usize = 16;
 
-/// `struct Piece`: a range of the kept values, and its place in the slot.
+/// `struct Piece`: a range of the kept values, and its destination in the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     from: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
 impl Piece {
     pub(crate) const BYTES: usize = 24;
 
-    /// Appends the pieces of `from`, which go to the slot from `to` on.
+    /// Divides `from` into pieces, which are copied to the slot from `to` on, and appends them.
     pub(crate) fn cut(from: Range<u64>, to: u64, pieces: &mut Vec<Self>) {
         let Range { start, end } = from;
         let mut at = start;
@@ -48,7 +48,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a batch, and the place of their table in the slot.
+/// The pieces of a batch: number, and place of their table in the slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gather {
     at: u64,
@@ -73,7 +73,8 @@ impl Gather {
         Some(Self { at: (start + begin) as u64, count })
     }
 
-    /// Returns the launch that must run first, with the addresses of the kept values and the slot.
+    /// Returns the launch that must run before the other kernels, for these addresses of the kept values and the
+    /// slot.
     pub(crate) fn launch(&self, kept: u64, slot: u64) -> Launch {
         let params = Params::new().address(kept).address(slot).address(slot + self.at).u32(self.count);
         let blocks = self.count.div_ceil(THREADS / 32);
@@ -134,7 +135,7 @@ mod tests {
                 }
             }
         }
-        // One copy takes only the last byte of the kept values.
+        // One copy consists of only the last byte of the kept values.
         let copies = [(12_287..12_288, 5), (12_000..12_288, 161)];
         for manner in MANNERS {
             assert_eq!(gathered(&kept, &before, &copies, manner), expected(&kept, &before, &copies));

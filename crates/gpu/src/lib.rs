@@ -1,7 +1,7 @@
 //! Decodes shardpack datasets on a GPU.
 //!
-//! The crate has its own kernels in CUDA C. It contains their PTX and finds the driver at run time, so builds need
-//! no CUDA. Results are bit-equal to the host's decoders in `shardpack-array` and `shardpack-jpeg`: tests compile
+//! The crate has its own kernels in CUDA C. It contains their PTX and finds the driver at run time, so builds need no
+//! CUDA. Results are bit-identical to the host's decoders in `shardpack-array` and `shardpack-jpeg`: tests compile
 //! every kernel for the CPU and compare the results (`shardpack-gpu-play`).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
@@ -17,7 +17,7 @@ mod stage;
 pub use driver::{Device, GpuError, Properties};
 pub use stage::{CudaStage, DryStage};
 
-/// A slot to fill by hand, and its staging memory, for this crate's tests and measurements.
+/// Slots that are filled by hand, and their staging memory, for this crate's tests and measurements.
 #[doc(hidden)]
 pub mod kernels {
     pub use crate::driver::{Arena, ArenaPart, Block, Heap, Loan, LoanPart};

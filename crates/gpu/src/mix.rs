@@ -1,4 +1,4 @@
-//! Mixup and CutMix on the device, which mix rows in the output of a decoded batch.
+//! Mixup and CutMix on the device. They mix rows in the output of a decoded batch.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -9,7 +9,7 @@ use shardpack_loader::stage::RowMix;
 use std::ops::Range;
 
 const THREADS: u32 = 256;
-/// Maximum number of blocks per launch. Each walks the elements of a row in steps.
+/// Maximum number of blocks per launch. Each block processes the elements of a row in strides.
 const MOST_BLOCKS: u64 = 4096;
 
 pub(crate) const SOURCE: KernelSource<1> = KernelSource {
@@ -19,11 +19,11 @@ pub(crate) const SOURCE: KernelSource<1> = KernelSource {
     expected: [THREADS],
 };
 
-/// The launches, and the table that they read.
+/// A launch, and the table that it reads.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mixing {
     pub(crate) launch: Launch,
-    /// First byte of each row. Belongs at the table address of the launch.
+    /// Offset of the first byte of each row. The caller uploads the table to the table address of the launch.
     pub(crate) table: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ mod tests {
                 ElementType::Bf16, ElementType::Dtype(shardpack_format::Dtype::F32)][dtype];
             let layout = if is_chw { PixelLayout::ChannelsHeightWidth } else { PixelLayout::HeightWidthChannels };
             let mix = RowMix { how, dtype, layout, columns: 6 };
-            // The values include zeros of both signs.
+            // Include zeros of both signs.
             let value = |&level: &u8| if level % 8 == 0 { -0.0 } else { (f32::from(level) - 100.0) / 77.0 };
             let memory: Vec<u8> = levels.iter().flat_map(|level| match dtype {
                 ElementType::Bf16 => half::bf16::from_f32(value(level)).to_le_bytes().to_vec(),

@@ -17,7 +17,7 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work`. As soon as `cancel` is true, all reads of this thread that may have to wait for a network fail.
+/// Runs `work`. As soon as `cancel` is true, every read on this thread that may have to wait for a network fails.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
     with_cancel_flag(Some(Arc::clone(cancel)), work)
 }
 
-/// Same as [`cancellable`], but takes over the flag, if any, of another thread ([`cancel_flag`]).
+/// Same as [`cancellable`], but with the flag of another thread ([`cancel_flag`]), if that thread has one.
 pub fn with_cancel_flag<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(CANCEL.replace(cancel));
     work()

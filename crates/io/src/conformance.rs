@@ -12,10 +12,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Barrier;
 
-/// A size larger than one part of a multipart upload to a store.
+/// Size of an object that needs more than one part in a multipart upload.
 const LARGE_BYTES: usize = (17 << 20) + 13;
 
-/// Returns names and bytes of the files that [`check_storage`] expects in a storage.
+/// Returns the names and contents of the files that [`check_storage`] expects in a storage.
 #[must_use]
 pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |count: usize| (0..count).map(|i| (i * 7 + i / 251) as u8).collect::<Vec<u8>>();

@@ -65,8 +65,8 @@ impl ReadAt for LocalFile {
 /// Opens the regular file at `path`. Symlinks are followed, because the user named the path.
 ///
 /// # Errors
-/// `Io` if the file cannot be opened. `Usage` if `path` is a folder, FIFO, device or socket; this is found
-/// without waiting.
+/// `Io` if the file cannot be opened. `Usage` if `path` is a folder, FIFO, device or socket; this check does not
+/// wait.
 pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
     let fd = rustix::fs::open(path, OPEN, Mode::empty()).map_err(|e| open_error(path, e))?;
     regular(path, fd)

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Number of attempts to take a shared lock. One may fail while the last holder locks the file exclusively to
+/// Number of attempts to take a shared lock. An attempt can fail while the last holder locks the file exclusively to
 /// remove it.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Follows the lock file's name in the name of a probe file.
+/// Part of a probe file's name, between the lock file's name and the process id.
 const PROBE: &str = ".probe-";
 
 #[derive(Debug)]
@@ -87,15 +87,16 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Remove the file while it is still locked. A file that cannot be removed does no harm, because only
-        // the lock on it counts.
+        // Remove the file while it is still locked. A file that cannot be removed is harmless, because only the lock
+        // on it counts.
         if self.is_last() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes the probes of killed processes. A probe in progress is not disturbed, because it needs only its open file.
+/// Removes the probes of killed processes. Removing the file of a probe in progress does not disturb it, because the
+/// probe uses only its open file.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

@@ -1,10 +1,10 @@
 //! Locks for file systems that do not support locks, such as Lustre without the mount option and some FUSE
 //! mounts. A lock is a file that only one process can create, and that contains the name of its holder.
 //!
-//! Unlike a real lock, such a file remains after its holder has ended. A file left by a killed process of
-//! this machine is recognised and removed. A file of another machine stays, and the error names it. Each
-//! shared holder has its own file, next to the file of the exclusive holder. Every holder creates its own
-//! file before it looks for files of the other mode, so at least one of two concurrent holders gives up.
+//! Unlike a real lock, such a file remains after its holder has ended. A file left by a killed process of this
+//! machine is recognised and removed. A file of another machine stays, and the error message names its holder. Each
+//! shared holder has its own file, next to the file of the exclusive holder. Every holder creates its own file before
+//! it looks for files of the other mode, so at least one of two concurrent holders gives up.
 
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode};
@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAX_TEXT_BYTES: u64 = 4096;
-/// Number of leftover files to remove before the lock is considered held.
+/// Maximum number of leftover files to remove before the lock counts as held.
 const TRIES: u32 = 16;
 const MAX_SHARED: u32 = 1 << 16;
 /// Part of a shared holder's file name, between the lock's name and the process id.

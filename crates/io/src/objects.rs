@@ -7,12 +7,12 @@ use std::io::Read;
 /// A storage for writing objects. Each object appears whole or not at all. The implementation retries
 /// requests and keeps credentials out of messages.
 pub trait Objects: Storage {
-    /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object of
-    /// that name stays until it is replaced at the end.
+    /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object of that name
+    /// stays in place until the new one is complete.
     ///
     /// # Errors
-    /// `Io` if the source cannot be read, or the store does not answer or refuses. If only the answer to the
-    /// last request is lost, the whole object may exist; it does no harm to send it again.
+    /// `Io` if the source cannot be read, or the store does not answer or refuses. If only the answer to the last
+    /// request is lost, the whole object may exist. Sending it again does no harm.
     fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64>;
 
     /// Writes a small object unless an object of that name exists. Returns whether the object now holds `bytes`.

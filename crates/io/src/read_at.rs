@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of retries, a millisecond apart, for a file on a network that is not ready.
+/// Maximum number of retries, one millisecond apart, for a network file that is not ready.
 const PATIENCE: u32 = 1000;
 
 /// Bytes that can be read at any offset, by many threads at once.
@@ -23,8 +23,8 @@ pub trait ReadAt: Send + Sync + Debug {
         self.len() == 0
     }
 
-    /// Reads up to `buffer.len()` bytes that begin at `offset`, and returns how many were read. Returns 0
-    /// only at the end.
+    /// Reads up to `buffer.len()` bytes from `offset` on, and returns the number of bytes read. Returns 0 only at the
+    /// end of the file.
     ///
     /// # Errors
     /// The error of the operating system or of the store.
@@ -61,7 +61,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// Fills `buffer` with the bytes that begin at `offset`, in as many reads as needed.
+/// Fills `buffer` with the bytes from `offset` on, in as many reads as needed.
 ///
 /// # Errors
 /// `Io` if the file ends too early or cannot be read.

@@ -1,4 +1,4 @@
-//! A storage for tests that lets a test intervene at each step.
+//! A storage for tests, with a hook at each step.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ pub trait Rig: Send + Sync + Debug {
     /// Called before the file `name` is opened.
     ///
     /// # Errors
-    /// The caller gets any error returned here instead of the file.
+    /// Any error returned here becomes the error of the open.
     fn open(&self, name: &str) -> io::Result<()> {
         let _ = name;
         Ok(())
@@ -27,7 +27,7 @@ pub trait Rig: Send + Sync + Debug {
     /// Called before a range of the file is read. Returns the maximum number of bytes that the read may return.
     ///
     /// # Errors
-    /// The read fails with any error returned here.
+    /// Any error returned here becomes the error of the read.
     fn read(&self, name: &str, range: Range<u64>) -> io::Result<u64> {
         let _ = name;
         Ok(range.end - range.start)

@@ -41,9 +41,9 @@ pub trait Storage: Send + Sync + Debug {
         read_ends(&*self.open(name)?, &self.path().join(name), head, tail)
     }
 
-    /// Returns how many bytes readers should announce ([`ReadAt::advise_soon`]) ahead of their reads. It is
-    /// enough to keep many network requests in flight, and the storage holds at most this many bytes itself.
-    /// The default, 0, means that the operating system reads ahead on its own.
+    /// Returns the number of bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads. This
+    /// keeps many network requests in flight. The storage itself holds at most this many bytes. The default, 0, means
+    /// that the operating system reads ahead on its own.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }

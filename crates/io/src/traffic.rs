@@ -7,17 +7,17 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Requests, including retries.
+    /// Number of requests, including retries.
     pub requests: u64,
-    /// Retries after an error, a time-out or a truncated answer.
+    /// Number of retries after an error, a timeout or a truncated response.
     pub retries: u64,
     /// Number of duplicate requests, each sent because the first request is slow.
     pub hedges: u64,
     /// Number of bytes received.
     pub fetched_bytes: u64,
-    /// Maximum number of requests under way at a time.
+    /// Maximum number of concurrent requests.
     pub peak_in_flight: u64,
-    /// Maximum bytes held for readers at a time.
+    /// Maximum number of bytes held for readers at any time.
     pub peak_held_bytes: u64,
     /// Counts of the cache on the local disk, or zeros if there is none.
     pub cache: CacheStats,
@@ -27,13 +27,13 @@ pub struct Traffic {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Blocks found in the cache.
+    /// Number of blocks found in the cache.
     pub hits: u64,
-    /// Blocks not found in the cache.
+    /// Number of blocks not found in the cache.
     pub misses: u64,
-    /// Bytes of the blocks found in the cache.
+    /// Number of bytes of the blocks found in the cache.
     pub hit_bytes: u64,
-    /// Blocks removed to free space.
+    /// Number of blocks removed to free space.
     pub evicted: u64,
     /// Number of cache files that were not the whole expected block, which was then fetched from the store again.
     pub dropped: u64,

@@ -7,7 +7,7 @@ use std::error::Error;
 
 const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// Returns smooth spectra, mixed in shares that vary over the picture, with 1 % noise, in float16.
+/// Returns smooth spectra in float16, blended with weights that vary over the picture, with 1 % noise.
 pub(crate) fn synthetic(seed: u32) -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = seed;
@@ -25,7 +25,7 @@ pub(crate) fn synthetic(seed: u32) -> Result<Array, Box<dyn Error>> {
             for band in 0..bands {
                 let b = band as f32 / 12.0;
                 let value = share * (0.5 + 0.3 * b.sin()) + (1.0 - share) * (0.4 + 0.2 * (1.7 * b).cos());
-                // The sum of four uniform numbers is a bell of standard deviation 0.01.
+                // The sum of four uniform numbers is nearly normal. The factor scales its standard deviation to 0.01.
                 let bell: f32 = (0..4).map(|_| noise()).sum();
                 bytes.extend(f16::from_f32(value * (1.0 + 0.017 * bell)).to_le_bytes());
             }

@@ -1,9 +1,9 @@
 //! A request for an array, in the form that the kernels need: a rectangle of pixels and some bands of a cube
 //! `[rows, columns, bands]`.
 //!
-//! A volume `[depth, height, width]` is such a cube: its rows are planes, its columns are rows, and its bands are
-//! columns. So the bands of a box are a run. A volume with channels has the rows of all planes one below the
-//! other, and a box skips the rows between its planes.
+//! A volume `[depth, height, width]` is treated as such a cube: its planes are the rows, its rows are the columns,
+//! and its columns are the bands. The bands of a box are therefore a run. In a volume with channels, the rows of all
+//! planes follow each other, and a box skips the rows between its planes.
 
 use super::wire::{Pick, chunk_bands};
 use shardpack_array::{Bands, Finish, Output, Region, Turn, Voxels};
@@ -32,21 +32,20 @@ pub(super) struct Ask {
     pub(super) rows: u64,
     pub(super) region_columns: u64,
     pub(super) picks: Picks,
-    /// True if neighbours in the output are pixels of one band rather than bands of one pixel.
+    /// True if adjacent output elements are pixels of one band rather than bands of one pixel.
     pub(super) out_by_band: bool,
     turn: Turn,
     /// True if an affine map or a view moves the pixels.
     pub(super) is_moved: bool,
-    /// True if the bands are the columns of a two-axis array.
+    /// True if the bands are the columns of an array with two axes.
     pub(super) is_flat: bool,
     /// Planes, rows, columns and channels of a box whose voxels are flipped, turned or moved.
     turned_box: Option<[u64; 4]>,
-    /// Rows of each requested plane, and pixels to skip between two planes. If there are no planes among the
-    /// rows, all rows belong to one plane.
+    /// Number of rows in each requested plane, and number of pixels to skip between two planes. If the rows are not
+    /// divided into planes, they all belong to one plane.
     pub(super) plane_rows: u64,
     pub(super) plane_gap: u64,
-    /// Descriptor of the array. If [`Output::Stored`] is requested, it describes the stored elements as if
-    /// they were the values.
+    /// Descriptor of the array. For [`Output::Stored`], it describes the stored elements as if they were the values.
     pub(super) descriptor: ArrayDescriptor,
 }
 
@@ -103,15 +102,14 @@ impl Picks {
 }
 
 impl<'a> Part<'a> {
-    /// Returns the part of a request; `None` if it is for the whole array in stored order.
+    /// Returns the requested part, or `None` for the whole array in stored order.
     pub(crate) fn of(region: Option<&'a Region>, voxels: Option<&'a Voxels>) -> Option<Self> {
         voxels.map(Self::Voxels).or(region.map(Self::Region))
     }
 }
 
 impl Ask {
-    /// Creates the request for `part`, or for the whole array in the order of its shape, with the conversion
-    /// `finish`.
+    /// Creates the request for `part`, or for the whole array in shape order, with the conversion `finish`.
     ///
     /// # Errors
     /// `Usage` if the part is outside the array, the array has a different number of axes than the part, or the
@@ -126,13 +124,13 @@ impl Ask {
         let size = match (&*descriptor.shape, ask.is_flat) {
             ([_, _, _], _) => [ask.rows, ask.region_columns, ask.picks.count()],
             (_, true) => [ask.rows, ask.picks.count(), 1],
-            // If the array has no bands, all elements are normalised alike.
+            // If the array has no bands, all elements have the same normalisation.
             _ => [ask.rows, 1, 1],
         };
         finish.check(ask.descriptor.decoded, size)?;
         ask.turn = finish.turn;
         ask.is_moved = finish.warp.is_some();
-        // If a flat array is transposed, its rows are contiguous in the output.
+        // If a flat array is transposed, each of its stored columns is contiguous in the output.
         ask.out_by_band |= ask.is_flat && ask.turn.transpose;
         ask.flatten();
         Ok(ask)
@@ -180,7 +178,7 @@ impl Ask {
         (ask.turn, ask.is_moved) = (finish.turn, finish.warp.is_some());
         ask.turned_box = turns.then_some([planes, rows, columns, channels.unwrap_or(1)]);
         match channels {
-            // Moved channels stay bands, and so do channels that are not stored side by side.
+            // If channels are moved, or are not stored side by side, they are the bands.
             Some(channels) if turns || !is_beside => {
                 (ask.columns, ask.pixels) = (width, depth * height * width);
                 (ask.y, ask.x, ask.rows, ask.region_columns) = (z * height + y, x, planes * rows, columns);
@@ -260,8 +258,8 @@ impl Ask {
         }
     }
 
-    /// Treats the elements of a row as bands of a single pixel, if whole pixels are adjacent and stay
-    /// adjacent. Lanes work along the bands, so with few bands most lanes would be idle.
+    /// Treats the elements of a row as bands of a single pixel, if whole pixels are adjacent and stay adjacent. Lanes
+    /// work along the bands, so most lanes would be idle with few bands.
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
@@ -282,8 +280,8 @@ impl Ask {
         (self.columns, self.x, self.region_columns) = (1, 0, 1);
     }
 
-    /// Returns the index of the first element in the output; the steps to the next row, column and band; and the
-    /// further step from the last row of a plane to the next plane, modulo 2³².
+    /// Returns the output index of the first element; the steps to the next row, column and band; and the extra step
+    /// from the last row of a plane to the next plane, all modulo 2³².
     ///
     /// # Errors
     /// `Limit` if an axis is too long for the device.
@@ -319,12 +317,12 @@ impl Ask {
         }
     }
 
-    /// True for a box whose voxels are flipped, turned or moved.
+    /// Returns true for a box whose voxels are flipped, turned or moved.
     pub(super) const fn is_box(&self) -> bool {
         self.turned_box.is_some()
     }
 
-    /// True if the rows of a box belong to several planes, which are apart in the array or in the output.
+    /// Returns true if the rows of a box belong to several planes that are apart in the array or in the output.
     pub(super) fn has_planes(&self) -> bool {
         self.plane_gap > 0 || self.is_box() && self.descriptor.shape.len() == 4
     }
@@ -351,7 +349,7 @@ impl Ask {
     }
 }
 
-/// Returns the offset of the first element along an axis of the output, and the step to the next one.
+/// Returns the offset of the first element along an axis of the output, and the step to the next element.
 fn along(flips: bool, step: u32, count: u32) -> (u32, u32) {
     match flips {
         true => (step.wrapping_mul(count.wrapping_sub(1)), step.wrapping_neg()),

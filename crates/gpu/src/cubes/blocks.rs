@@ -1,6 +1,5 @@
-//! The blocks of an array that a part of it needs. Other blocks are neither uploaded nor decoded. For
-//! example, a patch of 32 × 32 pixels needs a twelfth of a scene of 400 × 400 pixels whose 100 bands are side
-//! by side.
+//! The blocks of an array that a part of the array needs. Other blocks are neither uploaded nor decoded. For example,
+//! a patch of 32 × 32 pixels needs a twelfth of the blocks of a scene of 400 × 400 pixels with 100 adjacent bands.
 
 use super::ask::{Ask, Part, Picks};
 use super::wire::BLOCK_ELEMENTS;
@@ -17,8 +16,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Returns the blocks that hold requested elements. If there are band differences, also returns the
-    /// blocks that hold the preceding bands.
+    /// Returns the blocks that hold requested elements. If bands are stored as differences, also returns the blocks
+    /// of the preceding bands.
     pub(super) fn of(ask: &Ask) -> Self {
         let elements = ask.pixels.saturating_mul(ask.bands);
         let is_all = ask.elements() == elements;
@@ -71,22 +70,22 @@ impl Blocks {
         !self.needed.is_empty() && !self.needed.contains(&true)
     }
 
-    /// Returns how many of an array's `all` blocks are needed.
+    /// Returns the number of needed blocks of an array with `all` blocks.
     pub(super) fn count(&self, all: u64) -> u64 {
         if self.needed.is_empty() { all } else { self.needed.iter().filter(|needed| **needed).count() as u64 }
     }
 }
 
 impl Ask {
-    /// Differences have to be summed from the first band on.
+    /// Returns the range of bands to read. Differences have to be summed from the first band on.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();
         if self.descriptor.band_difference { 0..high } else { low..high }
     }
 }
 
-/// The most that a part of this size can need of an array, wherever the part is. If `part` has no rows, it
-/// stands for all pixels.
+/// Maximum amount of an array that a part of a given size needs, whatever its position. A part without rows counts as
+/// all pixels.
 pub(crate) struct Most {
     blocks: u64,
     all: u64,
@@ -101,7 +100,7 @@ impl Most {
             Some(Part::Voxels(voxels)) => most_blocks_of_a_box(descriptor, voxels.size),
             None => most_blocks(descriptor, None),
         };
-        // This cannot overflow, because `ArrayDescriptor::parse` refuses such a size.
+        // This cannot overflow, because `ArrayDescriptor::parse` rejects such a size.
         let stored_bytes = descriptor.stored_bytes().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
@@ -120,8 +119,8 @@ impl Most {
         self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)
     }
 
-    /// Returns how many bytes to upload, not counting tables. This is the share of the records' bytes that belongs to
-    /// the needed blocks, plus half of it because blocks compress differently.
+    /// Returns the number of bytes to upload, without tables. This is the needed blocks' share of the records' bytes,
+    /// plus half of that share, because some blocks compress less than others.
     pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
         if self.blocks == self.all {
             return record_bytes;
@@ -132,8 +131,8 @@ impl Most {
         share.min(self.decoded_bytes().saturating_mul(arrays))
     }
 
-    /// Returns the size of an array's tables in bytes if some blocks are omitted. The tables have 16 bytes
-    /// for each block and byte of an element, and 80 bytes for each stream.
+    /// Returns the size of an array's tables in bytes if some blocks are omitted. The tables take 16 bytes per block
+    /// and byte of an element, and 80 bytes per stream.
     pub(crate) fn table_bytes(&self) -> u64 {
         let streams = |blocks: u64| blocks.saturating_mul(self.width);
         let tables = streams(self.all).saturating_mul(16).saturating_add(streams(self.blocks).saturating_mul(80));
@@ -143,8 +142,8 @@ impl Most {
 
 /// Returns the number of blocks of the array, and the maximum number of blocks that a part needs.
 fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
-    // The number of elements cannot overflow: it is at most the number of stored bytes, and
-    // `ArrayDescriptor::parse` refuses an overflow of that.
+    // The number of elements cannot overflow: it is at most the number of stored bytes, and `ArrayDescriptor::parse`
+    // rejects an overflow of that number.
     let elements = descriptor.elements().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
@@ -153,7 +152,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
         [height, width, bands] => (height, width, bands, part.width, picks.span()),
-        // The bands of a two-axis array are its columns. Which column comes first is not known here.
+        // The bands of an array with two axes are its columns. The first column of the part is not known here.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
         _ => return (all, all),
@@ -175,7 +174,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     (all, needed.min(all))
 }
 
-/// Same as `most_blocks`, for a box of a volume. Its rows are the runs.
+/// Same as `most_blocks`, for a box of a volume. The rows of the box are contiguous runs.
 fn most_blocks_of_a_box(descriptor: &ArrayDescriptor, size: [u64; 3]) -> (u64, u64) {
     let (all, _) = most_blocks(descriptor, None);
     let (sides, channels) = match *descriptor.shape {
@@ -187,7 +186,7 @@ fn most_blocks_of_a_box(descriptor: &ArrayDescriptor, size: [u64; 3]) -> (u64, u
     let [_, height, width] = sides;
     let difference = descriptor.band_difference;
     let needed = match (descriptor.layout, channels) {
-        // All pixels of a column of the volume are one below the other.
+        // All voxels in a column of the volume are contiguous.
         (Layout::BandMajor, None) => {
             most_of_runs(planes, rows, height).saturating_mul(if difference { width } else { columns })
         }
@@ -280,7 +279,7 @@ mod tests {
             let blocks = Blocks::of(&Ask::new(&descriptor, Some(Part::Region(&region)), &Finish::NOTHING).unwrap());
             let expected = by_elements(&descriptor, &region);
             for (number, needed) in expected.iter().enumerate() {
-                // With bands side by side, it is not worth omitting blocks between listed bands.
+                // If bands are stored side by side, omitting blocks between listed bands is not worthwhile.
                 prop_assert!(blocks.has(number) || !needed, "{number}");
                 let is_exact = matches!(layout, Layout::BandMajor) || !matches!(region.bands, Bands::List(_));
                 prop_assert!(!is_exact || blocks.needed.is_empty() || blocks.has(number) == *needed, "{number}");

@@ -2,16 +2,16 @@
 
 use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 
-/// Reason why the device did not decode an array. Its output is then unspecified. To get the error message of
-/// the host, decode the array on the host.
+/// Reason why the device did not decode an array. The output of the array is then unspecified. Decoding the array on
+/// the host yields the exact error message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An LZ4 stream is damaged. If several are, this is the last of them.
+    /// An LZ4 stream is damaged. If several are, this names the last one.
     Lz4 {
         /// Number of the stream in the payload.
         stream: u32,
     },
-    /// A zstd frame is damaged. If several are, this is the last of them.
+    /// A zstd frame is damaged. If several are, this names the last one.
     Zstd {
         /// Number of the stream in the payload.
         stream: u32,

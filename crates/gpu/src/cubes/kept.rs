@@ -1,4 +1,4 @@
-//! An array whose payload stays on the device. The host keeps its chunk lengths and stream tables, which it
+//! An array whose payload stays on the device. The host keeps the chunk lengths and stream tables, which it
 //! determines only once.
 //!
 //! ```text
@@ -14,7 +14,7 @@ use shardpack_array::Units;
 use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, Shuffle, StreamCoder, StreamKind};
 use shardpack_format::{Error, Result};
 
-/// Value that replaces the number of chunks if the elements are not coded.
+/// Written instead of the number of chunks if the elements are not compressed.
 const RAW: u32 = u32::MAX;
 const STORED_UNIT: u32 = 0;
 const ITEM: u32 = 1;
@@ -22,18 +22,18 @@ const BLOCKS: u32 = 2;
 const BYTE_DELTA: u32 = 4;
 const CODED: u32 = 0;
 const STORED: u32 = 1;
-/// The low byte is the byte that is repeated.
+/// The low byte is the repeated byte.
 const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
 
-/// The kept tables of an array, in the form in which [`keep`] writes them.
+/// The kept tables of an array, as written by [`keep`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptArray<'a> {
     /// Offset of the payload in the kept memory, followed by its length in bytes.
     pub(super) payload: u64,
     pub(super) bytes: u64,
-    /// Number of chunks, and the tables of the chunks. `None` if the elements are not coded.
+    /// Number of chunks, and the tables of the chunks. `None` if the elements are not compressed.
     chunks: Option<(u32, Words<'a>)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct KeptChunk<'a> {
     pub(super) content: KeptContent<'a>,
 }
 
-/// Content of a chunk, like [`ChunkContent`], but with streams that are read only when they are needed.
+/// Content of a chunk, like [`ChunkContent`], but its streams are parsed only when needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeptContent<'a> {
     Stored,
@@ -189,7 +189,8 @@ impl<'a> KeptArray<'a> {
         Some(Self { payload, bytes, chunks })
     }
 
-    /// Iterates over the chunks; a malformed chunk is `None`. Returns `None` if the elements are not coded.
+    /// Returns an iterator over the chunks, in which a malformed chunk is `None`. Returns `None` if the elements are
+    /// not compressed.
     pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<KeptChunk<'a>>> + use<'a>> {
         let (count, mut words) = self.chunks?;
         Some((0..count).map(move |_| words.chunk()))
@@ -213,7 +214,7 @@ mod tests {
             band_difference,
             layout,
         };
-        // The cube is larger than a block, so that there are streams of planes as well as a short block.
+        // The cube is larger than a block, so it has both streams of planes and a short block.
         let cube = |fill| array(Dtype::U16, vec![90, 100, 16], fill, 3);
         let lz4 = Coder::Blosc2Lz4;
         for (settings, fill) in [
@@ -261,7 +262,7 @@ mod tests {
         (chunk.bytes, content)
     }
 
-    /// Sets the offsets of outputs to 0, because they are not kept.
+    /// Sets the output offsets to 0, because they are not kept.
     fn without_places(content: &ChunkContent) -> ChunkContent {
         let mut content = content.clone();
         if let ChunkContent::Blocks { streams, .. } = &mut content {

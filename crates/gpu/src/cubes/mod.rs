@@ -1,12 +1,12 @@
 //! Decodes cubes and all other arrays from stored payloads (spec §4 and §5) to the values of a batch.
 //!
-//! The host parses a payload and checks every number in it ([`PreparedArray`]). Compressed bytes are uploaded
-//! to the device unchanged, and only once. There, kernels decode the requested region in two steps. First,
-//! LZ4 streams, zstd frames and bit planes become bytes. Then bytes become values: the kernels apply band
-//! differences, transforms, reserved codes, and the conversion to the type and order of the output. Parts of
-//! arrays in plain zstd are an exception: the host decodes their frames into the slot.
+//! The host parses a payload and checks every number in it ([`PreparedArray`]). Compressed bytes are uploaded to the
+//! device unchanged, and only once. There, kernels decode the requested region in two steps. First, LZ4 streams, zstd
+//! frames and bit planes become bytes. Then bytes become values: the kernels apply band differences, transforms,
+//! reserved codes, and the conversion to the type and order of the output. Parts of plain zstd arrays are an
+//! exception: the host decodes their frames into the slot.
 //!
-//! The values are the same, bit for bit, as from [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
+//! The values are bit-identical to the result of [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
 //! [`Finish::apply`](shardpack_array::Finish::apply).
 
 mod ask;

@@ -1,4 +1,4 @@
-//! The chunks of a payload and their streams. They come either from parsing the payload or from kept tables.
+//! The chunks of a payload and their streams, from the parsed payload or from kept tables.
 
 use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 pub(super) enum PayloadSource<'a> {
     Walked(Units<'a>, &'a [u8]),
-    /// Kept tables of a payload, and where its bytes are.
+    /// Kept tables of a payload, and the location of its bytes.
     Kept(KeptArray<'a>, KeptPayload<'a>),
 }
 
@@ -16,7 +16,7 @@ pub(super) enum PayloadSource<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeptPayload<'a> {
     Host(&'a [u8]),
-    /// On the device. The number is the offset in the kept values to which the offsets in the tables are relative.
+    /// On the device. Offsets in the tables are relative to this offset in the kept values.
     Device(u64),
 }
 
@@ -44,8 +44,8 @@ pub(super) enum Streams<'a> {
 }
 
 impl PayloadSource<'_> {
-    /// Returns the chunks of the payload, one per unit; in plain zstd they are frames. Returns `None` if the payload has
-    /// no chunks.
+    /// Returns the chunks of the payload, one per unit. In plain zstd, the chunks are frames. Returns `None` if the
+    /// payload has no chunks.
     pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
         match self {
             Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
@@ -79,7 +79,7 @@ impl PayloadSource<'_> {
         }
     }
 
-    /// Returns the bytes of the payload if they are on the host. Returns nothing if they are on the device.
+    /// Returns the bytes of the payload if they are on the host, and an empty slice if they are on the device.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Walked(_, bytes) => bytes,

@@ -1,11 +1,11 @@
-//! Determines where the bytes of each element are. Turns the chunks and streams of a payload into the work of
-//! the kernels `cube_frames`, `cube_streams` and `cube_pieces`, and into the table of planes that
-//! `cube_values` and `cube_quads` read.
+//! Determines the places of the bytes of each element. Turns the chunks and streams of a payload into tasks for the
+//! kernels `cube_frames`, `cube_streams` and `cube_pieces`, and into the table of planes that `cube_values` and
+//! `cube_quads` read.
 //!
-//! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, and
-//! a run is one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to
-//! scratch memory, where bit planes and byte differences are undone in place. If a part of an array in plain zstd is
-//! requested, the host decodes the whole array into the slot.
+//! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, and a run is
+//! one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to scratch memory,
+//! where bit planes and byte differences are undone in place. For a part of a plain zstd array, the host decodes the
+//! whole array into the slot.
 
 use super::blocks::Blocks;
 use super::payload::{Holds, PayloadSource, Streams};
@@ -14,7 +14,7 @@ use shardpack_array::blosc2::{ChunkStream, Filters, HEADER_BYTES, Shuffle, Strea
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result, bug};
 
-/// Size of the constants at the start of a slot, which are the bytes 0 to 255.
+/// Size of the constants at the start of a slot: the bytes 0 to 255.
 pub(crate) const CONSTANT_BYTES: usize = 256;
 
 pub(crate) fn write_constants(to: &mut [u8]) {
@@ -23,7 +23,7 @@ pub(crate) fn write_constants(to: &mut [u8]) {
     }
 }
 
-/// Bytes that must be copied into the uploaded part of a slot, each with its destination.
+/// Byte ranges to copy into the uploaded part of a slot, each with its destination.
 pub(super) type Copies<'a> = Vec<(&'a mut [u8], &'a [u8])>;
 
 /// Slot memory that is allocated from start to end.
@@ -51,7 +51,7 @@ impl<'a> SlotMemory<'a> {
         }
     }
 
-    /// If the bytes are on the host, schedules a copy to the slot.
+    /// Returns the offset of a range of `from`. If the bytes are on the host, schedules a copy to the slot.
     fn at_of(&mut self, from: PayloadBytes<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
             PayloadBytes::Slot(at) => Ok(at + start as u64),
@@ -82,7 +82,7 @@ pub(super) struct Placer<'a, 'b> {
     pub(super) room: &'b mut SlotMemory<'a>,
     pub(super) tasks: &'b mut Tasks,
     pub(super) zstd: &'b mut ZstdDecoder,
-    /// Offset of the payload, if it is already in the slot or among the kept values.
+    /// Offset of the payload if it is already in the slot or among the kept values.
     pub(super) payload_at: Option<u64>,
     pub(super) blocks: &'a Blocks,
     pub(super) width: usize,
@@ -95,7 +95,7 @@ pub(super) struct Placer<'a, 'b> {
 /// Decoded bytes, still filtered.
 #[derive(Clone, Copy)]
 enum DecodedBytes {
-    /// Offset of the bytes. The flag is true if the bytes have scratch memory of their own.
+    /// Offset of the bytes. The flag is true if the bytes have their own scratch memory.
     At(u64, bool),
     Run(u8),
 }
@@ -176,7 +176,7 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Decodes a frame of plain zstd, whose elements are not filtered, to scratch memory.
+    /// Schedules the decoding of a plain zstd frame, whose elements are not filtered, to scratch memory.
     fn frame(&mut self, from: PayloadBytes<'a>, bytes: usize, unit: usize) -> Result<()> {
         self.number += 1;
         let at = self.room.at_of(from, 0, bytes)?;
@@ -286,8 +286,8 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the offset of bytes that a kernel can read. The flag is true if they have scratch memory of
-    /// their own. Runs are written out.
+    /// Returns the offset of the bytes in a form that a kernel can read, so runs are written out. The flag is true if
+    /// the bytes have their own scratch memory.
     fn in_slot(&mut self, source: DecodedBytes, bytes: usize) -> (u64, bool) {
         match source {
             DecodedBytes::At(at, own) => (at, own),
@@ -376,8 +376,8 @@ fn blocks_of<'a>(
     })
 }
 
-/// Returns the frames of plain zstd if the host decodes them: a part of an array needs whole frames of 4 MiB, and a core
-/// decodes these faster than a warp.
+/// Returns the frames of a plain zstd payload if the host decodes them. This is the case for parts of arrays, because
+/// a part needs whole frames of 4 MiB, and a CPU core decodes them faster than a warp.
 fn for_the_host<'a>(payload: &'a PayloadSource<'_>, blocks: &Blocks) -> Option<&'a [&'a [u8]]> {
     match payload {
         PayloadSource::Walked(Units::Zstd(frames), _) if !blocks.is_all() => Some(frames),
@@ -385,8 +385,8 @@ fn for_the_host<'a>(payload: &'a PayloadSource<'_>, blocks: &Blocks) -> Option<&
     }
 }
 
-/// Returns how many bytes the device needs of a payload on the host that decodes to `stored_bytes`. These are
-/// the compressed bytes of the blocks or, for parts of arrays in plain zstd, the decoded bytes of the whole.
+/// Returns the number of bytes that the device needs of a payload that is on the host and decodes to `stored_bytes`.
+/// These are the compressed bytes of the blocks or, for parts of plain zstd arrays, all decoded bytes.
 pub(super) fn needed_bytes(
     payload: &PayloadSource<'_>,
     blocks: &Blocks,
@@ -429,7 +429,7 @@ pub(super) fn needed_bytes(
     Ok(needed)
 }
 
-/// Reads the same constant for every element.
+/// Returns a plane with the same byte for every element.
 fn constant(value: u8) -> Plane {
     Plane { at: value.into(), step: 0 }
 }

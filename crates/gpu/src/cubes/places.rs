@@ -1,17 +1,17 @@
-//! Blocks of an array that have been placed in a slot. They belong to one row, or to several rows that take
-//! parts of the same array. Each shared block is uploaded and decoded only once.
+//! Blocks of an array that have been placed in a slot. They belong to one row, or to several rows that use parts of
+//! the same array. Each shared block is uploaded and decoded only once.
 
 use super::blocks::Blocks;
 use super::place::Tasks;
 use super::wire::{PieceTask, Plane, StreamTask, Wire};
 use crate::config::STATUS_BYTES;
 
-/// Where the blocks of an array are, and the work that follows from it.
+/// Places of an array's blocks, and the tasks that decode them.
 #[derive(Default)]
 pub(crate) struct BlockPlaces {
     pub(super) tasks: Tasks,
-    /// One plane for each block and each byte of an element. For blocks that are not placed, the planes have
-    /// no meaning.
+    /// One plane for each block and each byte of an element. The planes of blocks that are not placed have no
+    /// meaning.
     pub(super) planes: Vec<Plane>,
     placed: Vec<bool>,
 }
@@ -46,7 +46,7 @@ impl BlockPlaces {
         self.tasks.streams.len() * StreamTask::BYTES + self.tasks.pieces.len() * PieceTask::BYTES
     }
 
-    /// Returns the size of the planes' table and the status word in bytes.
+    /// Returns the size in bytes of the table of planes and the status word.
     pub(crate) fn plane_bytes(&self) -> usize {
         self.planes.len() * Plane::BYTES + STATUS_BYTES
     }

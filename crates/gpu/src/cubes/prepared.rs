@@ -1,4 +1,4 @@
-//! An array that any thread can prepare and that can then be copied to any free place.
+//! An array that any thread can prepare, and that can then be copied to any free part of the slot.
 
 use super::ask::{Ask, Part, Picks};
 use super::blocks::Blocks;
@@ -17,7 +17,7 @@ use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
 use shardpack_loader::stage::{MaskView, RowNoise};
 
-/// Number of chunks of bands that each warp takes if chunks are independent of each other.
+/// Number of chunks of bands per warp if chunks are independent of each other.
 const CHUNKS_EACH: u32 = 4;
 pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
@@ -40,7 +40,7 @@ pub(crate) struct PreparedArray<'a> {
 pub(crate) enum AfterDecoding<'a> {
     /// A conversion of the elements, which may also move pixels.
     Finish(&'a Finish),
-    /// A view that takes single pixels of the requested region.
+    /// A view that shows single pixels of the requested region.
     View(&'a MaskView),
 }
 
@@ -57,10 +57,10 @@ impl<'a> From<&'a MaskView> for AfterDecoding<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares `part`, or the whole array in the order of its shape, for these steps after decoding.
+    /// Prepares `part`, or the whole array in shape order, for these steps after decoding.
     ///
-    /// Makes all checks that the decoder on the host makes before it decodes. The content of compressed
-    /// streams is checked by the kernels.
+    /// Makes the same checks that the host's decoder makes before it decodes. The kernels check the content of
+    /// compressed streams.
     ///
     /// # Errors
     /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
@@ -160,8 +160,8 @@ impl<'a> PreparedArray<'a> {
         })
     }
 
-    /// Takes a power of all output values except the values that must not change, and adds noise to them. The
-    /// output must be floats of at most 32 bits.
+    /// Applies gamma and noise to all output values except those that must not change. The output must be floats of
+    /// at most 32 bits.
     pub(crate) fn changed(self, changes: Option<RowNoise>) -> Self {
         let Some(RowNoise { noise, gamma, keep }) = changes else { return self };
         Self { noise: NoiseRow::of(noise.as_ref(), keep), gamma: gamma.map_or(0.0, |gamma| gamma.exponent()), ..self }
@@ -180,8 +180,9 @@ impl<'a> PreparedArray<'a> {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
-    /// Returns how many bytes to upload for these blocks, not counting tables. For parts of arrays in plain zstd these are
-    /// the decoded bytes. Otherwise they are the compressed bytes, or none if the payload is already in the slot.
+    /// Returns the number of bytes to upload for these blocks, without tables. For parts of plain zstd arrays, these
+    /// are the decoded bytes. Otherwise, they are the compressed bytes, or none if the payload is already in the
+    /// slot.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.out_bytes == 0 => Ok(0),
@@ -192,7 +193,7 @@ impl<'a> PreparedArray<'a> {
         }
     }
 
-    /// Returns how many bytes of scratch memory these blocks need at most. The number is a multiple of 256.
+    /// Returns the maximum size in bytes of the scratch memory for these blocks, a multiple of 256.
     pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
         let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
@@ -203,9 +204,9 @@ impl<'a> PreparedArray<'a> {
         BLOCK_ELEMENTS * self.width
     }
 
-    /// Places blocks in `to`, which has [`bytes`](Self::bytes) bytes, unless the payload is on the device or
-    /// is already in the slot, at `payload_at`. Decoded bytes are placed in scratch memory from `scratch` on,
-    /// which must be a multiple of 16. The caller must make the returned copies.
+    /// Places blocks in `to`, which has [`bytes`](Self::bytes) bytes, unless the payload is on the device or already
+    /// in the slot, at `payload_at`. Decoded bytes are placed in scratch memory from `scratch` on, which must be a
+    /// multiple of 16. The caller must perform the returned copies.
     pub(crate) fn place<'t>(
         &'t self,
         blocks: &'t Blocks,
@@ -252,8 +253,8 @@ impl<'a> PreparedArray<'a> {
         Ok(StagedArray { places, tables, row })
     }
 
-    /// Places all needed blocks as [`place`](Self::place) does, and copies them. The values are written to
-    /// the output from byte `out` on.
+    /// Places all needed blocks, as [`place`](Self::place) does, and copies them. The kernels will write the values
+    /// to the output from byte `out` on.
     pub(crate) fn stage(
         &self,
         to: ArenaPart<'_>,
@@ -267,8 +268,8 @@ impl<'a> PreparedArray<'a> {
         self.entry(Some(places), out)
     }
 
-    /// Returns the table row of the array, in which the place of its planes is still missing. Appends the
-    /// array's own tables to `tables`; the row refers to them by offsets relative to the first table.
+    /// Returns the table row of the array, which still lacks the place of the planes. Appends the array's own tables
+    /// to `tables`. The row refers to them by offsets relative to the first table.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.element);
         let descriptor = &ask.descriptor;
@@ -365,8 +366,8 @@ impl<'a> PreparedArray<'a> {
 }
 
 impl PreparedArray<'_> {
-    /// Returns true if a kernel of its own makes the means of four pixels: of elements of two bytes that need no check,
-    /// in bands side by side.
+    /// Returns true if the faster kernel `cube_means` can compute the means of four pixels. It handles elements of
+    /// two bytes that need no check, and runs of bands.
     fn has_quick_means(&self) -> bool {
         self.affine.makes_means()
             && !self.ask.is_flat
@@ -376,7 +377,8 @@ impl PreparedArray<'_> {
             && matches!(self.ask.picks, Picks::Run { .. })
     }
 
-    /// Takes four pixels at a time if pixels are adjacent and aligned to four, so that no block ends between them.
+    /// Returns the order in which elements are read. Reads four pixels at a time if pixels are adjacent and aligned
+    /// to four, so that no block ends between them.
     fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
@@ -423,8 +425,7 @@ pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }
 
-/// Returns true if the device takes the stored bytes of the array, or of the part, as they are, so that the host decodes
-/// nothing.
+/// Returns true if the device decodes the stored bytes of the array or the part, so that the host decodes nothing.
 pub(crate) fn is_taken_as_stored(
     codec: Codec,
     descriptor: &ArrayDescriptor,
@@ -439,7 +440,7 @@ pub(crate) fn is_taken_as_stored(
     }
 }
 
-/// Fails unless the host's decoder accepts these types too.
+/// Fails if the host's decoder would reject these types.
 fn check_types(descriptor: &ArrayDescriptor) -> Result<()> {
     let (from, to) = (descriptor.stored, descriptor.decoded);
     let fits = match descriptor.transform {

@@ -1,4 +1,4 @@
-//! Compares the kernels, which are played on the CPU, with the decoder on the host.
+//! Compares the kernels, emulated on the CPU, with the decoder of the host.
 
 mod damage;
 pub(crate) mod generate;

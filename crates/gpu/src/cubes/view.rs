@@ -1,14 +1,14 @@
-//! Views of masks, in the form that the kernels need. `kernels/view.cuh` has the other side.
+//! Views of masks, in the form that the kernels need (`kernels/view.cuh`).
 
 use super::put::put_all;
 use shardpack_loader::stage::{MaskMove, MaskView};
 
-/// A row or column of a view that shows nothing.
+/// A row or column of a view that shows nothing of the mask.
 const VIEW_BORDER: u32 = u32::MAX;
-/// Threads per block of `cube_view`, each of which takes an element of the output.
+/// Threads per block of `cube_view`. Each thread computes one element of the output.
 pub(super) const VIEW_THREADS: u32 = 256;
 
-/// A view whose pixels a table names: the place of the table, and the size of the view.
+/// A view as the kernels read it: the place of the table that names its pixels, and its size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct ViewRow {
     pub(super) at: u64,

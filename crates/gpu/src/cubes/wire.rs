@@ -1,5 +1,4 @@
-//! Structs that the host and the device share. `kernels/cube.cuh` declares them too, and a test compares the
-//! sizes of the two.
+//! Structs that the host and the device share. `kernels/cube.cuh` also declares them, and a test compares the sizes.
 
 use super::put::put_all;
 use super::view::{VIEW_THREADS, ViewRow};
@@ -9,11 +8,11 @@ use shardpack_format::{Dtype, ElementType};
 
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
-/// Flag of a place among the kept values rather than in the slot.
+/// Flag of a place that is among the kept values rather than in the slot.
 pub(super) const PLACE_KEPT: u64 = 1 << 63;
-/// Number of pixels in a tile whose lanes take four pixels each.
+/// Number of pixels in a tile with four pixels per lane.
 pub(super) const QUAD_PIXELS: u64 = 128;
-/// Threads that transpose a piece.
+/// Number of threads that transpose a piece.
 pub(super) const PIECE_THREADS: u32 = 1024;
 /// Warps per block of `cube_streams`.
 pub(super) const STREAM_WARPS: u32 = 4;
@@ -26,7 +25,7 @@ pub(super) const FAULT_LZ4: u32 = 1;
 pub(super) const FAULT_FIXED: u32 = 2;
 pub(super) const FAULT_BOOL: u32 = 3;
 pub(super) const FAULT_ZSTD: u32 = 4;
-/// Kinds of no-data: none, certain bits, both zeros of a float, or all NaN.
+/// Kinds of no-data values: none, certain bits, both zeros of a float, or all NaNs.
 const FILL_NOTHING: u32 = 0;
 const FILL_BITS: u32 = 1;
 const FILL_ZEROS: u32 = 2;
@@ -35,21 +34,22 @@ const FILL_NANS: u32 = 3;
 const NOISE_NOTHING: u32 = 0;
 const NOISE_ALL: u32 = 1;
 const NOISE_BUT: u32 = 2;
-/// Threads per block of `cube_noise`, each of which takes two values.
+/// Threads per block of `cube_noise`. Each thread handles two values.
 pub(super) const NOISE_THREADS: u32 = 256;
 
-/// Threads per block of `cube_extremes` and `cube_gamma`, and values that each thread takes.
+/// Threads per block of `cube_extremes` and `cube_gamma`, and number of values per thread.
 pub(super) const GAMMA_THREADS: u32 = 256;
 const GAMMA_EACH: u32 = 8;
 
-/// How a moved pixel is made: not moved, the nearest pixel, the mean of four, or a pixel that a view's table names.
+/// Source of an output pixel: the pixel in the same position, the nearest pixel after a map, the mean of four pixels,
+/// or the pixel that the table of a view names.
 const AFFINE_NOTHING: u32 = 0;
 const AFFINE_NEAREST: u32 = 1;
 const AFFINE_MEAN: u32 = 2;
 const AFFINE_VIEW: u32 = 3;
 /// Warps per block of `cube_affine`.
 pub(super) const AFFINE_WARPS: u32 = 2;
-/// Warps per block of `cube_means`, and the columns and rows of pixels that a warp takes.
+/// Warps per block of `cube_means`, and columns and rows of pixels per warp.
 pub(super) const MEANS_WARPS: u32 = 4;
 const MEANS_COLUMNS: u64 = 8;
 const MEANS_ROWS: u64 = TILE_PIXELS / MEANS_COLUMNS;
@@ -89,7 +89,7 @@ pub(super) const CONFIG: [u32; 30] = [
     VIEW_THREADS,
 ];
 
-/// Returns the bands per chunk for stored elements of `width` bytes.
+/// Returns the number of bands per chunk for stored elements of `width` bytes.
 pub(super) const fn chunk_bands(width: usize) -> u64 {
     if width == 8 { 16 } else { 32 }
 }
@@ -101,7 +101,7 @@ pub(super) trait Wire {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// A stream in the form in which the device receives it.
+/// A stream, as the device receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
     /// An LZ4 block at this place in the slot.
@@ -112,7 +112,7 @@ pub(super) enum StreamSource {
     Zstd(u64),
 }
 
-/// `CubeStream`.
+/// `struct CubeStream` of the kernels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamTask {
     pub(super) source: StreamSource,
@@ -124,8 +124,8 @@ pub(super) struct StreamTask {
 }
 
 impl StreamTask {
-    /// Estimates the relative decoding time. Sequences take most of it. A stream has the most sequences if it
-    /// is neither all literals nor all repeats.
+    /// Estimates the relative decoding time. Sequences take most of the time. A stream has most sequences if it is
+    /// neither all literals nor all repeats.
     pub(super) fn toil(&self) -> u64 {
         match self.source {
             StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
@@ -150,7 +150,7 @@ impl Wire for StreamTask {
     }
 }
 
-/// `CubePiece`.
+/// `struct CubePiece` of the kernels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PieceTask {
     pub(super) from: u64,
@@ -169,7 +169,7 @@ impl Wire for PieceTask {
     }
 }
 
-/// `CubePlane`.
+/// `struct CubePlane` of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plane {
     pub(super) at: u64,
@@ -184,7 +184,7 @@ impl Wire for Plane {
     }
 }
 
-/// `CubePick`.
+/// `struct CubePick` of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pick {
     pub(super) band: u32,
@@ -199,7 +199,7 @@ impl Wire for Pick {
     }
 }
 
-/// How bytes are converted to values. Corresponds to `Mode` in the kernels.
+/// Conversion of bytes to values: `Mode` in the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Copy = 0,
@@ -208,7 +208,7 @@ pub(super) enum Mode {
     Float = 3,
 }
 
-/// How the elements are arranged and walked. Corresponds to `Walk` in the kernels.
+/// Order in which elements are stored and read: `Walk` in the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueWalk {
     Pixels = 0,
@@ -216,7 +216,7 @@ pub(super) enum ValueWalk {
     Quads = 2,
 }
 
-/// Values that are replaced because they are no-data, and their replacement.
+/// The no-data values to replace, and their replacement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoData {
     fill: u32,
@@ -252,7 +252,7 @@ pub(super) struct NoiseRow {
 impl NoiseRow {
     pub(super) const NONE: Self = Self { kind: NOISE_NOTHING, scale: 0.0, keep: None, draws: [[0; 2]; 2] };
 
-    /// Creates noise for all values except `keep`, if there is noise.
+    /// Creates the noise for all values except `keep`, if there is noise.
     pub(super) fn of(noise: Option<&Noise>, keep: Option<f32>) -> Self {
         let Some((draws, scale)) = noise.map(Noise::parts) else { return Self { keep, ..Self::NONE } };
         let kind = if keep.is_some() { NOISE_BUT } else { NOISE_ALL };
@@ -260,7 +260,7 @@ impl NoiseRow {
     }
 }
 
-/// Map of the pixels.
+/// Affine map of the pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AffineRow {
     kind: u32,
@@ -271,7 +271,7 @@ pub(super) struct AffineRow {
 impl AffineRow {
     pub(super) const NONE: Self = Self { kind: AFFINE_NOTHING, map: [0.0; 6], outside: 0 };
 
-    /// Creates the map of an array that is output as `element`; none for a value outside that is not of this type.
+    /// Creates the map for an array that is output as `element`.
     pub(super) fn of(warp: Option<&Warp>, element: ElementType) -> Self {
         let Some(Warp { map, sampling }) = warp else { return Self::NONE };
         let (kind, bytes) = match sampling {
@@ -292,7 +292,7 @@ impl AffineRow {
     }
 }
 
-/// `Cube`.
+/// `struct Cube` of the kernels.
 #[derive(Debug, Clone)]
 pub(super) struct CubeRow {
     pub(super) planes: u64,
@@ -319,11 +319,11 @@ pub(super) struct CubeRow {
     pub(super) region_rows: u32,
     pub(super) region_columns: u32,
     pub(super) picks_count: u32,
-    /// Rows of each plane, and pixels between planes.
+    /// Number of rows in each plane, and number of pixels to skip between planes.
     pub(super) plane_rows: u32,
     pub(super) plane_gap: u32,
-    /// Index of the first element in the output; the steps to the next row, column and band; and the further step
-    /// to the next plane.
+    /// Output index of the first element; the steps to the next row, column and band; and the extra step to the next
+    /// plane.
     pub(super) steps: [u32; 5],
     pub(super) factor_bands: u32,
     pub(super) picked: bool,
@@ -335,15 +335,15 @@ pub(super) struct CubeRow {
     pub(super) row: u32,
     pub(super) no_data: NoData,
     pub(super) noise: NoiseRow,
-    /// Exponent of a power of the values; 0 for none.
+    /// Exponent of the gamma, or 0 for no gamma.
     pub(super) gamma: f64,
     pub(super) affine: AffineRow,
     pub(super) view: ViewRow,
-    /// True if the bands are the columns of an array, which is moved.
+    /// True if an array is moved whose columns count as bands.
     pub(super) flat: bool,
-    /// True if `cube_means` takes the cube rather than `cube_affine`.
+    /// True if `cube_means` processes the cube instead of `cube_affine`.
     pub(super) means: bool,
-    /// True if the planes of a box are moved.
+    /// True if all planes of a box are moved.
     pub(super) boxed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Turns staged cubes into kernel launches: places each cube among the others and writes the tables.
+//! Turns staged cubes into kernel launches: determines the position of each cube in the tables and writes the tables.
 
 use super::places::BlockPlaces;
 use super::staged::{EXTREMES_BYTES, StagedArray, align};
@@ -13,16 +13,16 @@ use shardpack_format::{Error, Result, bug, to_usize};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Bytes past the last used byte that kernels may read.
+/// Number of bytes past the last used byte that kernels may read.
 const MARGIN: u64 = 64;
 /// Maximum number of cubes in a batch: the largest grid along one axis.
 pub(crate) const MOST_CUBES: usize = 65_535;
 /// Maximum total of the gaps before and between the tables, in bytes.
 pub(crate) const GAPS: usize = 5 * 16;
 
-/// Appends the tables of a batch to `tables`. The first byte of `tables` is at `start` in the slot, a
-/// multiple of 16, and scratch memory ends at `scratch`. If an entry has no blocks of its own, it comes with
-/// the number of the `shared` array whose blocks it uses.
+/// Appends the tables of a batch to `tables`, whose first byte is at `start` in the slot, a multiple of 16. Scratch
+/// memory ends at `scratch`. An entry without blocks of its own comes with the index of the `shared` array whose
+/// blocks it uses.
 pub(crate) fn assemble(
     entries: &[(&StagedArray, Option<usize>)],
     shared: &[&BlockPlaces],
@@ -64,13 +64,13 @@ pub(crate) fn assemble(
     }
     let streams_at = start + align(tables);
     let mut streams = Vec::new();
-    // The status words of the rows come first, then those that belong to shared arrays.
+    // The status words of the rows come first. The status words of the shared arrays follow.
     let own = (0..).zip(entries).filter_map(|(row, (entry, _))| Some((row, entry.places.as_ref()?)));
     let places: Vec<(u32, &BlockPlaces)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
     for (row, places) in &places {
         streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
-    // Both lists begin with the longest tasks, so that no warp starts a long task when all others are done.
+    // Both lists begin with the longest tasks, so that no warp starts a long task when all other warps are done.
     let is_zstd = |task: &StreamTask| matches!(task.source, StreamSource::Zstd(_));
     streams.sort_unstable_by_key(|task| (!is_zstd(task), Reverse(task.toil())));
     let frames = streams.partition_point(is_zstd);
@@ -112,15 +112,15 @@ pub(crate) struct CubeWork {
     cubes: u32,
     /// Number of arrays that several cubes share.
     shared: u32,
-    /// Offset and number of the zstd streams, followed by the same for the other streams.
+    /// Offset and number of the zstd streams, and then of the other streams.
     frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
-    /// Largest values over all cubes: the number of warps for `cube_values`, the number of blocks for
-    /// `cube_quads`, the number of warps for `cube_affine` and for `cube_means`, and the numbers of blocks for
-    /// `cube_view`, for `cube_gamma` and for `cube_noise`.
+    /// Maxima over all cubes: number of warps for `cube_values`, number of blocks for `cube_quads`, number of warps
+    /// for `cube_affine` and for `cube_means`, and number of blocks for `cube_view`, for `cube_gamma` and for
+    /// `cube_noise`.
     units: u32,
     quads: u32,
     moved_units: u32,
@@ -137,17 +137,16 @@ impl CubeWork {
         self.slot_bytes
     }
 
-    /// Returns the range of the status words in the slot. There is one word per cube, followed by one word
-    /// per shared array; see [`Fault::of`](super::Fault::of). An upload sets them to zero, and kernels write
-    /// them.
+    /// Returns the range of the status words in the slot. There is one word per cube, followed by one word per shared
+    /// array; see [`Fault::of`](super::Fault::of). The upload sets the words to zero, and kernels write them.
     #[must_use]
     pub(crate) fn statuses(&self) -> Range<usize> {
         let start = to_usize(self.status_at);
         start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
 
-    /// Returns the kernels to run, in order. The arguments are the addresses of the slot, of the values kept
-    /// on the device (if there are any), and of the output.
+    /// Returns the kernel launches, in order. The parameters are the addresses of the slot, of the values kept on the
+    /// device (if any), and of the output.
     #[must_use]
     pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 11] {
         let status = slot + self.status_at;

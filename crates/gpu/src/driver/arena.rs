@@ -1,15 +1,16 @@
-//! Staging memory of which many threads claim parts and fill them at the same time.
+//! Staging memory. Many threads claim parts of it and fill them at the same time.
 //!
 //! The types uphold these rules, and no other code can break them:
-//! 1. The state records how many bytes are handed out at the front and at the back. A claim takes bytes
-//!    between the two, under a lock, so no byte belongs to two claims.
+//! 1. The state records the number of bytes handed out at the front and at the back. A claim takes bytes between the
+//!    two, under a lock, so no byte belongs to two claims.
 //! 2. A claim borrows the arena. [`Arena::reset`] and [`Arena::memory`] need exclusive access to the arena
-//!    (`&mut self`), so they can run only when no claim is left, and the arena does not move while there are
-//!    claims. A [`Loan`] is for bytes that are filled for longer: it holds the memory, and both functions
-//!    fail as long as a loan exists.
-//! 3. Bytes that a device copies are not written: after [`Arena::memory`] nothing is handed out until
+//!    (`&mut self`), so they can run only when no claim is left. For the same reason, the arena does not move while
+//!    there are claims. A [`Loan`] is for bytes that are filled over a longer time: it holds the memory, and both
+//!    functions fail as long as a loan exists.
+//! 3. Bytes that a device copies are not written: after [`Arena::memory`], nothing is handed out until
 //!    [`Arena::reset`], which waits until all copies are done.
-//! 4. While claims and loans are possible, only they give access to bytes, because a [`Block`] gives only a pointer.
+//! 4. While claims and loans are possible, only they give access to bytes, because a [`Block`] provides only a
+//!    pointer.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -20,9 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const ALIGN: usize = 16;
 
-/// A [`Block`] that is divided again for each batch.
+/// A [`Block`] of memory that is divided anew for each batch.
 ///
-/// Bytes to be uploaded in one piece are claimed from the front, other bytes from the back.
+/// Bytes that are uploaded in one piece are claimed from the front, other bytes from the back.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -37,7 +38,7 @@ const ALIGN: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct Arena<M> {
-    /// The memory, which loans also hold.
+    /// The memory, shared with loans.
     memory: Arc<M>,
     state: Mutex<ArenaState>,
 }
@@ -47,11 +48,11 @@ pub struct Arena<M> {
 pub struct ArenaPart<'a> {
     /// Offset of the part, a multiple of 16.
     pub at: usize,
-    /// Bytes of the part, with content left from earlier use.
+    /// Bytes of the part, with content left over from earlier use.
     pub bytes: &'a mut [u8],
 }
 
-/// State of the handed-out bytes, in multiples of [`ALIGN`].
+/// State of the bytes that are handed out, in multiples of [`ALIGN`].
 #[derive(Debug, Default)]
 struct ArenaState {
     front: usize,
@@ -87,7 +88,7 @@ impl<M: Block> Arena<M> {
     /// Waits until no device uses the memory, then frees all parts.
     ///
     /// # Errors
-    /// `Driver` if the device has failed; `Lent` if a loan is left. After an error nothing can be claimed.
+    /// `Driver` if the device has failed; `Lent` if a loan is left. After an error, nothing can be claimed.
     pub fn reset(&mut self) -> Result<(), GpuError> {
         let back = self.size();
         self.memory()?.settle()?;
@@ -111,7 +112,7 @@ impl<M: Block> Arena<M> {
         })
     }
 
-    /// Claims bytes as [`claim`](Self::claim) does, and cuts them into parts of `step` bytes for several threads.
+    /// Claims bytes, as [`claim`](Self::claim) does, and divides them into parts of `step` bytes for several threads.
     pub fn lend(&self, len: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
         let bytes = self.claim(len)?.range();
         // SAFETY: the claim had exclusive access to these bytes and is given up here. Neither these bytes nor
@@ -119,7 +120,7 @@ impl<M: Block> Arena<M> {
         Some(unsafe { Loan::new(&self.memory, bytes, step) })
     }
 
-    /// Reserves `len` bytes, which then cannot be claimed. Returns `false` if fewer are free.
+    /// Reserves `len` bytes, which then cannot be claimed. Returns `false` if fewer bytes are free.
     pub fn reserve(&self, len: usize) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = len <= state.free();
@@ -151,7 +152,8 @@ impl<M: Block> Arena<M> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `take` moves one end of the free range by the given number of bytes and returns where these bytes start.
+    /// Claims a part of `len` bytes. `take` moves one end of the free range by the given number of bytes and returns
+    /// the offset of these bytes.
     fn hand_out(&self, len: usize, take: impl FnOnce(&mut ArenaState, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(arena.claim(64).unwrap().at, 0);
     }
 
-    /// Memory of a device that fails while it reads from it.
+    /// Memory of a device that fails while reading from it.
     struct Lost(Heap, bool);
 
     // SAFETY: as for `Heap`.

@@ -1,4 +1,4 @@
-//! Memory that an [`Arena`](super::Arena) divides: ordinary host memory or pinned.
+//! Memory that an [`Arena`](super::Arena) divides: ordinary or pinned host memory.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -24,11 +24,11 @@ pub unsafe trait Block: Send + Sync {
     fn settle(&mut self) -> Result<(), GpuError>;
 }
 
-/// Ordinary host memory, for tests and for played devices.
+/// Ordinary host memory, for tests and for emulated devices.
 #[derive(Debug)]
 pub struct Heap(Box<[UnsafeCell<u8>]>);
 
-// SAFETY: a shared `Heap` gives out only a pointer; writes through it follow the rules in `arena.rs`.
+// SAFETY: a shared `Heap` hands out only a pointer. Writes through it follow the rules in `arena.rs`.
 unsafe impl Sync for Heap {}
 
 impl Heap {

@@ -27,8 +27,8 @@ impl Stream {
             return Ok(());
         }
         let _current = self.device.bind()?;
-        // SAFETY: both ranges are within their memory. `from` hands out no bytes and is not freed before the
-        // event that is recorded next; `to` is not freed before the device is idle.
+        // SAFETY: both ranges are within their memory. `from` neither hands out bytes nor is freed before the event
+        // that is recorded next. `to` is not freed before the device is idle.
         unsafe {
             let from = std::slice::from_raw_parts(from.start().as_ptr().add(range.start), count);
             result::memcpy_htod_async(to.address() + at as u64, from, self.handle)
@@ -64,7 +64,7 @@ impl Stream {
         to.used_by(self)
     }
 
-    /// Copies host bytes that are not pinned to the device, and waits for the copy.
+    /// Copies bytes from unpinned host memory to the device, and waits for the copy.
     ///
     /// # Errors
     /// `Range` if `to` is too short; `Driver` if a driver call fails.
@@ -80,7 +80,7 @@ impl Stream {
         copied.map_err(GpuError::of("cuMemcpyHtoDAsync"))
     }
 
-    /// Copies device bytes to host memory that is not pinned, and waits for the copy.
+    /// Copies bytes from the device to unpinned host memory, and waits for the copy.
     ///
     /// # Errors
     /// `Range` if `from` is too short; `Driver` if a driver call fails.

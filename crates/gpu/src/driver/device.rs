@@ -36,7 +36,7 @@ pub struct Properties {
     pub memory_bytes: u64,
 }
 
-/// CUDA version of driver 525, the first driver that takes PTX 8.0.
+/// CUDA version of driver 525, the first driver that accepts PTX 8.0.
 const DRIVER: (u32, u32) = (12, 0);
 /// Lowest compute capability that the kernels support.
 const CAPABILITY: (u32, u32) = (7, 5);
@@ -59,7 +59,7 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
-    /// A fork of the process inherits the handles but cannot use them.
+    /// Process that opened the device. A fork inherits the handles but cannot use them.
     pid: u32,
 }
 
@@ -91,17 +91,17 @@ impl Device {
     /// `NoDriver` if there is no driver; `NoDevice` if there is no device with this index; `TooOld` if the
     /// driver or the device is too old for the kernels; `Driver` if a driver call fails.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
-        // SAFETY: this loads a library, whose initialisers are those in the driver. The call must come first,
-        // because every other call panics if there is no driver.
+        // SAFETY: this loads the driver library and runs its initialisers. The call must come first, because every
+        // other call panics if there is no driver.
         if !unsafe { sys::is_culib_present() } {
             return Err(GpuError::NoDriver);
         }
-        // A driver without a device reports so here.
+        // A driver without a device fails here.
         match result::init() {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => {
                 return Err(GpuError::NoDevice { ordinal, count: 0 });
             }
-            // A stub library, which serves only for linking, was found instead of the driver.
+            // The library found is not the driver, but a stub for linking.
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STUB_LIBRARY => return Err(GpuError::NoDriver),
             other => other.map_err(GpuError::of("cuInit"))?,
         }
@@ -166,9 +166,9 @@ impl Device {
         self.context.is_forked()
     }
 
-    /// Makes the context current in this thread until the result is dropped. Driver calls require this, and
-    /// the caller's thread may be using another device. Returns an error in a fork of the process that opened
-    /// the device, because driver calls would crash there.
+    /// Makes the context current in this thread until the returned value is dropped. Driver calls require this, and
+    /// the caller's thread may be using another device. Returns an error in a fork of the process that opened the
+    /// device, because driver calls would crash there.
     pub(super) fn bind(&self) -> Result<Current, GpuError> {
         if self.context.is_forked() {
             return Err(GpuError::Forked);
@@ -183,9 +183,9 @@ impl Device {
     }
 }
 
-/// Sets which calls this thread may make during a stream capture, and returns the former mode. By default, no
-/// thread may wait or allocate while any thread captures. It is safe to relax this, because none of this
-/// crate's work is in a stream that another library captures.
+/// Sets this thread's mode for stream captures, which limits its calls during a capture, and returns the former mode.
+/// By default, no thread may wait or allocate while any thread captures a stream. Relaxing this is safe, because none
+/// of this crate's work is in a stream that another library captures.
 fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
     // SAFETY: the pointer is to a mode that may be read and written. An error does not change it.
     _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };

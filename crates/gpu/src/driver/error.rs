@@ -1,8 +1,8 @@
-//! Errors that occur when the host works with a device.
+//! Errors of working with a device.
 
 use cudarc::driver::result::DriverError;
 
-/// Reason why a device request failed.
+/// An error of the driver or the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {

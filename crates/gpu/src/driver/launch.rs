@@ -20,7 +20,7 @@ impl Launch {
     }
 }
 
-/// The one struct that a kernel takes, in C layout.
+/// The single struct that a kernel takes as its parameter, in C layout.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Params {
     words: [u64; MAX_BYTES / 8],
@@ -45,8 +45,8 @@ impl Params {
         Self { words: [0; MAX_BYTES / 8], len: 0 }
     }
 
-    /// Appends an address or another 64-bit number. Parameters beyond the maximum size are dropped; a test
-    /// checks the size for every kernel.
+    /// Appends an address or another 64-bit number. Parameters beyond the maximum size are dropped. A test checks the
+    /// size for every kernel.
     #[must_use]
     pub(crate) fn address(mut self, value: u64) -> Self {
         let word = self.len.div_ceil(8);
@@ -60,8 +60,7 @@ impl Params {
     #[must_use]
     pub(crate) fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
-            // The first of two numbers is in the lower half, because the device is little-endian, and so is
-            // every host that has one.
+            // The first of two numbers is in the lower half, because devices and their hosts are little-endian.
             *to |= u64::from(value) << (self.len % 8 * 8);
         }
         self.len += 4;
@@ -73,7 +72,7 @@ impl Params {
         self.u32(value.to_bits())
     }
 
-    /// Returns the parameters' bytes, padded to a multiple of 8.
+    /// Returns the bytes of the parameters, padded to a multiple of 8.
     #[must_use]
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<u8> {

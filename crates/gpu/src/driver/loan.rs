@@ -1,11 +1,12 @@
 //! Bytes of an arena that several threads fill at the same time.
 //!
-//! The rules of [`Arena`](super::Arena) for claims hold here too, by counting instead of borrowing:
-//! 1. A loan and each of its parts hold a reference to the memory. The arena starts over, or gives its memory
-//!    to a device, only when it has the only reference.
-//! 2. The loan makes all its parts at once, contiguously and without overlap. So no byte belongs to two
-//!    parts, and each part gives its bytes to one caller at a time (`&mut self`).
-//! 3. The loan gives access to its bytes, only for reading, when all its parts are dropped and no more can be made.
+//! The rules of [`Arena`](super::Arena) for claims also hold here, by reference counting instead of borrowing:
+//! 1. A loan and each of its parts hold a reference to the memory. The arena is reset, or hands its memory to a
+//!    device, only when it has the only reference.
+//! 2. A loan creates all its parts at once, contiguous and without overlap. So no byte belongs to two parts, and each
+//!    part lends its bytes to one caller at a time (`&mut self`).
+//! 3. A loan gives read access to its bytes only after all its parts have been dropped. No more parts can be created
+//!    then.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -35,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Loan<M> {
     memory: Arc<M>,
     bytes: Range<usize>,
-    /// Number of parts that are not yet dropped.
+    /// Number of parts that have not been dropped yet.
     left: Arc<AtomicUsize>,
 }
 
@@ -72,7 +73,7 @@ impl<M: Block> Loan<M> {
         self.bytes.start
     }
 
-    /// Returns the filled bytes, or `None` while there are parts.
+    /// Returns the filled bytes, or `None` as long as parts exist.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         // Acquire ordering makes the writes to dropped parts visible.
@@ -88,7 +89,7 @@ impl<M: Block> Loan<M> {
 }
 
 impl<M: Block> LoanPart<M> {
-    /// Returns the part's bytes, with content left from earlier use.
+    /// Returns the bytes of the part, with content left over from earlier use.
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: as in `Loan::bytes`; in addition, the bytes belong to no other part, `self` is borrowed
         // exclusively, and the loan gives no access while `self` lives.

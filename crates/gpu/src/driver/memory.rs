@@ -44,7 +44,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Freeing has to wait for work that still uses the memory. In a fork there is nothing to free.
+        // Wait for work that still uses the memory before freeing it. In a fork, there is nothing to free.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
         // SAFETY: the memory was allocated in `new` and is freed once.
@@ -58,7 +58,7 @@ pub(crate) struct Pinned {
     device: Device,
     bytes: NonNull<u8>,
     len: usize,
-    /// Event that is recorded after the last copy.
+    /// Event recorded after the last copy.
     copied: Event,
     is_copying: bool,
 }
@@ -75,8 +75,8 @@ impl Pinned {
     /// `Unpinned` if the host cannot pin this much memory; `Driver` if a driver call fails.
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
-        // The memory is valid in every context of the process. The host caches it, because it reads its own
-        // writes. SAFETY: freed once, in `drop`.
+        // The memory is valid in every context of the process. It is cached by the host, which reads its own writes.
+        // SAFETY: freed once, in `drop`.
         let bytes = match unsafe { result::malloc_host(len.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) } {
             Ok(bytes) => bytes.cast::<u8>(),
             Err(error) => return Err(unpinned(error, len)),

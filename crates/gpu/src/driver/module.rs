@@ -21,7 +21,7 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Loads the named kernels of `ptx`, which the driver compiles or takes from its cache.
+    /// Loads the named kernels of `ptx`, which the driver compiles or finds in its cache.
     ///
     /// # Errors
     /// `Driver` if the driver rejects the PTX or a kernel is missing.
@@ -50,7 +50,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // Unloading has to wait for running kernels. In a fork there is nothing to unload.
+        // Wait for running kernels before unloading. In a fork, there is nothing to unload.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
         // SAFETY: the module was loaded in `load` and is unloaded once; launching a kernel borrows the module.

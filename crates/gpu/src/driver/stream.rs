@@ -1,4 +1,4 @@
-//! Streams, which order copies and kernels, and events, which mark places in that order.
+//! Streams, which order copies and kernels, and events, which mark points in that order.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -28,8 +28,8 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Creates a stream whose kernels run before all kernels of other streams that have not begun. It is for
-    /// short kernels whose result a caller awaits.
+    /// Creates a high-priority stream: its kernels run before the kernels of other streams that have not begun yet.
+    /// It is for short kernels whose result a caller awaits.
     pub(crate) fn urgent(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let of = GpuError::of("cuStreamCreateWithPriority");
@@ -40,7 +40,7 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// The function is private to the crate, because it trusts the addresses in the parameters.
+    /// Launches a kernel. The function is private to the crate, because it trusts the addresses in the parameters.
     ///
     /// # Errors
     /// `Driver` if there is no such kernel or a driver call fails. A fault of the kernel itself is reported as an
@@ -53,15 +53,15 @@ impl Stream {
         let kernel = module.kernel(launch.kernel)?;
         let _current = self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the module of the kernel is not unloaded before all work is done. The kernel takes one
-        // struct, and the driver copies as many bytes as the kernel declares; `Params` is large enough for
-        // the largest struct. The head of `driver` explains why the numbers in it are safe.
+        // SAFETY: the module of the kernel is not unloaded before all work is done. The kernel takes one struct, and
+        // the driver copies as many bytes as the kernel declares. `Params` is large enough for the largest struct.
+        // The documentation of `driver` explains why the numbers in it are safe.
         unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
-    /// Times a kernel that runs alone on the device. Returns the milliseconds between two events, as the
-    /// median of several runs.
+    /// Times a kernel that runs alone on the device. Returns the median of several runs, in milliseconds between two
+    /// events.
     ///
     /// # Errors
     /// Same as [`run`](Self::run).
@@ -130,16 +130,16 @@ impl Event {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Records the event in `stream`. It happens when all work that is now in the stream is done.
+    /// Records the event in `stream`. The event occurs when all work that is now in the stream is done.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles are live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
     }
 
-    /// Records the event in another library's stream of the same context. It happens when all work that is now in
-    /// that stream is done. Returns `false` if the stream is being captured: its work does not run now, and the
-    /// event would become part of the capture.
+    /// Records the event in another library's stream of the same context. The event occurs when all work that is now
+    /// in that stream is done. Returns `false` if the stream is being captured, because its work does not run now,
+    /// and the event would become part of the capture.
     pub(crate) fn record_foreign(&self, stream: StreamHandle) -> Result<bool, GpuError> {
         let _current = self.device.bind()?;
         let stream =
@@ -157,7 +157,7 @@ impl Event {
         Ok(true)
     }
 
-    /// Waits on the host until the event has happened.
+    /// Waits on the host until the event has occurred.
     ///
     /// # Errors
     /// `Driver` if an earlier launch has failed or the device is lost.
@@ -167,10 +167,10 @@ impl Event {
         unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
     }
 
-    /// Returns the milliseconds from `self` to `later`. Both events must have happened.
+    /// Returns the milliseconds from `self` to `later`. Both events must have occurred.
     ///
     /// # Errors
-    /// `Driver` if either event was never recorded or has not happened.
+    /// `Driver` if either event was never recorded or has not occurred.
     pub(crate) fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles are live.

@@ -1,4 +1,4 @@
-//! Assembles staged pictures into a batch: numbers each picture's entries after the entries of earlier
+//! Assembles staged pictures into a batch: numbers each picture's table entries after the entries of earlier
 //! pictures, and writes the tables.
 
 use super::Reason;
@@ -30,8 +30,8 @@ pub(crate) fn assemble(
         levels.push(words);
         words += entry.changes.words(entry.size());
     }
-    // The kernels locate a segment's words from both its position and its number, so the two must ascend
-    // together, whatever the order in which the pictures reached the staging memory.
+    // The kernels compute the location of a segment's words from both its position and its number. The two must
+    // therefore ascend together, no matter in which order the pictures reached the staging memory.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;
@@ -68,7 +68,7 @@ pub(crate) fn assemble(
     for (picture, entry) in (0..).zip(entries) {
         groups.extend(entry.groups().map(|first| (entry.frame.segment_blocks(), [picture, first])));
     }
-    // Put the longest segments first, so that no long segment starts when the others are done.
+    // Put the longest segments first, so that no long segment starts when all others are done.
     groups.sort_by_key(|&(blocks, _)| Reverse(blocks));
     groups.iter().for_each(|&(_, group)| TableWriter(tables).u32s(group));
     sections.tiles = align(tables);

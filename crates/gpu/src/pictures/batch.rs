@@ -10,7 +10,7 @@ use crate::driver::{Launch, Params};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 
-/// Blocks of threads that fill the border of a picture.
+/// Number of thread blocks that fill the border of a picture.
 const BORDER_BLOCKS: u32 = 16;
 
 /// Offsets of the tables in the uploaded bytes.
@@ -36,8 +36,7 @@ pub(crate) struct PictureRow {
     pub(crate) width: u32,
 }
 
-/// Consecutive table entries that one launch works on, with the same kind of output: tiles, borders, or changed
-/// pictures.
+/// Consecutive table entries for one launch, with the same kind of output: tiles, borders, or changed pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
     pub(super) kernel: &'static str,
@@ -80,7 +79,6 @@ pub(crate) struct Regions<T> {
     pub(crate) levels: T,
     /// Status word of each row: 0, or the row's fault.
     pub(crate) status: T,
-    /// Output.
     pub(crate) out: T,
 }
 
@@ -137,8 +135,8 @@ impl PictureBatch {
         }
     }
 
-    /// Returns the positions of the intermediate regions, in order from `start` on, and the end of the last
-    /// one. The upload and the output have their own memory, where their position is 0.
+    /// Returns the positions of the intermediate regions, which follow each other from `start` on, and the end of the
+    /// last one. The upload and the output have their own memory and the position 0.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
         let mut end = start.next_multiple_of(256);
@@ -226,7 +224,7 @@ impl PictureBatch {
     }
 }
 
-/// Appends `struct Output`. If there is no output, the levels are packed.
+/// Appends `struct Output`. Without an output, the element type is packed levels.
 pub(super) fn written(params: Params, output: Option<&Output>) -> Params {
     let Some(output) = output else {
         return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);

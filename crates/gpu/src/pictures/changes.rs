@@ -4,13 +4,13 @@ use super::layout::TableWriter;
 use shardpack_augment::{Augmentation, Operation, blur_weights};
 use shardpack_jpeg::Rendering;
 
-/// Words per pixel: two copies of the pixel, and three more floats for a blur.
+/// Number of words per pixel: two copies of the pixel and, for a blur, three floats more.
 const COPIES: u64 = 2;
 const BLUR_COPIES: u64 = 5;
 
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Operations whose random choices are made. If there are none, the kernel that makes the pixels also
+    /// Operations, after all random choices have been made. If there are none, the kernel that computes the pixels
     /// writes them to the output.
     pub(super) operations: Vec<Operation>,
     pub(super) weights: Vec<f32>,
@@ -31,8 +31,8 @@ impl Changes {
         Self { weights: weights.flatten().collect(), operations }
     }
 
-    /// Returns the number of words for a picture's levels: one per pixel, a second copy, and the intermediate
-    /// values of a blur.
+    /// Returns the number of words for a picture's levels: one per pixel, a second copy, and the intermediate values
+    /// of a blur, if any.
     pub(super) fn words(&self, [height, width]: [u32; 2]) -> u64 {
         let copies = match (&*self.operations, &*self.weights) {
             ([], _) => 0,
@@ -43,8 +43,8 @@ impl Changes {
     }
 }
 
-/// Returns the maximum of [`Changes::words`], in bytes, for pictures with `pixels` pixels in total that are
-/// changed by `list`.
+/// Returns the maximum of [`Changes::words`], in bytes, for pictures with `pixels` pixels in total and the changes in
+/// `list`.
 pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     let blurs = |augmentation: &Augmentation| {
         let Augmentation::Random { operation, .. } = augmentation else {

@@ -1,4 +1,4 @@
-//! The frames of a clip, each of which is a picture with the same view and the same changes.
+//! The frames of a clip. Each frame is a picture, and all have the same view and the same changes.
 //!
 //! The host keeps these tables of a clip whose frames stay on the device:
 //!
@@ -16,7 +16,7 @@ use shardpack_jpeg::{Frames, JpegHeader, StoredPicture};
 use shardpack_loader::ClipLayout;
 use shardpack_loader::stage::Clip;
 
-/// Which frames of a clip a row takes, in order.
+/// The frames of a clip that a row shows, in order.
 struct Choice {
     total: u32,
     options: StagingOptions,
@@ -79,7 +79,7 @@ impl<'a> PreparedPicture<'a> {
 /// offset `at` of the kept memory: the whole list.
 ///
 /// # Errors
-/// Reason why the kernels accept no view of one of the frames. Some tables may then be appended.
+/// Reason why the kernels accept no view of one of the frames. Some tables may have been appended by then.
 pub(crate) fn keep_clip<'a>(
     list: &StoredPicture<'a>,
     options: &StagingOptions,
@@ -91,7 +91,7 @@ pub(crate) fn keep_clip<'a>(
     let starts = out.len();
     let tables = starts + 4 * frames.len();
     out.resize(tables, 0);
-    // The frames are the end of the list.
+    // The frames are at the end of the list.
     let mut frame_at = at + (list.bytes.len() - frames.iter().map(<[u8]>::len).sum::<usize>()) as u64;
     for (number, frame) in frames.iter().enumerate() {
         let start = u32::try_from(out.len() - tables).map_err(|_| Reason::Full)?;

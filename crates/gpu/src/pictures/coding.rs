@@ -3,7 +3,7 @@
 use super::Reason;
 use shardpack_jpeg::{Coding, StoredCode};
 
-/// Huffman codes and quantisers of a picture. Equal codes are stored once.
+/// Huffman codes and quantisers of a picture. Equal codes are stored only once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CodingTables<'a> {
     pub(super) codes: Vec<StoredCode<'a>>,

@@ -9,12 +9,12 @@ use shardpack_jpeg::{JpegHeader, Placement, SegmentIndex, StoredPicture};
 pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
-    /// MCUs per segment.
+    /// Number of MCUs per segment.
     pub(super) interval: u32,
-    /// MCUs between restart markers: `interval`, or more for a picture with a segment index.
+    /// Number of MCUs between restart markers: `interval`, or more for a picture with a segment index.
     pub(super) restart_interval: u32,
     pub(super) components: u32,
-    /// Luma blocks of an MCU, horizontally and vertically.
+    /// Number of luma blocks of an MCU, horizontally and vertically.
     pub(super) h: u32,
     pub(super) v: u32,
     pub(super) chroma_width: u32,
@@ -40,7 +40,7 @@ impl McuGrid {
         }
         let mcu = header.sampling().mcu().ok_or(Reason::Sampling)?;
         let frame = Self::new(header.width.into(), header.height.into(), mcu, header.restart_interval.into());
-        // libjpeg does not interpolate rows that are this narrow.
+        // libjpeg does not interpolate such narrow rows.
         if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
         }
@@ -59,7 +59,7 @@ impl McuGrid {
         Self { columns, rows, interval, restart_interval, components, h, v, chroma_width, chroma_height }
     }
 
-    /// Returns the grid with the segments of an index, or `None` if the index belongs to a different picture.
+    /// Returns the grid with the segments of `index`, or `None` if the index belongs to a different picture.
     pub(super) fn with(self, index: &SegmentIndex<'_>) -> Option<Self> {
         let mcus = self.columns * self.rows;
         let fits = index.fits(self.columns, mcus, self.restart_interval, self.components as usize);
@@ -96,8 +96,8 @@ impl McuGrid {
         McuRect { left, top, right, bottom }
     }
 
-    /// Returns the rectangle of MCUs around several crops, unless it has more MCUs than the crops have separately.
-    /// Returns `None` if a crop does not fit the picture.
+    /// Returns the rectangle of MCUs around several crops. Returns `None` if it has more MCUs than the crops have
+    /// separately, or if a crop does not fit the picture.
     pub(super) fn shown_by_all(
         &self,
         mut crops: impl Iterator<Item = shardpack_format::Result<Placement>>,
@@ -134,8 +134,8 @@ pub(super) fn inspect<'a>(
     options: &StagingOptions,
 ) -> Result<(JpegHeader, McuGrid, Option<SegmentIndex<'a>>), Reason> {
     let header = JpegHeader::parse(picture.bytes).map_err(|_| Reason::Header)?;
-    // libjpeg warns of bytes between marker segments, and fails on unknown marker segments. Leave both cases
-    // to the host.
+    // Leave both cases to the host, because libjpeg warns about bytes between marker segments and fails on unknown
+    // marker segments.
     if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
     }

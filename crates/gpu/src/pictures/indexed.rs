@@ -1,4 +1,4 @@
-//! Selects the segments of a scan that a rectangle needs, and their bytes, for pictures with a segment index.
+//! For pictures with a segment index: selects the segments of a scan that a rectangle needs, and their bytes.
 //!
 //! The host reads the same segments under the same conditions (`Segments::read_indexed` in the crate `shardpack-jpeg`).
 
@@ -18,12 +18,12 @@ pub(super) struct Selection<'s> {
     pub(super) ranges: &'s mut Vec<Range<usize>>,
 }
 
-/// Appends to the segments the segments that `shown` needs, followed by an end entry, and appends to the ranges the
-/// parts of the scan that hold these segments. Offsets count only the bytes of these parts. Returns their
-/// total.
+/// Appends the segments that `shown` needs to `segments`, followed by an end entry, and the parts of the scan that
+/// hold these segments to `ranges`. Offsets count only the bytes of these parts. Returns the total size of the parts
+/// in bytes.
 ///
-/// Two neighbouring segments share a byte if the second one begins within it. A segment before a restart
-/// marker ends with 0 to 7 unused bits.
+/// Two adjacent segments share a byte if the second segment begins within it. A segment before a restart marker ends
+/// with 0 to 7 unused bits.
 ///
 /// # Errors
 /// `Index` if the index contradicts itself or the restart interval.
@@ -76,8 +76,8 @@ fn tail_of(frame: &McuGrid, number: u32, bits: Range<u64>, is_last: bool) -> Res
     Ok(if bit_of(end) == 0 || is_last { Tail::Nothing } else { Tail::SharedByte })
 }
 
-/// Checks that the selected segments have exactly the expected markers, and that EOI follows the last segment
-/// of the picture.
+/// Checks that the selected segments have exactly the expected markers, and that EOI follows the picture's last
+/// segment.
 ///
 /// # Errors
 /// `Index` if the scan contradicts the index.
@@ -91,18 +91,18 @@ pub(super) fn check(
     if !index.ends_before_eoi(scan) {
         return Err(Reason::Index);
     }
-    // Most pictures have no restart markers, so that no segment need be looked at.
+    // Most pictures have no restart markers, so there is no segment to check.
     let marked = if frame.has_markers() { segments } else { &[] };
     let followers = marked.iter().skip(1);
     let mut expected = marked.iter().zip(followers).filter(|(segment, _)| segment.tail == Tail::Marker);
     let (first, last) = ranges.first().zip(ranges.last()).ok_or(Reason::Index)?;
-    // If the last byte is FF, the byte after it decides whether the two are a marker.
+    // Include the byte after the end. If the last byte is FF, that byte tells whether the two form a marker.
     let bytes = scan.get(first.start..=last.end).ok_or(Reason::Index)?;
     let mut marks = Marks::new(bytes).map(|at| first.start + at).peekable();
     let mut base = 0;
     for range in ranges {
         while let Some(at) = marks.next_if(|&at| at < range.end) {
-            // Skip markers between the ranges, because those segments are not needed.
+            // Skip markers between the ranges, because their segments are not needed.
             let Some(within) = at.checked_sub(range.start) else { continue };
             let (segment, next) = expected.next().ok_or(Reason::Index)?;
             let is_there = next.offset as usize == base + within + 2;

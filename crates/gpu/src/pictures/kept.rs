@@ -1,5 +1,5 @@
-//! A picture whose scan stays on the device. The host determines the picture's tables once and keeps them, so
-//! that a batch row neither reads nor inspects the picture's bytes.
+//! A picture whose scan stays on the device. The host determines the tables of the picture once and keeps them, so no
+//! row of a batch has to read or parse the picture's bytes.
 //!
 //! ```text
 //! offset  8   where the scan begins in the kept memory
@@ -187,7 +187,7 @@ mod tests {
             for cut in 0..out.len() - 9 {
                 assert!(KeptPicture::read(&out[..cut]).is_none(), "{cut} of {}", out.len());
             }
-            // A byte missing anywhere in the scan is found before the picture is kept.
+            // A missing byte anywhere in the scan is detected before the picture is kept.
             let at = header.scan_offset as usize + 50;
             let cut = [&jpeg[..at], &jpeg[at + 1..]].concat();
             let picture = StoredPicture { bytes: &cut, ..picture };

@@ -51,9 +51,9 @@ pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
-/// Index of the edges for a picture without a segment index.
+/// Index that means no edges, for a picture without a segment index.
 pub(super) const NONE: u32 = u32::MAX;
-/// Stands for any number of unused bits, as before a marker.
+/// Means any number of unused bits, as before a marker.
 pub(super) const ANY: u16 = 8;
 
 /// Faults of a row, each a bit of the row's status word.

@@ -7,13 +7,13 @@ use crate::driver::{Launch, Params};
 
 const ELEMENTS_PER_THREAD: u32 = 16;
 
-/// Levels in staging memory. They are uploaded together with everything else.
+/// Levels in staging memory, which are uploaded with the rest of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StagedLevels {
     /// Offset of the levels in staging memory.
     pub(crate) at: u32,
     pub(crate) count: u32,
-    /// The output, and the first element in it that these levels fill.
+    /// The output, and the index of the first element that these levels fill.
     pub(crate) output: Output,
     pub(crate) out: u64,
 }

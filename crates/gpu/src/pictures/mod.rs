@@ -1,16 +1,16 @@
-//! Decodes JPEGs on the device into a batch of pixels with the same bits as on the host. Usually the JPEGs
-//! are tiled or have a segment index.
+//! Decodes JPEGs on the device into a batch of pixels that are bit-identical to the host's. Usually, the JPEGs are
+//! tiled or have a segment index.
 //!
-//! A thread stages each record ([`PreparedPicture`]): it copies the entropy-coded segments that the view
-//! needs. Tables of their positions and of the output follow ([`assemble`]). After one upload, five kernels
-//! ([`PictureBatch::launches`]) decode all pictures of the batch. Each segment is decoded by one device
-//! thread, so hundreds of threads decode a picture. Pictures that the kernels do not accept are rejected with
-//! a [`Reason`]: the host decodes them, and the device converts their levels to floats ([`LevelsBatch`]).
+//! A thread stages each record ([`PreparedPicture`]): it copies the entropy-coded segments that the view needs. When
+//! all records are staged, tables with the positions of segments and outputs are added ([`assemble`]). After one
+//! upload, five kernels ([`PictureBatch::launches`]) decode all pictures of the batch. One device thread decodes each
+//! segment, so hundreds of threads decode a picture. Pictures that the kernels do not accept are rejected with a
+//! [`Reason`]: the host decodes them, and the device converts their levels to floats ([`LevelsBatch`]).
 //!
-//! The pixels have the same bits as with [`JpegDecoder`](shardpack_jpeg::JpegDecoder): the kernels use
-//! libjpeg-turbo's accurate IDCT, triangle upsampling and colours, and the same fixed-point resizing.
-//! [`Scaling`] converts the pixels to floats. A damaged segment flags its row in the batch's status words and
-//! makes the row's content unspecified, but affects no other row.
+//! The pixels are bit-identical to the output of [`JpegDecoder`](shardpack_jpeg::JpegDecoder): the kernels use
+//! libjpeg-turbo's accurate IDCT, triangle upsampling and colour conversion, and the same fixed-point resizing.
+//! [`Scaling`] converts the pixels to floats. A damaged segment flags its row in the batch's status words and makes
+//! the row's content unspecified, but affects no other row.
 
 mod assembly;
 mod batch;

@@ -42,7 +42,7 @@ pub(crate) struct Output {
     pub(crate) dtype: Dtype,
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
-    /// Planes of other frames between the planes of two channels of a picture.
+    /// Number of planes of other frames between the planes of two channels of a picture.
     pub(crate) planes_between: u32,
 }
 
@@ -50,10 +50,10 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StagingOptions {
     pub(crate) output: Output,
-    /// Maximum number of blocks per segment. One thread decodes a segment, so the longest one determines how
-    /// long a batch takes. Default 2048.
+    /// Maximum number of blocks per segment. One thread decodes a segment, so the longest segment determines the time
+    /// for a batch. Default 2048.
     pub(crate) max_segment_blocks: u32,
-    /// Maximum size of a whole picture in bytes, at 4 per pixel as in the limits of `JpegDecoder`. Larger
+    /// Maximum size of a whole picture in bytes, counted as 4 per pixel, as in the limits of `JpegDecoder`. Larger
     /// pictures are left to the host, which returns the error. Default: no limit.
     pub(crate) max_bytes: u64,
 }

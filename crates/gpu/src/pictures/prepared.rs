@@ -18,7 +18,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct PreparedPicture<'a> {
     scan: Scan<'a>,
-    /// Parts of the scan that are copied, in order.
+    /// Parts of the scan to copy, in order.
     ranges: Vec<Range<usize>>,
     scan_bytes: usize,
     codes: Vec<StoredCode<'a>>,
@@ -26,29 +26,29 @@ pub(crate) struct PreparedPicture<'a> {
     entry: StagedPicture,
 }
 
-/// Where the entropy-coded bytes are.
+/// Location of the entropy-coded bytes.
 #[derive(Debug)]
 enum Scan<'a> {
-    /// In this slice, from which they are copied to staging memory, before the codes.
+    /// In this slice. They are copied to staging memory, before the codes.
     Here(&'a [u8]),
-    /// At this offset of the kept memory, from which they are copied on the device.
+    /// At this offset of the kept memory. They are copied on the device.
     Kept(u64),
 }
 
-/// How a picture is shown.
+/// The view of a picture, and its changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) how: &'a Rendering,
     pub(crate) changes: &'a [Augmentation],
-    /// All crops of the picture, if this is the first of several.
+    /// All crops of the picture, if this is the first of several crops.
     pub(crate) crops: Option<Crops<'a>>,
 }
 
 pub(crate) struct Destination<'a> {
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
-    /// Offset in the slot, a multiple of 16, at which the [`PreparedPicture::gathered_bytes`] of a scan on
-    /// the device begin.
+    /// Offset in the slot, a multiple of 16, of the [`PreparedPicture::gathered_bytes`] of a scan that is on the
+    /// device.
     pub(crate) gathered: u64,
     /// First element in the output.
     pub(crate) out: u64,
@@ -91,8 +91,8 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    /// Prepares another crop of a picture whose first crop is staged already. Returns `None` if the first crop
-    /// has not staged the samples of this one.
+    /// Prepares another crop of a picture whose first crop has been staged. Returns `None` if the first crop has not
+    /// staged the samples of this crop.
     ///
     /// # Errors
     /// Same as [`of`](Self::of).
@@ -160,7 +160,7 @@ impl<'a> PreparedPicture<'a> {
         Ok(self)
     }
 
-    /// Returns how many bytes [`stage`](Self::stage) copies.
+    /// Returns the number of bytes that [`stage`](Self::stage) copies.
     pub(crate) fn bytes(&self) -> usize {
         let codes: usize = self.codes.iter().map(|code| 16 + code.symbols.len()).sum();
         match self.scan {
@@ -169,11 +169,11 @@ impl<'a> PreparedPicture<'a> {
         }
     }
 
-    /// Returns how many bytes of the slot are filled by copies on the device.
+    /// Returns the number of bytes of the slot that copies on the device fill.
     pub(crate) const fn gathered_bytes(&self) -> u64 {
         match self.scan {
             Scan::Here(_) => 0,
-            // The copy keeps the first part's position modulo 16, so that whole words are copied.
+            // The copy preserves the first part's position modulo 16, so that whole words are copied.
             Scan::Kept(_) => self.scan_bytes as u64 + 16,
         }
     }
@@ -190,7 +190,7 @@ impl<'a> PreparedPicture<'a> {
         self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
     }
 
-    /// Returns how many elements of the output lie between the starts of this frame of a clip and of the next one.
+    /// Returns the number of output elements from the start of this frame of a clip to the start of the next frame.
     pub(crate) fn frame_step(&self) -> u64 {
         let is_planar = self.output().planes_between > 0;
         if is_planar { self.entry.elements() / 3 } else { self.entry.elements() }

@@ -12,10 +12,11 @@ pub(crate) enum Reason {
     Process,
     /// The picture is CMYK or RGB, or has two components.
     Colours,
-    /// The chroma is not 4:4:4, 4:2:2, 4:2:0 or 4:4:0, or is too narrow for libjpeg to interpolate.
+    /// The chroma subsampling is not 4:4:4, 4:2:2, 4:2:0 or 4:4:0, or the chroma is too narrow for libjpeg to
+    /// interpolate.
     Sampling,
     Tables,
-    /// The markers differ from those that the header announces.
+    /// The markers do not match the header.
     Markers,
     /// A segment has more blocks than
     /// [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks). Without restart

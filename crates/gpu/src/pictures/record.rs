@@ -26,12 +26,12 @@ impl TableWriter<'_> {
         self.u32s([axis.resized, axis.pixels, taps, spans, weights, filter]);
     }
 
-    /// Appends `struct Picture`. `before` counts the entries that precede the picture in each table. The
-    /// kernels write the picture to the output, or to `levels` if it is to be changed first.
-    /// `blocks` is the index of its first block of samples. Another crop may have decoded them.
+    /// Appends `struct Picture`. `before` counts the entries that precede the picture in each table. The kernels
+    /// write the picture to the output, or to `levels` if it will be changed first. `blocks` is the index of its
+    /// first block of samples, which another crop may decode.
     pub(super) fn picture(&mut self, entry: &StagedPicture, before: &Totals, blocks: u32, levels: u64) {
         let StagedPicture { place, frame, shown, blocks: (luma, chroma), .. } = entry;
-        // The kernels know only the part of the output that is not padding.
+        // The kernels receive only the part of the output that is not padding.
         let to = if entry.is_changed() { levels } else { entry.out };
         let before_it = u64::from(place.inner.y) * u64::from(place.width) + u64::from(place.inner.x);
         let is_interleaved = !entry.is_changed() && entry.output.layout == PixelLayout::HeightWidthChannels;
@@ -56,7 +56,7 @@ impl TableWriter<'_> {
         self.u32s(entry.dc.map(|code| before.codes + code));
         self.u32s(entry.ac.map(|code| before.codes + code));
         self.0.extend(entry.quantisers.as_flattened());
-        // Padding, because the size is a multiple of 8.
+        // Padding to a multiple of 8 bytes.
         self.u32s([0]);
     }
 

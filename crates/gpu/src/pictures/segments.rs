@@ -1,11 +1,11 @@
-//! Selects the segments of a scan that a rectangle needs, and their bytes, for pictures with restart markers.
+//! For pictures with restart markers: selects the segments of a scan that a rectangle needs, and their bytes.
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
-/// A copied segment: its start in the staged bytes, its number in the picture, and what follows it.
+/// A copied segment: its start in the staged bytes, its number in the picture, and the data that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
@@ -38,9 +38,9 @@ pub(super) struct Edges {
 
 const END: u32 = u32::MAX;
 
-/// Returns the numbers of the segments to decode for `shown`, as ascending runs that do not touch. These are
-/// the segments that contain a shown MCU or, if segments are longer than a row, any MCU of the shown rows.
-/// The host decodes the same segments (docs/entropy-segments.md, The rectangle).
+/// Returns the numbers of the segments to decode for `shown`, as ascending runs with gaps between them. These are the
+/// segments that contain a shown MCU or, if segments are longer than a row, any MCU of the shown rows. The host
+/// decodes the same segments (docs/entropy-segments.md, The rectangle).
 pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
@@ -68,12 +68,12 @@ pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = Ran
     })
 }
 
-/// Calls `each` for every segment of a scan in turn, with the segment's number and its bytes, including the
-/// marker that follows. An error from `each` ends the walk.
+/// Calls `each` for every segment of a scan in turn, with the number of the segment and its bytes, including the
+/// marker that follows. An error from `each` ends the loop.
 ///
-/// `scan` begins with the first entropy-coded byte. All markers must be RST0 to RST7 in turn, with EOI after
-/// the last segment, even in parts that are not needed. A picture that lacks a marker is rejected whatever
-/// the view, as on the host (docs/entropy-segments.md, rules 2 and 3).
+/// `scan` begins with the first entropy-coded byte. The markers must be RST0 to RST7 in turn, with EOI after the last
+/// segment, even in parts that are not needed. A picture without one of its markers is rejected for every view, as on
+/// the host (docs/entropy-segments.md, rules 2 and 3).
 fn walk(
     scan: &[u8],
     frame: &McuGrid,
@@ -105,9 +105,9 @@ pub(super) fn end(bytes: usize) -> Result<Segment, Reason> {
     Ok(Segment { offset: offset(bytes)?, number: END, tail: Tail::Marker })
 }
 
-/// Appends to `found` the segments that `shown` needs, followed by an end entry, and appends to `ranges` the
-/// parts of the scan that hold these segments. Offsets count only the bytes of these parts. Returns their
-/// total.
+/// Appends the segments that `shown` needs to `found`, followed by an end entry, and the parts of the scan that hold
+/// these segments to `ranges`. Offsets count only the bytes of these parts. Returns the total size of the parts in
+/// bytes.
 pub(super) fn select(
     scan: &[u8],
     frame: &McuGrid,
@@ -148,7 +148,7 @@ pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<
     Ok(last)
 }
 
-/// Like [`select`], for a scan whose [`starts`] are known.
+/// Same as [`select`], for a scan whose [`starts`] are known.
 pub(super) fn select_known(
     starts: &[[u8; 4]],
     frame: &McuGrid,

@@ -16,9 +16,8 @@ pub(crate) struct Samples {
     pub(super) shown: McuRect,
 }
 
-/// A picture in staging memory, from which its table entries are made. Its numbers are relative to its own
-/// first segment, first code and so on, because the preceding entries are known only when the batch is
-/// complete.
+/// A picture in staging memory, with the numbers for its table entries. They are relative to the picture's own first
+/// segment, first code and so on, because the preceding entries are known only when the batch is complete.
 #[derive(Debug)]
 pub(crate) struct StagedPicture {
     pub(super) output: Output,
@@ -34,10 +33,10 @@ pub(crate) struct StagedPicture {
     pub(super) out: u64,
     pub(super) taps: (u32, u32),
     pub(super) tile: (u32, u32),
-    /// Segments, followed by an end entry; empty if the picture uses the samples of another one. Their bytes are
-    /// in staging memory in ascending order.
+    /// Segments, followed by an end entry. Empty if the picture uses the samples of another crop. The bytes of the
+    /// segments are in staging memory in ascending order.
     pub(super) segments: Vec<Segment>,
-    /// Edges of each segment, as in the table; empty without a segment index.
+    /// Edges of each segment, as in the table. Empty without a segment index.
     pub(super) edges: Vec<[u8; EDGES_BYTES]>,
     /// Position in staging memory, and number of symbols, of each Huffman code.
     pub(super) codes: Vec<[u32; 2]>,
@@ -59,13 +58,13 @@ impl StagedPicture {
         self.is_shared.then(|| self.samples_used())
     }
 
-    /// Returns the samples that the picture uses. Another crop may have decoded them.
+    /// Returns the samples that the picture uses. They may be the samples of another crop.
     pub(crate) const fn samples_used(&self) -> Samples {
         let Self { size, frame, shown, .. } = *self;
         Samples { size, frame, shown }
     }
 
-    /// Returns true if the picture uses the samples of another one.
+    /// Returns true if the picture uses the samples of another crop.
     pub(crate) const fn is_further_crop(&self) -> bool {
         self.segments.is_empty()
     }
@@ -109,13 +108,13 @@ impl StagedPicture {
         let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
         let x_weights = weights(place.x.resized, self.taps.0);
         let (columns, rows) = self.tiles();
-        // The position of a tile is stored as two 16-bit numbers.
+        // A tile's position is stored as two 16-bit numbers.
         if columns > 0x1_0000 || rows > 0x1_0000 {
             return None;
         }
         let segments = narrow(self.segments.len() as u64)?;
         let operations = narrow(self.changes.operations.len() as u64)?;
-        // The kernel that changes levels counts elements in 32 bits.
+        // The kernel for changes counts elements in 32 bits.
         narrow(self.elements())?;
         self.blocks = (luma, chroma);
         self.weights = narrow(x_weights)?;

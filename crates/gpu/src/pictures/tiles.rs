@@ -1,13 +1,14 @@
-//! Tiles: the parts of the output that are each made by one block of threads. The source of a tile must fit
-//! in shared memory.
+//! Tiles: parts of the output, each computed by one block of threads. The source pixels of a tile must fit in shared
+//! memory.
 
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::{AxisFilter, Placement, ResizedAxis};
 
-/// Possible numbers of rows of a tile. More rows would make each block take longer and give a batch fewer blocks.
+/// Possible numbers of rows of a tile. With more rows, each block would take longer, and a batch would have fewer
+/// blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 
-/// Returns the number of weights kept per pixel of an axis. It is even because weights are read in pairs.
+/// Returns the number of weights stored per pixel of an axis. It is even, because weights are read in pairs.
 pub(super) fn taps(axis: &ResizedAxis) -> u32 {
     match axis.filter {
         AxisFilter::Copy | AxisFilter::Nearest { .. } => 2,
@@ -20,7 +21,7 @@ fn reach(axis: &ResizedAxis, count: u32) -> u32 {
     if axis.filter == AxisFilter::Copy {
         return count;
     }
-    // The extent from the first centre to the last, the filter's radius on both sides, and a pixel for
+    // The distance from the first centre to the last, the radius of the filter on both sides, and one pixel for
     // rounding at each end.
     let extent = f64::from(count - 1) * scale(axis) + 2.0 * radius(axis);
     whole(extent.ceil()).saturating_add(2).min(axis.pixels)
@@ -30,7 +31,7 @@ fn scale(axis: &ResizedAxis) -> f64 {
     (axis.end - axis.start) / f64::from(axis.resized)
 }
 
-/// Returns how far the filter reaches from the centre of a pixel.
+/// Returns the radius of the filter, in source pixels.
 fn radius(axis: &ResizedAxis) -> f64 {
     match axis.filter {
         AxisFilter::Copy | AxisFilter::Nearest { .. } => 0.0,
@@ -48,15 +49,15 @@ const fn whole(value: f64) -> u32 {
     value as u32
 }
 
-/// Returns the number of columns and rows of the tile that causes the least work, or `None` if not even the
-/// source of one pixel fits.
+/// Returns the number of columns and rows of the tile with the least work, or `None` if the source of even a single
+/// pixel does not fit.
 pub(super) fn tile(place: &Placement) -> Option<(u32, u32)> {
     let Placement { x, y, .. } = place;
     let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
     let mut best = None;
     let halves = std::iter::successors(Some(x.resized), |&columns| (columns > 1).then(|| columns.div_ceil(2)));
     for columns in halves {
-        // Threads take four source columns at a time.
+        // Threads load four source columns at a time.
         let width = reach(x, columns).saturating_add(3).next_multiple_of(4);
         for (rows, height) in heights {
             let fits = |rows: u32, most: u32| width.checked_mul(rows).is_some_and(|pixels| pixels <= most);
@@ -64,8 +65,8 @@ pub(super) fn tile(place: &Placement) -> Option<(u32, u32)> {
             if !fits(height, TILE_PIXELS) || between > TILE_BETWEEN {
                 continue;
             }
-            // A source pixel and an output pixel each take twice the work of a pixel between the two passes.
-            // Four rows of the output are made together.
+            // A source pixel and an output pixel each take twice the work of a pixel between the two passes. Four
+            // rows of the output are computed together.
             let tiles = u64::from(x.resized.div_ceil(columns)) * u64::from(y.resized.div_ceil(rows));
             let output = columns * rows.next_multiple_of(4);
             let work = tiles * u64::from(2 * width * height + between + 2 * output);
@@ -103,7 +104,7 @@ mod tests {
         assert!(columns * rows <= TILE_BETWEEN && columns * rows * 4 > TILE_BETWEEN);
         assert_eq!(tile_of((1, 1), (1, 1), bilinear), Some((1, 1)));
         assert_eq!(tile_of((4000, 4000), (20, 20), bilinear), None);
-        // A cubic reaches twice as far, and no filter needs fewer pixels than the nearest one.
+        // A cubic filter reaches twice as far, and the nearest pixel alone needs the fewest source pixels.
         assert_eq!(tile_of((700, 700), (20, 20), bilinear), Some((1, 1)));
         assert_eq!(tile_of((700, 700), (20, 20), Interpolation::Bicubic), None);
         assert_eq!(tile_of((4000, 4000), (20, 20), Interpolation::Nearest), Some((1, 1)));

@@ -1,10 +1,10 @@
-//! Numbers of entries in each table.
+//! Number of entries in each table.
 
 use super::layout::{
     BORDER_BYTES, CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES,
 };
 
-/// Number of entries that some pictures have in each table, which is also the index of the next picture's first entry.
+/// Number of entries of some pictures in each table, which is also the index of the next picture's first entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,
@@ -26,7 +26,7 @@ impl Totals {
     /// Maximum total size of the gaps before and between the tables, in bytes.
     pub(crate) const GAPS: usize = 10 * 16 + 16;
 
-    /// Returns the sum of both, or `None` if a count exceeds 32 bits.
+    /// Adds the counts, or returns `None` if a count exceeds 32 bits.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         Some(Self {
             pictures: self.pictures.checked_add(other.pictures)?,

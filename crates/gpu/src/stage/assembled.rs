@@ -1,4 +1,4 @@
-//! A batch that is ready to be uploaded: its copies, its kernel launches, and the meaning of its status words.
+//! A batch that is ready for upload: its copies, its kernel launches, and the meaning of its status words.
 
 use super::prepared_row::{HostBytes, PreparedRow};
 use super::sharing::SharedArrays;
@@ -19,7 +19,7 @@ pub(crate) struct Assembled {
     pub(crate) upload_bytes: usize,
     /// Size of the batch in the slot's memory, in bytes.
     pub(crate) memory_bytes: usize,
-    /// Rows that the host decoded, and their places in the output.
+    /// Rows that the host decoded, with their offsets in the output.
     pub(super) host: Vec<(usize, HostBytes)>,
     /// Ranges of the output to fill with zeros.
     pub(super) zero: Vec<Range<usize>>,
@@ -27,14 +27,14 @@ pub(crate) struct Assembled {
     regions: Regions<usize>,
     levels: LevelsBatch,
     cubes: CubeWork,
-    /// Copies of kept values, which are made on the device.
+    /// Copies of kept values, performed on the device.
     gather: Gather,
-    /// Rows of the pictures and of the cubes in the output, in the order of their status words. All frames of a
-    /// clip have one.
+    /// Rows of the pictures and of the cubes in the output, in the order of their status words. All frames of a clip
+    /// have the same row.
     spots: [Vec<Spot>; 2],
     /// For each picture, the number of the picture whose samples it uses.
     samples_of: Vec<usize>,
-    /// Crops whose picture was prepared for the device, and then given up. Only rows that fail have such crops.
+    /// Crops whose picture was prepared for the device but then dropped. Only failing rows have such crops.
     lost: Vec<Spot>,
     /// For each shared array, the cube rows that use it.
     sharing: Vec<Vec<usize>>,
@@ -43,10 +43,10 @@ pub(crate) struct Assembled {
 }
 
 impl Assembled {
-    /// Assembles a batch. Also returns its tables, which the caller has to copy to offset `start` of the
-    /// staging memory. `host` holds the first bytes of the output. In the slot's memory, cubes use `scratch`,
-    /// and pictures use the bytes after it. Some rows take parts of the `shared` arrays. Arrays on the device
-    /// are held until the batch is dropped.
+    /// Assembles a batch. Also returns its tables, which the caller must copy to offset `start` of the staging
+    /// memory. `host` holds the first bytes of the output. In the slot's memory, cubes use `scratch`, and pictures
+    /// use the bytes after it. Some rows use parts of the `shared` arrays. Arrays on the device are held until the
+    /// batch is dropped.
     pub(super) fn new(
         rows: impl Iterator<Item = (Spot, PreparedRow)>,
         shared: SharedArrays,
@@ -67,7 +67,7 @@ impl Assembled {
                 PreparedRow::Levels(row) => levels.push(row),
                 PreparedRow::Zero => zero.push(spot.bytes),
                 PreparedRow::Pictures(entries, of) => {
-                    // Rows come in the order of their fields and numbers, so the picture with the samples came before.
+                    // Rows are sorted by field and number, so the picture with the samples comes first.
                     let place = |spot: &Spot| (spot.field, spot.row);
                     let of = if of == place(&spot) {
                         Some(pictures.len())
@@ -77,7 +77,7 @@ impl Assembled {
                     };
                     match of {
                         Some(of) => {
-                            // Each frame of a clip has samples of its own. A further crop is a single picture.
+                            // Each frame of a clip has its own samples. A further crop is a single picture.
                             samples_of.extend((of..).take(entries.len()));
                             picture_spots.extend(iter::repeat_n(spot, entries.len()));
                             pictures.extend(entries);
@@ -131,8 +131,8 @@ impl Assembled {
         ))
     }
 
-    /// Returns the kernel launches, in order: the copying kernel, the picture kernels and the cube kernels.
-    /// The arguments are the addresses of the kept values, of the slot's memory and of the output.
+    /// Returns the kernel launches, in order: the copying kernel, the picture kernels and the cube kernels. The
+    /// parameters are the addresses of the kept values, of the slot's memory and of the output.
     pub(super) fn launches(&self, kept: u64, memory: u64, out: u64) -> [Vec<Launch>; 3] {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
         let cubes = self.cubes.launches(memory, kept, out);
@@ -155,7 +155,7 @@ impl Assembled {
         let (own_words, shared_words) = cube_words.split_at_checked(cubes.len()).unwrap_or((cube_words, &[]));
         let word = |word: &[u8; STATUS_BYTES]| u32::from_le_bytes(*word);
         let mut cube_words: Vec<u32> = own_words.iter().map(word).collect();
-        // A fault in shared blocks is a fault of every row that may use them.
+        // A fault in shared blocks counts as a fault of every row that may use them.
         for (rows, shared) in self.sharing.iter().zip(shared_words) {
             for &row in rows {
                 if let Some(own) = cube_words.get_mut(row).filter(|own| Fault::of(**own).is_none()) {
@@ -166,7 +166,7 @@ impl Assembled {
         let fault = |spot: &Spot, reason: Option<&'static str>| {
             reason.map(|reason| RowFault { row: spot.row, field: spot.field, reason: Cow::Borrowed(reason) })
         };
-        // A fault in the samples is a fault of every crop that uses them.
+        // A fault in the samples counts as a fault of every crop that uses them.
         let of_samples = |&of: &usize| picture_words.get(of).map_or(0, word);
         let of_pictures = pictures
             .iter()
@@ -180,13 +180,13 @@ impl Assembled {
         let of_lost =
             self.lost.iter().filter_map(|spot| fault(spot, Some("a crop without the samples of its picture")));
         let mut faults: Vec<_> = of_pictures.chain(of_cubes).chain(of_lost).collect();
-        // A clip with several odd frames has one fault, with the reason of the first frame.
+        // A clip with several faulty frames has a single fault, with the reason of the first such frame.
         faults.dedup_by_key(|fault| (fault.row, fault.field));
         faults
     }
 }
 
-/// Returns true if `first` has the samples that another crop of the same picture expects.
+/// Returns true if `first` decodes the samples that another crop of the same picture needs.
 fn shares(first: Option<&StagedPicture>, crop: &StagedPicture) -> bool {
     first.is_some_and(|first| first.samples() == Some(crop.samples_used()))
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::{mem, process};
 
-/// A batch whose work is in the stream of its slot.
+/// A batch that has been submitted to the stream of its slot.
 pub(super) trait Submitted: Send + Sync {
     /// Waits until the batch is decoded, and returns the rows that failed.
     fn finish(&self) -> Result<Vec<RowFault>, GpuError>;
@@ -15,8 +15,8 @@ pub(super) trait Submitted: Send + Sync {
 
 pub(super) enum Message {
     Submitted(Arc<dyn Submitted>, Ticket),
-    /// There are no more batches. Closing the channel cannot signal this: slots hold senders, and a consumer
-    /// may keep a batch, and therefore its slot, after the loader is gone.
+    /// There are no more batches. Closing the channel cannot signal this, because slots hold senders, and a consumer
+    /// may keep a batch, and thus its slot, after the loader has been dropped.
     End,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// A fork of the process does not have the thread.
+    /// Process that started the thread. A fork does not have the thread.
     pid: u32,
 }
 
@@ -61,7 +61,8 @@ impl Drop for Completions {
             return mem::forget(thread);
         }
         _ = self.sender.send(Message::End);
-        // The last batch may have kept the loader alive, and with it the stage, so this may run in the thread itself.
+        // A thread cannot join itself. This may run in the thread, because the last batch may have kept the loader,
+        // and with it the stage, alive.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();
         }

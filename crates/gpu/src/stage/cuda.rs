@@ -1,4 +1,4 @@
-//! The stage of a device: its kernels, and how much memory its slots need.
+//! The stage of a device: its kernels, and the size of its slots.
 
 use super::completion::Completions;
 use super::decoding::{Decoding, staging_bytes};
@@ -35,7 +35,7 @@ pub struct CudaStage {
     shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
     decoding: Decoding,
-    /// There is no pool if values are kept on the device, because the kernels know only one base address.
+    /// Pool for scenes. `None` if values are kept on the device, because the kernels have only one base address.
     scenes: Option<Arc<dyn Scenes>>,
 }
 
@@ -76,9 +76,9 @@ impl Keeper for CudaKeeper {
 }
 
 impl CudaStage {
-    /// Opens a device by its index and loads the kernels. The driver compiles the kernels, which takes a
-    /// second or two the first time, or takes them from its cache. Stages of the same device that are open at
-    /// the same time share the kernels.
+    /// Opens a device by its index and loads the kernels. The driver compiles them, which takes a second or two the
+    /// first time, and later finds them in its cache. Stages of the same device that are open at the same time share
+    /// the kernels.
     ///
     /// # Errors
     /// `NoDriver`; `NoDevice` if there is no device with this index; `TooOld` if the driver or the device is
@@ -94,7 +94,7 @@ impl CudaStage {
         })
     }
 
-    /// Makes the host decode all rows. The batches are still on the device, which converts the levels of
+    /// Makes the host decode all rows. Batches are still in device memory, and the device converts the levels of
     /// pictures to floats.
     #[must_use]
     pub fn decoding_on_host(self) -> Self {

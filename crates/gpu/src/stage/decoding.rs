@@ -1,4 +1,4 @@
-//! Computes how much memory slots need, and decides which fields a device takes.
+//! Computes the memory that slots need, and decides which fields a device decodes.
 
 use super::staging::Staging;
 use crate::cubes;
@@ -7,7 +7,7 @@ use crate::pictures::{self, Dtype, StagedLevels};
 use shardpack_format::{ArrayDescriptor, Codec};
 use shardpack_loader::stage::{FieldSource, FieldSpec, RecordValue, SlotRoom};
 
-/// Where rows are decoded, and where their data come from.
+/// Place where rows are decoded, and source of their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoding {
     /// Rows are decoded on the host.
@@ -19,12 +19,11 @@ pub(super) enum Decoding {
 }
 
 impl Decoding {
-    /// Returns true for pictures, and for arrays and boxes of volumes if the kernels accept all examples.
-    /// Pictures that the kernels do not accept are rejected later, one by one. Returns false for parts of
-    /// plain zstd arrays: the host decompresses the whole array and cuts out the part, so that the whole
-    /// array need not be uploaded.
+    /// Returns true for pictures, and for arrays and boxes of volumes if the kernels accept all examples. Pictures
+    /// that the kernels do not accept are rejected later, one by one. Returns false for parts of plain zstd arrays.
+    /// The host decompresses the whole array and cuts out the part, so that only the part is uploaded.
     ///
-    /// If the host decodes, returns true only for single pictures: its threads copy their rows to staging memory.
+    /// If the host decodes, returns true only for single pictures, whose rows its threads copy to staging memory.
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
         match field.source {
             // The host writes the rows of clips itself.
@@ -45,7 +44,7 @@ impl Decoding {
         }
     }
 
-    /// Returns true for arrays that the device decodes without the host, if it needs most of their bytes.
+    /// Returns true if the device decodes the array without the host, and needs at least half of it.
     pub(super) fn shares(self, example: &RecordValue<'_>) -> bool {
         match *example {
             RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, .. } if self != Self::Host => {
@@ -57,8 +56,8 @@ impl Decoding {
         }
     }
 
-    /// Returns the bytes of staging memory for `rows` rows of a field. If the host decodes, these are the
-    /// levels of pictures, otherwise values in their stored form.
+    /// Returns the size in bytes of the staging memory for `rows` rows of a field. It holds the levels of pictures if
+    /// the host decodes, and otherwise values in their stored form.
     pub(super) fn staged_bytes(self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
         match self {
             Self::Host => level_bytes(field, rows, row_bytes),
@@ -66,9 +65,9 @@ impl Decoding {
         }
     }
 
-    /// Returns the bytes of intermediate data: the levels of pictures that are changed before the output, and
-    /// the part of the stored elements of arrays that exceeds the size of the output. A part of an array
-    /// needs all elements of its blocks.
+    /// Returns the size of the intermediate data in bytes: the levels of pictures that are changed before they are
+    /// output, and the amount by which the stored elements of arrays exceed the output. A part of an array needs all
+    /// elements of its blocks.
     pub(super) fn between_bytes(self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
         let elements = row_bytes / field.dtype.bytes().max(1);
         match field.source {
@@ -90,7 +89,7 @@ impl Decoding {
                 };
                 stored.iter().map(scratch).max().unwrap_or(0)
             }
-            // A view may need all of a mask.
+            // A view may need the whole mask.
             FieldSource::Mask { stored } => {
                 let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
                     let all = descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows);
@@ -102,10 +101,10 @@ impl Decoding {
         }
     }
 
-    /// Returns the bytes of a slot's device memory besides its output, for uploads and intermediate data. The
-    /// samples of a picture take about six times its compressed bytes; crops need half of them. Arrays take
-    /// the bytes of their rows, and `between_bytes`. The memory for copies on the device is added to that.
-    /// These copies come after the largest possible upload, which leaves a gap among the words of pictures.
+    /// Returns the size in bytes of a slot's device memory for uploads and intermediate data, without the output. The
+    /// samples of a picture take about six times its compressed bytes, and crops need half of them. Arrays take the
+    /// bytes of their rows, and `between_bytes`. Memory for copies on the device is added. These copies are placed
+    /// after the largest possible upload, which leaves a gap among the words of pictures.
     pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
         if matches!(self, Self::Host) {
             return staging_bytes(room);
@@ -126,27 +125,27 @@ fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
     }
 }
 
-/// Bytes of the tables that the kernels make for a picture: four Huffman tables, spans and weights. Photos need
-/// little more memory for them, but many frames of clips and many crops are small.
+/// Size in bytes of the tables that the kernels build for a picture: four Huffman tables, spans and weights. For
+/// photos, the other estimates cover these tables. Frames of clips and further crops are often too small for that.
 const FRAME_BYTES: u64 = 8 << 10;
 
 fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
 }
 
-/// Returns the size of the compressed data, as they are in the record, and of the tables. For a picture, the
-/// tables take 8 bytes per segment, which normally has at least 32 bytes, or 24 bytes per segment of an index,
-/// which normally has at least 96. For an array, they take 96 bytes per stream of 64 KiB.
+/// Returns the size in bytes of the compressed data, as stored in the record, and of the tables. The tables of a
+/// picture take 8 bytes per segment, which normally has at least 32 bytes, or 24 bytes per segment of an index, which
+/// normally has at least 96 bytes. The tables of an array take 96 bytes per stream of 64 KiB.
 fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
-        // Only the tables of its output are its own.
+        // A further crop has its own tables only for its output.
         FieldSource::Picture { is_shown_before: true, .. } => [0, 0, row_bytes / 64, rows << 10],
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
         FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
             let part = part_of(&field.source);
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
-                // The host decodes parts of arrays in plain zstd.
+                // The host decodes parts of plain zstd arrays.
                 Codec::Zstd if part.is_some() => {
                     record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows))
                 }
@@ -162,8 +161,8 @@ fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: 
                 _ => record_bytes,
             };
             let needed = stored.iter().map(needed).max().unwrap_or(record_bytes);
-            // The tables of the view's rows and columns, of 4 bytes each, take less than an eighth of its pixels, unless
-            // the view is small.
+            // The tables of the view have 4 bytes for each row and column. Unless the view is small, this is less
+            // than an eighth of its pixels.
             [needed, needed / 16, row_bytes / 8, rows.saturating_mul(12 << 10)]
         }
         _ => [0; 4],
@@ -171,7 +170,7 @@ fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Returns the bytes of staging memory that a slot needs.
+/// Returns the size in bytes of a slot's staging memory.
 pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
     Staging::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }

@@ -15,8 +15,8 @@ use shardpack_loader::stage::{
 use std::io;
 use std::sync::Arc;
 
-/// Does all work that the host does for a device, except copying scenes, and none of the work of the device.
-/// Batches therefore hold zeros. Use it to measure loaders on machines without a GPU.
+/// Does all the work that the host does for a device, except copying scenes, but none of the device's work. Batches
+/// therefore hold zeros. Use it to measure loaders on machines without a GPU.
 ///
 /// ```
 /// use shardpack_gpu::DryStage;

@@ -20,10 +20,10 @@ pub(super) struct Kernels {
     pub(super) urgent: Stream,
 }
 
-/// By device index. The references are weak, so the last stage that uses the kernels drops them.
+/// Loaded kernels by device index. The references are weak, so the last stage that uses the kernels drops them.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
-/// Process whose thread holds the lock or held it last.
+/// Process of the thread that holds the lock or held it last.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 impl Kernels {
@@ -36,8 +36,8 @@ impl Kernels {
         let mut loaded = match LOADED.try_lock() {
             Ok(loaded) => loaded,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            // The lock was held by a loading thread of the parent process when this process was forked. That
-            // thread does not exist here, so the lock is never released.
+            // A thread of the parent process held the lock when this process was forked. That thread does not exist
+            // here, so the lock is never released.
             Err(TryLockError::WouldBlock) if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) => {
                 return Self::load(number);
             }

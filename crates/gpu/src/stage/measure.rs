@@ -5,7 +5,7 @@ use crate::driver::{Event, GpuError, Launch, Module};
 use shardpack_loader::stage::RowFault;
 
 impl CudaSlot {
-    /// Returns how many bytes the started batch uploads.
+    /// Returns the number of bytes that the started batch uploads.
     #[must_use]
     pub fn upload_bytes(&self) -> usize {
         locked(&self.work).batch.as_ref().map_or(0, |batch| batch.upload_bytes)
@@ -19,7 +19,7 @@ impl CudaSlot {
         locked(&self.work).faults()
     }
 
-    /// Decodes the started batch again. `uploads` says if its staging memory is uploaded again too.
+    /// Decodes the started batch again. If `uploads`, also uploads its staging memory again.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.

@@ -1,22 +1,21 @@
 //! The loader's stage: decodes batches on a CUDA device.
 //!
-//! A slot has one pinned block of staging memory. After a thread has checked a record, it claims a part of
-//! this block and copies the bytes that the device needs into it ([`Staging`](staging::Staging)). A large
-//! array is read by several threads, each of which reads a part directly into the staging memory before the
-//! array is checked ([`room_for`](room::room_for)). No thread waits for another. When all rows are staged,
-//! one thread writes the tables after them ([`Assembled`](assembled::Assembled)). It then puts one upload,
-//! the kernels and a download of the status words into the slot's stream ([`CudaSlot`](slot::CudaSlot)). A
-//! thread of the stage waits for each batch, reads its status words and passes it to the loader
-//! ([`Completions`](completion::Completions)).
+//! A slot has one pinned block of staging memory. After a thread has checked a record, it claims a part of this block
+//! and copies the bytes that the device needs into it ([`Staging`](staging::Staging)). For a large array, several
+//! threads each read a part directly into the staging memory, before the array is checked
+//! ([`room_for`](room::room_for)). No thread waits for another. When all rows are staged, one thread writes the
+//! tables after them ([`Assembled`](assembled::Assembled)). It then submits one upload, the kernels and a download of
+//! the status words to the slot's stream ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits for each batch,
+//! reads its status words and passes the batch to the loader ([`Completions`](completion::Completions)).
 //!
-//! Several rows of a batch may take parts of the same array. The first row that needs a block copies, uploads
-//! and decodes it, and all rows read it ([`Sharing`](sharing::Sharing)). An array with many rows stays on the
-//! device until the last of them is decoded ([`ScenePool`](scenes::ScenePool)).
+//! Several rows of a batch may use parts of the same array. Each block is copied, uploaded and decoded only for the
+//! first row that needs it, and all rows read it ([`Sharing`](sharing::Sharing)). An array with many rows stays on
+//! the device until the last of them is decoded ([`ScenePool`](scenes::ScenePool)).
 //!
-//! Kept values are copied to the device once ([`Store`](store::Store)). A row then only names a value, and a
-//! kernel copies the needed bytes of it to the slot.
+//! Kept values are copied to the device once ([`Store`](store::Store)). A row then only names a value, and a kernel
+//! copies the needed bytes of the value to the slot.
 //!
-//! Driver calls are in `slot` and `completion`; everything else is tested with kernels that are played on the CPU.
+//! Only `slot` and `completion` call the driver. Everything else is tested with kernels that are emulated on the CPU.
 
 mod assembled;
 mod completion;

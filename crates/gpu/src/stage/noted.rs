@@ -5,8 +5,8 @@ use crate::cubes;
 use shardpack_loader::stage::{ArrayNote, RecordValue};
 use std::sync::Arc;
 
-/// Returns the number of an array's memo and the note in the memo. The first caller inspects the array. It
-/// also puts the array on the device if the rows would otherwise upload more than twice the array's size.
+/// Returns the id of an array's memo and the note in the memo. The first caller parses the array. It also puts the
+/// array on the device if the rows would otherwise upload more than twice the array's size.
 pub(super) fn noted<'a>(value: &RecordValue<'a>, scenes: Option<&Arc<dyn Scenes>>) -> Option<(u64, &'a ArrayNote)> {
     let RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, memo: Some(memo), .. } = *value else {
         return None;

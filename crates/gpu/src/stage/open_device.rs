@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Code that DLPack uses for CUDA devices.
+/// DLPack's code for CUDA devices.
 const CUDA: i32 = 2;
 
 /// The device, which all slots of a stage share.
@@ -41,7 +41,7 @@ impl ResidentMemory {
 impl Backing for ResidentMemory {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let at = usize::try_from(at).map_err(io::Error::other)?;
-        // Several threads write at the same time, so each uses a stream of its own.
+        // Several threads write at the same time, so each write uses its own stream.
         let stream = Stream::new(&self.device).map_err(io::Error::other)?;
         stream.write(bytes, &self.memory, at).map_err(io::Error::other)
     }

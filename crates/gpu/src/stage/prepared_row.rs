@@ -7,10 +7,10 @@ use crate::pictures::{StagedLevels, StagedPicture};
 use std::ops::Range;
 
 pub(super) enum PreparedRow {
-    /// A picture, or the frames of a clip. The numbers are field and row of the picture whose samples it uses, which is
-    /// usually itself.
+    /// A picture, or the frames of a clip. The numbers are the field and the row of the picture whose samples it
+    /// uses, which is usually itself.
     Pictures(Vec<StagedPicture>, (u32, u32)),
-    /// A cube. If it shares the blocks of an array with other rows, the array is named too.
+    /// A cube, and the identity of its array if it shares the blocks of the array with other rows.
     Cube(Box<StagedArray>, Option<Identity>),
     /// Levels of a picture that the host has decoded.
     Levels(StagedLevels),

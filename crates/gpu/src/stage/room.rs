@@ -1,4 +1,4 @@
-//! Staging memory of a slot for a large array that several threads read directly into it.
+//! Staging memory for a large array. Several threads read the array directly into it.
 
 use super::staging::Staging;
 use crate::driver::{Block, Loan, LoanPart};

@@ -1,5 +1,5 @@
-//! Stored arrays that stay on the device as long as rows take parts of them. Batches decode the parts there,
-//! without another upload.
+//! Stored arrays that stay on the device as long as rows use parts of them. Batches decode these parts without
+//! another upload.
 
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::gather::MARGIN;
@@ -7,16 +7,16 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sizes are rounded up to this, so that memory can be reused for other arrays.
+/// Granularity of block sizes in bytes. Sizes are rounded up, so that memory can be reused for other arrays.
 const STEP: usize = 64 << 10;
-/// Number of free blocks of other sizes that are kept.
+/// Maximum number of free blocks of other sizes to keep.
 const SPARE: usize = 4;
-/// Arrays are uploaded through two pinned pieces of memory of this size. One is filled while the other is
-/// uploaded.
+/// Size in bytes of a piece of pinned memory. Arrays are uploaded through two pieces: one is filled while the other
+/// is uploaded.
 const PIECE: usize = 1 << 20;
-/// Maximum number of threads that have a pair of such pieces.
+/// Maximum number of pairs of such pieces, one per uploading thread.
 const PIECES: usize = 8;
-/// Divisor of the device memory that gives the pool's maximum size.
+/// The pool's maximum size is the size of the device memory divided by this number.
 const SHARE: u64 = 16;
 
 /// Memory on the device for scenes.
@@ -34,10 +34,10 @@ pub(super) struct ScenePool {
 
 #[derive(Debug, Default)]
 struct Rooms {
-    /// Total bytes of all blocks in the pool, including blocks in use.
+    /// Total size of all blocks of the pool in bytes, including blocks in use.
     bytes: u64,
     free: Vec<ArrayMemory>,
-    /// Pairs of pinned memory that are free, and the number of pairs that exist.
+    /// Free pairs of pinned memory, and the total number of pairs.
     pieces: Vec<[Pinned; 2]>,
     pairs: usize,
 }
@@ -54,8 +54,8 @@ impl ScenePool {
         Self { device, most, rooms: Mutex::default() }
     }
 
-    /// Estimates the memory for `arrays` arrays that have `bytes` bytes in total. The block of an array may
-    /// be larger than the array.
+    /// Estimates the memory for `arrays` arrays with `bytes` bytes in total. The block of an array may be larger than
+    /// the array.
     pub(super) const fn bytes_of(bytes: u64, arrays: u64) -> u64 {
         bytes.saturating_add(bytes / 4).saturating_add(arrays.saturating_mul(2 * STEP as u64))
     }
@@ -82,7 +82,7 @@ impl ScenePool {
         if with_it.saturating_sub(free) > self.most {
             return None;
         }
-        // Free unused blocks of other sizes to stay within the limit.
+        // Free unused blocks of other sizes, to stay within the limit.
         let others = match rooms.free.len() {
             _ if with_it > self.most => rooms.take_free(0),
             SPARE.. => rooms.take_free(SPARE - 1),
@@ -90,7 +90,7 @@ impl ScenePool {
         };
         rooms.bytes += size as u64;
         drop(rooms);
-        // Freeing waits for the whole device, so do it outside the lock.
+        // Freeing waits for the whole device, so it is done outside the lock.
         drop(others);
         let made = self.make(size).or_else(|error| match error {
             GpuError::OutOfMemory { .. } => {
@@ -124,7 +124,7 @@ impl ScenePool {
         copied
     }
 
-    /// Returns `None` if other threads use all pinned memory for copies.
+    /// Returns a pair of pinned memory for copies, or `None` if other threads use all pairs.
     fn pieces(&self) -> Option<[Pinned; 2]> {
         let mut rooms = self.rooms();
         if let Some(pieces) = rooms.pieces.pop() {
@@ -155,7 +155,7 @@ impl Rooms {
     }
 }
 
-/// The pool, behind a reference of which each of its arrays keeps a copy.
+/// A reference to the pool. Each array in the pool holds a copy of it.
 #[derive(Debug, Clone)]
 pub(super) struct SharedPool(pub(super) Arc<ScenePool>);
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Identity {
-    /// Number of the array's [`Memo`](shardpack_loader::stage::Memo).
+    /// Id of the array's [`Memo`](shardpack_loader::stage::Memo).
     Read(u64),
     /// Number of the array among the kept values.
     Kept(u64),
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// Returns the array with this identity. `scene` is the array's memory on the device, if it is there.
+    /// Returns the array with this identity. `scene` is its memory on the device, if the array is there.
     pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn DeviceArray>>) -> Arc<Array> {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let array = || Arc::new(Array { places: Mutex::default(), scene: scene.cloned() });
@@ -50,7 +50,7 @@ impl Sharing {
         let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
         let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
         let arrays = arrays.iter().map(|(identity, array)| (*identity, places(array)));
-        // An array has no places if there was no memory for its first row and no other row followed.
+        // An array has no places if its first row had no memory, and no other row followed.
         SharedArrays { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of status words per row. They are enough for four fields.
+/// Size in bytes of the status words per row, enough for four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the loader's ring, and the batch in it.
@@ -41,19 +41,19 @@ pub struct CudaSlot {
 pub(super) struct SlotWork {
     memory: Memory,
     status: Pinned,
-    /// Event that happens when the batch is decoded.
+    /// Event that occurs when the batch is decoded.
     pub(super) done: Event,
     pub(super) batch: Option<Assembled>,
 }
 
 impl SlotWork {
-    /// Waits for the batch and returns its faults. Keeps the batch for measurements.
+    /// Waits for the batch and returns its faults. Keeps the batch, for measurements.
     pub(super) fn faults(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
         self.batch.as_ref().map_or_else(|| Ok(Vec::new()), |batch| faults(batch, &mut self.status))
     }
 
-    /// Drops the batch even if its status words cannot be read.
+    /// Waits for the batch and returns its faults. Drops the batch, even if its status words cannot be read.
     fn finish(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
         self.batch.take().map_or_else(|| Ok(Vec::new()), |batch| faults(&batch, &mut self.status))
@@ -69,7 +69,7 @@ fn faults(batch: &Assembled, status: &mut Pinned) -> Result<Vec<RowFault>, GpuEr
 #[derive(Debug, Default)]
 struct Consumers {
     streams: Vec<StreamHandle>,
-    /// Events that happen when the consumers of returned batches no longer use them.
+    /// Events that occur when the consumers of returned batches no longer use them.
     unused: Vec<Event>,
     /// True if an event could not be recorded in the stream of a consumer. The slot then waits for the whole device.
     is_lost: bool,
@@ -107,8 +107,8 @@ impl CudaSlot {
         Ok(Self { shared, completions, room, fill, stream, output, work, consumers })
     }
 
-    /// Puts the upload and the decoding of the prepared rows into the stream of the slot. `host` holds the
-    /// first bytes of the output.
+    /// Submits the upload and the decoding of the prepared rows to the stream of the slot. `host` holds the first
+    /// bytes of the output.
     ///
     /// # Errors
     /// `Batch` if the batch needs too much memory; `Device` if the device has failed.
@@ -125,8 +125,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// If the device has too little memory for the old and the new memory of the slot together, frees the old
-    /// memory first. If that is not enough, the next batch tries again.
+    /// Grows the slot's memory to at least `needed` bytes. If the device has no room for the old and the new memory
+    /// together, frees the old memory first. If that is not enough, the next batch tries again.
     fn grow(&self, work: &mut SlotWork, needed: usize) -> Result<(), GpuError> {
         if needed <= work.memory.len() {
             return Ok(());
@@ -143,7 +143,7 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Puts the upload, the kernels and the download of the status words into the stream.
+    /// Submits the upload, the kernels and the download of the status words to the stream.
     pub(super) fn enqueue(
         &self,
         work: &mut SlotWork,
@@ -187,7 +187,7 @@ impl CudaSlot {
         modules.flat_map(|(module, launches)| launches.into_iter().map(move |launch| (module, launch))).collect()
     }
 
-    /// Makes later work in the stream wait until no consumer uses the previous batch.
+    /// Makes later work in the stream wait until no consumer uses the previous batch any more.
     fn wait_for_consumers(&self) -> Result<(), GpuError> {
         let mut consumers = locked(&self.consumers);
         if mem::take(&mut consumers.is_lost) {
@@ -200,8 +200,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// The batch is done at this point, so the table of rows can use the memory of the status words on the host,
-    /// and the memory of the upload on the device.
+    /// Mixes rows of the output. The batch is done at this point, so the table of rows can use the memory of the
+    /// status words on the host, and the memory of the upload on the device.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;

@@ -26,21 +26,21 @@ const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + StagedLeve
 
 #[derive(Debug)]
 pub(crate) struct Staging<M> {
-    /// Threads that prepare rows share the memory; beginning or ending a batch locks it exclusively.
+    /// Staging memory. Threads that prepare rows share it. Beginning or ending a batch locks it exclusively.
     arena: RwLock<Arena<M>>,
     rows: Mutex<BatchRows>,
     sharing: Sharing,
     scenes: Option<Arc<dyn Scenes>>,
-    /// First byte of the slot after the upload that is still free, for scratch memory of cubes and for copies
-    /// on the device.
+    /// Offset in the slot of the first free byte after the upload. The bytes from there on are for scratch memory of
+    /// cubes, and for copies on the device.
     scratch: AtomicU64,
     /// Number of bytes of staging memory that are reserved for fields that the host decodes.
     host_bytes: usize,
-    /// Error of a device that failed while it had the staging memory.
+    /// Error of the device, if it failed while it was using the staging memory.
     lost: Mutex<Option<GpuError>>,
 }
 
-/// Sorted rows, so that a batch does not depend on the order in which threads prepared its rows.
+/// The prepared rows, sorted, so that a batch does not depend on the order in which threads prepared them.
 #[derive(Default)]
 struct BatchRows {
     output_bytes: usize,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for BatchRows {
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
 
 impl<M: Block> Staging<M> {
-    /// Creates a [`Staging`] of `memory`, with `host_bytes` bytes for fields that the host decodes.
+    /// Creates a [`Staging`] in `memory`, with `host_bytes` bytes for fields that the host decodes.
     pub(crate) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
         let fill = Self {
             arena: RwLock::new(Arena::new(memory)?),
@@ -77,7 +77,7 @@ impl<M: Block> Staging<M> {
         Self { scenes, ..self }
     }
 
-    /// Returns how many bytes of staging memory are needed for `rows` rows with `staged_bytes` bytes in total.
+    /// Returns the size in bytes of the staging memory for `rows` rows with `staged_bytes` bytes in total.
     pub(crate) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
         // Claims begin at multiples of 16.
         let gaps = FIXED_BYTES + cubes::CONSTANT_BYTES + 32 * rows + 64;
@@ -86,8 +86,8 @@ impl<M: Block> Staging<M> {
 
     pub(crate) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
-        // If the device has failed, nothing can be claimed. All rows are then rejected, and assembling the
-        // batch returns the error of the driver.
+        // If the device has failed, nothing can be claimed. All rows are then rejected, and `assemble` returns the
+        // error of the driver.
         *self.lost() = arena.reset().err();
         if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
             cubes::write_constants(constants.bytes);
@@ -98,12 +98,12 @@ impl<M: Block> Staging<M> {
         drop(self.sharing.take());
     }
 
-    /// Prepares a value, or returns the reason for leaving it to the host.
+    /// Prepares a value, or returns the reason why it is left to the host.
     pub(crate) fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    /// Prepares a value that is kept on the device. The caller gives the number of the value and its tables.
+    /// Prepares a value that is kept on the device, from its number and its tables.
     pub(super) fn prepare_kept(
         &self,
         spot: &Spot,
@@ -119,8 +119,8 @@ impl<M: Block> Staging<M> {
         if self.has(spot) { self.shared().lend(bytes, step) } else { None }
     }
 
-    /// Prepares an array whose bytes are already in a loan of the staging memory, without copying them.
-    /// Otherwise returns the reason why the array is left to the host.
+    /// Prepares an array whose bytes are already in a loan of the staging memory, without copying them, or returns
+    /// the reason why it is left to the host.
     pub(crate) fn prepare_there(
         &self,
         spot: &Spot,
@@ -202,7 +202,7 @@ impl<M: Block> Staging<M> {
         }
     }
 
-    /// Returns the samples of a picture that several crops of its row use.
+    /// Returns the samples of a picture if several crops of its row use them.
     fn samples(&self, first: (u32, u32)) -> Option<Samples> {
         match self.rows().prepared.get(&first)? {
             (_, PreparedRow::Pictures(entries, _)) => entries.first().and_then(StagedPicture::samples),
@@ -210,8 +210,8 @@ impl<M: Block> Staging<M> {
         }
     }
 
-    /// Stages the picture of a row, or all frames of a clip. `samples_of` are field and row of the picture whose
-    /// samples this one uses.
+    /// Stages the picture of a row, or all frames of a clip. `samples_of` is the field and the row of the picture
+    /// whose samples are used.
     fn pictures(
         &self,
         spot: &Spot,
@@ -252,7 +252,8 @@ impl<M: Block> Staging<M> {
         Ok(size)
     }
 
-    /// `payload_at` is the offset of a payload that is already in the staging memory.
+    /// Stages an array that shares no blocks. `payload_at` is the offset of a payload that is already in the staging
+    /// memory.
     fn cube(
         &self,
         spot: &Spot,
@@ -269,7 +270,7 @@ impl<M: Block> Staging<M> {
         self.set_cube(spot, &arena, entry, None)
     }
 
-    /// Places only the blocks that no other row has placed.
+    /// Stages an array that shares blocks with other rows. Places only the blocks that no other row has placed.
     fn part(
         &self,
         spot: &Spot,
@@ -290,8 +291,8 @@ impl<M: Block> Staging<M> {
             if !arena.reserve(more.task_bytes() + planes) {
                 return Err(FULL);
             }
-            // From here on, other rows rely on these blocks, even if this row fails. The batch cannot be
-            // complete before the blocks are copied.
+            // From here on, other rows rely on these blocks, even if this row fails. The batch cannot be completed
+            // before the blocks are copied.
             places.add(&missing, more);
             drop(places);
             copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
@@ -321,7 +322,7 @@ impl<M: Block> Staging<M> {
         Ok(())
     }
 
-    /// Keeps a row that the host decoded.
+    /// Stores a row that the host decoded.
     pub(super) fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         if !self.has(spot) || bytes.len() != spot.bytes.len() {
             let found = format!("{} bytes for {:?}", bytes.len(), spot.bytes);
@@ -332,8 +333,8 @@ impl<M: Block> Staging<M> {
         Ok(())
     }
 
-    /// Keeps a picture whose levels `fill` writes into the staging memory. If that memory is full, converts
-    /// the levels here instead.
+    /// Stores a picture whose levels `fill` writes into the staging memory. If that memory is full, converts the
+    /// levels on the host instead.
     pub(super) fn put_levels(
         &self,
         spot: &Spot,
@@ -383,7 +384,7 @@ impl<M: Block> Staging<M> {
     /// [`begin`](Self::begin).
     ///
     /// # Errors
-    /// `Device` if the device has failed and still has the staging memory; `Batch` if this batch is too large.
+    /// `Device` if the device failed while it was using the staging memory; `Batch` if this batch is too large.
     pub(crate) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), StageFailure> {
         if let Some(error) = &*self.lost() {
             return Err(StageFailure::Device(error.to_string().into()));
@@ -401,7 +402,7 @@ impl<M: Block> Staging<M> {
         Ok((assembled, Upload(arena)))
     }
 
-    /// Returns the staging memory, to upload the assembled batch again.
+    /// Returns the staging memory, for another upload of the assembled batch.
     pub(super) fn upload(&self) -> Upload<'_, M> {
         Upload(self.alone())
     }
@@ -445,12 +446,12 @@ impl<M: Block> Upload<'_, M> {
     }
 }
 
-/// Returns the picture options other than the view.
+/// Returns the options for staging pictures, with the limit on their size.
 pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
     StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
 
-/// Scratch memory starts after the largest possible upload.
+/// Returns the offset of the scratch memory, which starts after the largest possible upload.
 fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
     arena.size().next_multiple_of(256) as u64
 }
@@ -462,7 +463,7 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
     arena.claim(bytes).ok_or(FULL)
 }
 
-/// Reasons are counted, so a reason must not depend on a single picture.
+/// Returns the reason as text without details of a single picture, because equal reasons are counted.
 fn reason(reason: Reason) -> Refusal {
     match reason {
         Reason::View(_) => "view does not fit the picture".into(),

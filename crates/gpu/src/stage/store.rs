@@ -1,4 +1,4 @@
-//! Values that are kept on the device, and the tables that the host has of them.
+//! Values that are kept on the device, and the host's tables of them.
 
 use super::staging::staging_options;
 use crate::gather::MARGIN;
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Alignment of values, so that copies move whole words.
+/// Alignment of values in bytes, so that copies move whole words.
 const ALIGN: u64 = 16;
 
 pub(super) trait Backing: Send + Sync {
@@ -17,13 +17,13 @@ pub(super) trait Backing: Send + Sync {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Values in device memory. Many threads fill the store; once sealed, it is read-only.
+/// Values in device memory. Many threads fill the store. Once sealed, it is read-only.
 pub(super) struct Store<B> {
     backing: OnceLock<B>,
     reserved: AtomicU64,
     free: AtomicU64,
     filling: Mutex<Vec<Vec<u8>>>,
-    /// The host's tables of the values. There is one block of tables per call of `keep`.
+    /// The host's tables of the values, one block per call of `keep`.
     sealed: OnceLock<Vec<Vec<u8>>>,
     host_bytes: AtomicU64,
 }
@@ -48,7 +48,7 @@ impl<B> Default for Store<B> {
 }
 
 impl<B: Backing> Store<B> {
-    /// Returns how many bytes a value of `stored_bytes` takes at most.
+    /// Returns the maximum number of bytes that a value of `stored_bytes` takes.
     pub(super) const fn value_bytes(stored_bytes: u64) -> u64 {
         stored_bytes.saturating_add(ALIGN)
     }
@@ -80,11 +80,11 @@ impl<B: Backing> Store<B> {
         self.host_bytes.load(Ordering::Relaxed)
     }
 
-    /// Copies values to the device and returns their numbers. If there is not enough memory, or the device
-    /// does not take a value, the number is `None`.
+    /// Copies values to the device and returns their numbers. The number is `None` if there is not enough memory, or
+    /// if the device does not accept the value.
     ///
     /// # Errors
-    /// Errors of the device; an error if no memory is reserved.
+    /// If the device fails, or no memory is reserved.
     pub(super) fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         let Some(backing) = self.backing.get() else {
             return Err(io::Error::other("memory for resident values is not reserved"));
@@ -93,8 +93,8 @@ impl<B: Backing> Store<B> {
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
         let reserved = self.reserved.load(Ordering::Relaxed);
         let fits = |free: u64| free.checked_add(most).filter(|&end| end <= reserved);
-        // There are more bytes than were counted: a file has changed, or a header that could not be read
-        // earlier can be read now.
+        // There may be more bytes than were counted, because a file has changed, or a header that was unreadable
+        // before can now be read.
         let Ok(start) = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
             return Ok(vec![None; values.len()]);
         };
@@ -124,7 +124,7 @@ impl<B: Backing> Store<B> {
         _ = self.sealed.set(blocks);
     }
 
-    /// Returns a value's tables; bytes of other values may follow them.
+    /// Returns the tables of a value. Bytes of other values may follow them.
     pub(super) fn find(&self, number: u64) -> Option<&[u8]> {
         let (block, at) = (usize::try_from(number >> 32).ok()?, usize::try_from(number & u64::from(u32::MAX)).ok()?);
         self.sealed.get()?.get(block)?.get(at..)
@@ -138,9 +138,8 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     }
 }
 
-/// Appends the host's tables of a value to `known`, and returns the bytes that must be copied to offset `at`
-/// on the device. Returns `None` if the device does not take the value; every row that needs it then reports
-/// the reason.
+/// Appends the host's tables of a value to `known`, and returns the bytes to copy to offset `at` on the device.
+/// Returns `None` if the device does not accept the value. Every row that needs the value then reports the reason.
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
         RecordValue::Picture { picture, limits, clip: None, .. } => {

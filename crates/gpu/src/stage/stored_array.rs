@@ -1,4 +1,4 @@
-//! A value of a record, wherever its bytes are, and an array of it prepared for the kernels.
+//! A value of a record, with the location of its bytes, and the preparation of stored arrays for the kernels.
 
 use crate::cubes::{AfterDecoding, KeptPayload, Part, PreparedArray};
 use crate::driver::{Block, Loan};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 pub(super) type Refusal = Cow<'static, str>;
 
-/// Where the bytes of a value are.
+/// Location of the bytes of a value.
 pub(super) enum ValueBytes<'a, M> {
     /// In the record.
     Here,
@@ -49,7 +49,8 @@ impl<'a> StoredArray<'a> {
                 let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, part, steps, limits);
                 return Ok((needs.map_err(refusal)?, None));
             }
-            // Places are relative to the start of the loan, so the bytes of the value must be the bytes of the loan.
+            // Places are relative to the start of the loan, so the value must consist of exactly the bytes of the
+            // loan.
             ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                 return Err("value is outside its part of the staging memory".into());
             }
@@ -60,7 +61,7 @@ impl<'a> StoredArray<'a> {
     }
 }
 
-/// Fails unless the values fill the row.
+/// Fails unless the values exactly fill the row.
 pub(super) fn check_fits(needs: &PreparedArray<'_>, spot: &Spot) -> Result<(), Refusal> {
     match needs.out_bytes() == spot.bytes.len() as u64 {
         true => Ok(()),
@@ -68,7 +69,7 @@ pub(super) fn check_fits(needs: &PreparedArray<'_>, spot: &Spot) -> Result<(), R
     }
 }
 
-/// If the array is damaged, the host will return the exact error.
+/// Converts an error to a refusal. If the array is damaged, the host will return the exact error.
 pub(super) fn refusal(error: Error) -> Refusal {
     match error {
         Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),

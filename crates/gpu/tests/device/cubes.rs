@@ -1,7 +1,7 @@
-//! Compares cubes decoded on a device with the host's decoder. Without a device these tests do nothing; the
-//! crate's own tests play the same kernels on the CPU.
+//! Compares cubes that a device decodes with the output of the host's decoder. Without a device, these tests do
+//! nothing. The crate's unit tests emulate the same kernels on the CPU.
 //!
-//! `SHARDPACK_CUBES` names datasets, separated by colons, all of whose arrays are decoded too.
+//! `SHARDPACK_CUBES` names datasets, separated by colons. All their arrays are decoded too.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -81,7 +81,8 @@ impl Bench {
         Some(Self { stage, room, slot })
     }
 
-    /// Decodes a batch. Returns `None` for payloads that are refused before decoding, or the reason of a fault.
+    /// Decodes a batch. Returns `None` for payloads that are refused before decoding, and otherwise the values or the
+    /// reason of a fault.
     fn decode(&mut self, items: &[Item<'_>]) -> Vec<Option<Result<Vec<u8>, String>>> {
         let (limits, zstd) = (Limits::default(), &mut ZstdDecoder::default());
         let (mut spots, mut end) = (Vec::new(), 0_usize);
@@ -182,7 +183,7 @@ fn arrays_of_each_type_equal_the_hosts() {
                     items.push(Item { codec, descriptor, payload, region: Some(region), finish: turned });
                 }
             }
-            // All items together exceed the staging memory.
+            // Decode in parts, because all items together exceed the staging memory.
             items.chunks(16).for_each(|items| bench.compare(items));
         }
     }

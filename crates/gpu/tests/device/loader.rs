@@ -1,5 +1,5 @@
-//! Compares loaders that decode on a device with loaders that decode on the host. Without a device these
-//! tests do nothing; the crate's own tests run the same stage with kernels played on the CPU.
+//! Compares loaders that decode on a device with loaders that decode on the host. Without a device, these tests do
+//! nothing. The crate's unit tests run the same stage with kernels emulated on the CPU.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One test runs at a time, because the device's free memory is compared.
+/// Held by each test, so that one test runs at a time, because the device's free memory is compared.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn stage() -> Option<Arc<CudaStage>> {
@@ -75,7 +75,7 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
     let mut host = disk.loader(options.clone());
     let expected = epoch(&mut host);
     let mut device = disk.loader(staged(&stage, &options));
-    // Two batches are held while others are loaded. The stream is the default stream.
+    // Hold two batches while others are loaded. The stream is the default stream.
     let mut held = Vec::new();
     for _ in 0..expected.len() {
         let batch = device.next_batch().unwrap().unwrap();
@@ -87,7 +87,7 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
             assert!(at.is_some(), "a batch that is none of the epoch's");
         }
     }
-    // The loader ends in the middle of its next epoch, and the stage before the batch.
+    // Drop the loader in the middle of its next epoch, and the stage before the batch.
     device.set_epoch(1).unwrap();
     drop(device.next_batch());
     drop(device);

@@ -1,5 +1,5 @@
-//! Damaged payloads must be rejected by the host, flagged by the device, or decoded as on the host. Their
-//! neighbours must not change.
+//! Damaged payloads must be rejected by the host, flagged by the device, or decoded as on the host. Their neighbours
+//! in the batch must not change.
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
@@ -106,7 +106,7 @@ fn booleans_and_fixed_point_are_checked() {
     let transform = Transform::Fixed { bits: 9, scale: vec![0.5; 6], offset: vec![1.0; 6] };
     let fixed = ArrayDescriptor { stored: Dtype::U16, transform, ..ArrayDescriptor::plain(Dtype::F32, vec![4, 5, 6]) };
     let mut counts = Item { descriptor: fixed, payload: vec![1; 240], ..flags.clone() };
-    // Moved so far that no damaged element is shown.
+    // Move the arrays so far that no damaged element is shown.
     let away = |item: &Item, shape: &[u64]| {
         let sampling = match item.descriptor.decoded {
             Dtype::Bool => Resampling::Nearest { outside: 1.0 },

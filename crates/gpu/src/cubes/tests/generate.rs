@@ -16,7 +16,7 @@ pub(crate) enum Fill {
     Counts,
 }
 
-/// Makes an array with this content. The same seed gives the same array.
+/// Generates an array with this content. The same seed yields the same array.
 pub(crate) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
     let elements = Dtype::U8.array_bytes(&shape).unwrap();
     let bands = shape.last().copied().unwrap_or(1).max(1);
@@ -71,8 +71,8 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// Picks a region of an array of this shape, as `seed` determines. Returns `None` unless the array has two or
-/// three axes.
+/// Picks a region of an array of this shape, determined by `seed`. Returns `None` unless the array has two or three
+/// axes.
 pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
         [h, w] => (h, w, 1),
@@ -108,7 +108,7 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     })
 }
 
-/// Converts the decoded elements of this array or region on the host.
+/// Converts decoded elements of an array or region on the host.
 pub(crate) fn finished(
     finish: &Finish,
     descriptor: &ArrayDescriptor,
@@ -121,7 +121,7 @@ pub(crate) fn finished(
     Ok(out)
 }
 
-/// An array with neither two nor three axes is a single row.
+/// Returns the size and layout of the output. An array with neither two nor three axes counts as a single row.
 fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 3], Layout), Error> {
     let whole = Region::whole(descriptor).ok();
     let Some(region) = region.or(whole.as_ref()) else {
@@ -134,8 +134,8 @@ fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 
     })
 }
 
-/// Makes a valid conversion for an array or region of `decoded` elements. The numbers that determine it can
-/// be chosen freely.
+/// Generates a valid conversion for an array or region of `decoded` elements. The numbers that determine it are
+/// arbitrary.
 pub(crate) fn finish(
     descriptor: &ArrayDescriptor,
     region: Option<&Region>,
@@ -166,7 +166,7 @@ pub(crate) fn finish(
     Finish { to, factors, fill, warp, turn }
 }
 
-/// Makes an affine map in half of the cases: exact shifts and quarter turns, small and large moves.
+/// Generates an affine map in half of the cases: exact shifts and quarter turns, and small and large moves.
 pub(crate) fn moves(seed: u64, moves: bool, is_float: bool, [rows, columns]: [u64; 2]) -> Option<Warp> {
     let draw = |n: u64| {
         (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(n).wrapping_mul(0xD134_2543_DE82_EF95) >> 40) as f64

@@ -1,4 +1,4 @@
-//! Decodes batches on the played device and on the host, to compare the results.
+//! Decodes batches on the emulated device and on the host, to compare the results.
 
 use super::generate::finished;
 use crate::cubes::Fault;
@@ -104,7 +104,7 @@ impl Item {
 /// The device's result for one array: values or a fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
-/// The memory in which the items are staged is filled with a given byte first.
+/// A staged batch. Its memory is filled with a given byte before the items are staged.
 struct Batch {
     assembled: Assembled,
     staging: Vec<u8>,
@@ -123,7 +123,7 @@ impl Batch {
         let mut end = 0_usize;
         let mut places = Vec::new();
         for item in items {
-            // Leave a gap before each array. The gap must stay untouched.
+            // Leave a gap before each array, which must stay untouched.
             let start = (end + 8).next_multiple_of(8);
             end = start + item.out_bytes();
             places.push((start..end, false));
@@ -153,7 +153,7 @@ pub(super) fn upload_bytes(items: &[Item]) -> usize {
     Batch::of(items, 0).assembled.upload_bytes
 }
 
-/// Decodes a batch on the played device. Returns `None` for arrays that the stage refuses.
+/// Decodes a batch on the emulated device. Returns `None` for arrays that the stage refuses.
 pub(super) fn play(items: &[Item], manner: Manner) -> Vec<Option<Played>> {
     let Batch { assembled, staging, places } = Batch::of(items, manner.poison);
     let bytes = places.last().map_or(0, |(place, _)| place.end);

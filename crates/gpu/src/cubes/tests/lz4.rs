@@ -1,12 +1,12 @@
-//! LZ4 blocks of arbitrary sequences, which the kernel decodes alone. They cover every kind of copy at every place.
+//! Decodes LZ4 blocks of arbitrary sequences with the kernel alone. The blocks cover every kind of copy at every
+//! place.
 
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS};
 
-/// Literals followed by a match. The distance of the match is in thousandths of the output so far, or in
-/// bytes if the number is small.
+/// Literals followed by a match. The distance of the match is in bytes, or in thousandths of the output so far.
 #[derive(Debug, Clone, Copy)]
 struct Sequence {
     literals: usize,
@@ -63,7 +63,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
         }
     };
     for &Sequence { literals, offset, length } in sequences {
-        // The first byte is a literal.
+        // The first byte must be a literal.
         let literals = if out.is_empty() { literals.max(1) } else { literals };
         let there = out.len() + literals;
         let offset = match offset {
@@ -76,7 +76,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     (block, out)
 }
 
-/// The blocks begin and end at odd places of a slot.
+/// Decodes the blocks and checks the results. The blocks begin and end at unaligned places of a slot.
 fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
     for manner in MANNERS {
         let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// Tests every kind of length and every place in a word.
+/// Covers every kind of length and every place in a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

@@ -1,4 +1,4 @@
-//! Tests cubes whose pixels are means of four pixels of two bytes, which have a kernel of their own.
+//! Tests cubes of two-byte elements whose pixels are means of four pixels. These cubes have their own kernel.
 
 use super::generate::{Fill, array, region};
 use super::harness::Item;
@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// The cubes have several blocks, whose ends are within a pixel's bands, and within a row of a band.
+/// The cubes have several blocks, which end between the bands of a pixel and within a row of a band.
 #[test]
 fn means_across_the_blocks_of_long_cubes() {
     let cube = array(Dtype::F16, vec![67, 65, 101], Fill::Smooth, 5);

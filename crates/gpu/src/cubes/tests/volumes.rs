@@ -1,4 +1,4 @@
-//! Tests that boxes of volumes equal the host's, bit for bit.
+//! Tests that boxes of volumes equal the host's results, bit for bit.
 
 use super::generate::{Fill, array, moves};
 use super::harness::{Item, upload_bytes};
@@ -107,7 +107,7 @@ fn boxes_of_long_volumes_without_the_other_blocks() {
             let plain = Item { voxels: Some(part), ..Item::of(&encoded) };
             let items = [plain.clone(), Item { finish, staged: true, ..plain }];
             compare(&items);
-            // If a volume is stored column by column, a box is spread over the whole volume.
+            // In a volume that is stored column by column, a box is spread over the whole volume.
             let is_near = layout == ArrayLayout::AsShape || channels.is_some();
             let most = Most::of(&encoded.descriptor, Some(Part::Voxels(&part)));
             assert_eq!(most.is_small(), is_near, "{:?}", encoded.descriptor);

@@ -6,7 +6,7 @@ use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 
-/// Each frame comes with the number of bytes that it decodes to. A rejected frame gives `None`.
+/// Decodes frames, each given with its decoded size in bytes. A rejected frame yields `None`.
 fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
     let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
     for (number, (frame, out_bytes)) in (0..).zip(frames) {
@@ -69,7 +69,7 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     while out.len() < bytes {
         let n = out.len();
         match kind {
-            // Noise of few bits. Its literals are Huffman-coded, and there is hardly a match.
+            // Noise of few bits. Its literals are Huffman-coded, and there are hardly any matches.
             0 => out.push((noise() & noise() & 0x3F) as u8),
             1 => out.push((64.0 + 60.0 * (n as f64 / 700.0).sin()) as u8 + (noise() % 3) as u8),
             2 => {
@@ -119,7 +119,7 @@ fn blocks_share_tables() {
     ]);
 }
 
-/// Such frames have a window shorter than the content, as every unit of plain zstd has at low levels.
+/// The window of these frames is shorter than the content, as in every unit of plain zstd at low levels.
 #[test]
 fn frames_longer_than_their_window_are_decoded() {
     let contents = [(content(3, 1_300_000, 6), 1), (content(2, 700_000, 7), -3), (content(6, 2_500_000, 8), 3)];
@@ -130,14 +130,14 @@ fn frames_longer_than_their_window_are_decoded() {
     assert_decoded(&contents);
 }
 
-/// With a window of 1 KiB, no block may have more bytes than that.
+/// With a window of 1 KiB, no block may be larger than 1 KiB.
 #[test]
 fn blocks_longer_than_the_window_are_refused() {
     let plain = content(2, 700_000, 7);
     let mut frame = zstd::bulk::compress(&plain, 1).unwrap();
     frame[5] = 0;
     assert!(zstd::bulk::decompress(&frame, plain.len()).is_err());
-    // Without a single segment, this descriptor announces no content size.
+    // Without the single-segment flag, this descriptor means that there is no content size.
     let mut unsized_frame = zstd::bulk::compress(&plain, 1).unwrap();
     unsized_frame[4] &= 0x3F;
     for manner in MANNERS {
@@ -183,8 +183,8 @@ proptest! {
     ) {
         let plain = content(kind, bytes, seed);
         let frame = zstd::bulk::compress(&plain, level).unwrap();
-        // Skip the magic number, the descriptor, the content size, and the header of the only block. A frame this short is
-        // in a single segment.
+        // Skip the magic number, the descriptor, the content size, and the header of the only block. Such a short
+        // frame is a single segment.
         let body = 5 + (1 << (frame[4] >> 6)) + 3;
         prop_assume!(frame.len() > body);
         let frames: Vec<_> = hurts.iter().map(|(at, byte, how)| {

@@ -1,4 +1,4 @@
-//! Compares randomly changed pictures with the host's results.
+//! Compares randomly changed pictures with the results of the host.
 
 use super::*;
 use shardpack_augment::{Affine, Augmentation, Operation};
@@ -20,7 +20,8 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     converted(&on_host::changed(levels, [height, width], &how, changes), output)
 }
 
-/// Asserts that the kernels give the host's result, whatever the order of threads and the initial content of memory.
+/// Asserts that the kernels produce the host's result, whatever the order of threads and the initial content of
+/// memory.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let mut staging = Staging::new(&mut memory, StagingOptions { output, ..Default::default() });

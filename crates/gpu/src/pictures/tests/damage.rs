@@ -1,10 +1,10 @@
-//! Damaged pictures are flagged, or equal the pictures of the host's loader to the bit. Their neighbours do
-//! not change, and no kernel leaves its buffers.
+//! Tests that damaged pictures are flagged, or are bit-identical to the output of the host's loader. Their neighbours
+//! must not change, and no kernel may leave its buffers.
 
 use super::*;
 
-/// Runs one round of a batch of three pictures, of which the second is damaged. Returns whether the kernels
-/// accepted it, and whether they flagged it.
+/// Decodes a batch of three pictures, the second of which is damaged. Returns two flags: the kernels accepted the
+/// damaged picture, and they flagged it.
 fn round(random: &mut Random) -> (bool, bool) {
     let output = Output::default();
     let source = |random: &mut Random| Source {
@@ -37,7 +37,7 @@ fn round(random: &mut Random) -> (bool, bool) {
             let Some(row) = *row else { continue };
             let (jpeg, how) = &pictures[n];
             let place = batch.rows()[row];
-            // The host decodes flagged pictures. The tests of the stage compare those.
+            // Skip a flagged picture, because the host decodes it. The tests of the stage compare flagged pictures.
             if n == 1 && played.status[row] != 0 {
                 flagged = true;
                 continue;
@@ -82,7 +82,7 @@ fn damage_is_flagged_or_harmless_a_hundred_thousand_times() {
     rounds(100_000, 1);
 }
 
-/// If each segment has one MCU more than a row, the row's first MCU, which is left of the view, is in the
+/// Each segment has one MCU more than a row. The first MCU of a row, which is left of the view, is then in the
 /// previous segment.
 #[test]
 fn long_segments_are_decoded_from_the_start_of_the_row() {
@@ -92,7 +92,7 @@ fn long_segments_are_decoded_from_the_start_of_the_row() {
     let how = Rendering { view: View::rectangle(rect), ..Default::default() };
     assert_same(&[(jpeg.clone(), how)], Output::default());
 
-    // Insert bytes that are left over in segment 0, which holds MCUs 0 to 8.
+    // Insert extra bytes at the end of segment 0, which holds MCUs 0 to 8.
     let marker = jpeg.windows(2).position(|bytes| bytes == [0xFF, 0xD0]).unwrap();
     jpeg.splice(marker..marker, [0x55; 4]);
     let mut memory = vec![0xCC; 1 << 20];

@@ -1,4 +1,4 @@
-//! Pictures with a segment index are decoded from their middle on, and no pixel depends on the index.
+//! Tests that pictures with a segment index are decoded from the middle on, and that no pixel depends on the index.
 
 use super::*;
 use shardpack_augment::Augmentation;
@@ -16,7 +16,7 @@ impl Case {
         StoredPicture { segments: self.index.as_deref(), ..StoredPicture::new("image/jpeg", &self.jpeg) }
     }
 
-    /// Returns the levels that the host decodes by these paths, after the changes.
+    /// Returns the levels that the host decodes along these paths, after the changes.
     fn by_host(&self, paths: DecodePaths, row: &PictureRow, output: &Output) -> Result<Vec<u8>, String> {
         let (height, width) = (row.height as usize, row.width as usize);
         let mut levels = vec![0; height * width * 3];
@@ -44,8 +44,8 @@ fn batch_of(cases: &[Case], memory: &mut [u8], output: Output) -> (Vec<Result<us
     (rows, staging.finish())
 }
 
-/// Asserts that the kernels give the pixels that libjpeg-turbo decodes without the index, whatever the order
-/// of threads and the initial content of memory.
+/// Asserts that the kernels produce the pixels that libjpeg-turbo decodes without the index, whatever the order of
+/// threads and the initial content of memory.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let (rows, batch) = batch_of(cases, &mut memory, output);
@@ -140,8 +140,8 @@ fn a_rectangle_takes_only_its_segments() {
     }
 }
 
-/// Changes the index in a few places, most of them in its numbers. Returns true if it changes a single bit of
-/// one number.
+/// Changes the index in a few places, most of them in its numbers. Returns true if the change is a single bit of one
+/// number.
 fn hurt(random: &mut Random, index: &mut Vec<u8>) -> bool {
     const HEAD: u32 = 28;
     let is_one_bit = random.below(2) == 0;
@@ -155,7 +155,7 @@ fn hurt(random: &mut Random, index: &mut Vec<u8>) -> bool {
             _ => index[at] ^= 1 << random.below(8),
         }
     }
-    // The CRC32 reveals almost every change, so it is usually corrected.
+    // Usually correct the CRC32, because it would reveal almost every change.
     if index.len() > HEAD as usize && random.below(8) > 0 {
         let crc = crc32fast::hash(&[&index[..24], &index[28..]].concat());
         index[24..28].copy_from_slice(&crc.to_le_bytes());
@@ -179,8 +179,8 @@ fn drawn(random: &mut Random, needs_index: bool, layout: PixelLayout) -> Case {
     }
 }
 
-/// Runs one round of a batch of three pictures, of which the second has a damaged index or damaged bytes.
-/// Returns whether the kernels accepted it, and whether they flagged it.
+/// Decodes a batch of three pictures, the second of which has a damaged index or damaged bytes. Returns two flags:
+/// the kernels accepted the damaged picture, and they flagged it.
 fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
     let output = Output::default();
     let mut cases: Vec<_> = (0..3).map(|n| drawn(random, n == 1, output.layout)).collect();
@@ -200,7 +200,7 @@ fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
         for (n, (case, row)) in cases.iter().zip(&rows).enumerate() {
             let Ok(row) = *row else { continue };
             let place = batch.rows()[row];
-            // The host decodes flagged pictures. The tests of the stage compare those.
+            // Skip a flagged picture, because the host decodes it. The tests of the stage compare flagged pictures.
             if n == 1 && played.status[row] != 0 {
                 flagged = true;
                 continue;
@@ -254,7 +254,8 @@ fn a_hundred_thousand_wrong_indexes_and_damaged_pictures() {
     }
 }
 
-/// An index of a different picture is rejected, or flags the row. An index that does not fit the picture is never used.
+/// The index of a different picture is rejected, or the row is flagged. An index that does not fit the picture is
+/// never used.
 #[test]
 fn wrong_indexes_are_refused_with_a_reason() {
     let source = Source { size: (96, 80), factors: (2, 2), interval: 0, detail: 9, seed: 1 };

@@ -1,5 +1,5 @@
-//! Makes baseline JPEGs of every kind from random coefficients: with any sampling that the kernels accept,
-//! any restart interval, and Huffman codes of any shape.
+//! Generates baseline JPEGs of every kind from random coefficients: with any subsampling that the kernels accept, any
+//! restart interval, and Huffman codes of any shape.
 
 pub(crate) struct Random(pub(crate) u64);
 
@@ -32,13 +32,13 @@ struct Code {
 }
 
 impl Code {
-    /// Makes a random tree with a leaf for each symbol. One of the longest leaves is left out, so that no
-    /// code consists of ones only.
+    /// Generates a random tree with a leaf for each symbol. One of the deepest leaves is left out, so that no code
+    /// consists only of ones.
     fn new(symbols: &[u8], random: &mut Random) -> Self {
         let mut lengths = vec![0_u32];
         while lengths.len() < symbols.len() + 1 {
             let n = random.below(lengths.len() as u32) as usize;
-            // Splitting recent leaves makes long codes.
+            // Splitting recent leaves yields long codes.
             let n = if random.below(3) == 0 { lengths.len() - 1 } else { n };
             if lengths[n] < 16 {
                 lengths[n] += 1;
@@ -207,7 +207,7 @@ impl Source {
     }
 }
 
-/// Changes a few bytes. Most of them are entropy-coded, but tables are changed too.
+/// Changes a few bytes, most of them entropy-coded, and sometimes bytes of tables.
 #[allow(dead_code, reason = "an example has this file too, and makes whole pictures")]
 pub(crate) fn damage(random: &mut Random, jpeg: &mut Vec<u8>) {
     let scan = shardpack_jpeg::JpegHeader::parse(jpeg).unwrap().scan_offset as usize;

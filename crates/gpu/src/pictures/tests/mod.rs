@@ -1,4 +1,4 @@
-//! Compares the kernels, which are simulated on the CPU, with the host's decoder.
+//! Compares the kernels, emulated on the CPU, with the host's decoder.
 
 mod changes;
 mod damage;
@@ -44,8 +44,8 @@ fn by_host(
     row: &PictureRow,
     output: &Output,
 ) -> Result<Vec<u8>, shardpack_format::Error> {
-    // Decode the whole picture and crop it, because libjpeg-turbo replicates chroma when it decodes only a
-    // few columns at the right edge, but interpolates it in the whole picture.
+    // Decode the whole picture and crop it. If libjpeg-turbo decodes only a few columns at the right edge, it
+    // replicates their chroma instead of interpolating it.
     decoded(DecodePaths { partial: false, ..Default::default() }, jpeg, how, row, output)
 }
 
@@ -86,7 +86,8 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     staging.finish()
 }
 
-/// Asserts that the kernels give the host's result, whatever the order of threads and the initial content of memory.
+/// Asserts that the kernels produce the host's result, whatever the order of threads and the initial content of
+/// memory.
 fn assert_same(pictures: &[(Vec<u8>, Rendering)], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let batch = staged(pictures, &mut memory, output);
@@ -162,7 +163,7 @@ pub(crate) fn output(random: &mut Random) -> Output {
     Output { dtype, layout, scaling, planes_between: 0 }
 }
 
-/// The kernels do not accept narrow pictures in 4:2:0 and 4:2:2.
+/// Returns true if the kernels accept the picture. They do not accept narrow pictures in 4:2:0 and 4:2:2.
 fn is_taken(source: &Source) -> bool {
     source.factors.0 != 2 || source.size.0 > 4
 }
@@ -176,7 +177,7 @@ proptest! {
     }
 }
 
-/// Each picture gets a random view. Returns how many pictures the kernels accepted.
+/// Compares pictures with random views. Returns the number of pictures that the kernels accepted.
 fn of_sources(sources: &[Source], seed: u64) -> usize {
     let random = &mut Random(seed);
     let output = output(random);
@@ -244,7 +245,7 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     let frame = [0xFF, 0xC0, 0, 17, 8];
     let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
         let reason = staging.push(jpeg, how).unwrap_err();
-        // The dataset's index contains everything that the header alone reveals.
+        // The header alone must reveal these reasons, because the dataset's index records them.
         if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
             assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
         }
@@ -279,7 +280,7 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     assert_eq!(odd(&large, &Rendering { view: View::resize(1), ..whole }, &mut roomy), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
-    // None of these pictures has changed the batch.
+    // Check that none of these pictures has changed the batch.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));
     let batch = staging.finish();
     let played = play(&batch, &memory, MANNERS[0]).unwrap();
@@ -291,8 +292,8 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     assert!(staging.is_empty());
 }
 
-/// A few columns at the right edge have so little chroma that libjpeg-turbo does not interpolate it when it
-/// decodes only these columns.
+/// The view is a few columns at the right edge. Their chroma is so narrow that libjpeg-turbo does not interpolate it
+/// if it decodes only these columns.
 #[test]
 fn narrow_rectangles_equal_the_whole_picture() {
     let mut pictures = Vec::new();

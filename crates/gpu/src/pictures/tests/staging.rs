@@ -1,4 +1,4 @@
-//! Assembles a batch of pictures in one piece of memory, all prepared by one thread.
+//! Assembles a batch of pictures in one piece of memory, with one thread.
 
 use super::*;
 use crate::pictures::staged::StagedPicture;

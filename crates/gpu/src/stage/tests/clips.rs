@@ -1,4 +1,4 @@
-//! Tests that clips, which are lists of pictures, are decoded to the batches of the host.
+//! Tests that clips, which are lists of pictures, are decoded to the same batches as on the host.
 
 use super::datasets::{Disk, assert_same, epoch};
 use super::jpegs::{Random, Source, damage};
@@ -25,8 +25,8 @@ fn frame([height, width]: [u32; 2], id: u64, number: u64) -> Vec<u8> {
     Source { size: (width as u16, height as u16), factors, interval, detail: 12, seed }.encoded()
 }
 
-/// Writes `count` clips of one to nine frames, which `of` makes from the number of a sample and of a frame. The
-/// index describes the size of the first frame.
+/// Writes `count` clips of one to nine frames. `of` returns a frame, given the number of the sample and of the frame.
+/// The index states the size of the first frame.
 fn clips(count: u64, size: impl Fn(u64) -> [u32; 2], of: impl Fn(u64, u64) -> Vec<u8>) -> Disk {
     let mut fields = vec![format::Field::stored("clip", FieldKind::Image), format::Field::scalar("label", Dtype::I64)];
     fields.extend(["height", "width", "clip.frames"].map(|name| format::Field::scalar(name, Dtype::U32)));
@@ -130,7 +130,7 @@ fn compare(disk: &Disk, tight: u64, ways: Vec<(&str, LoaderOptions)>, check: imp
                 false => options.clone().stage(Arc::clone(&stage) as _),
             };
             let (mut host, mut staged) = (disk.loader(options.clone()), disk.loader(staged));
-            // The loader would prefetch the next of two consecutive epochs and count its rows too.
+            // Skip epoch 1, because the loader would prefetch a consecutive epoch and count its rows too.
             for number in [0, 2] {
                 host.set_epoch(number).unwrap();
                 staged.set_epoch(number).unwrap();
@@ -173,7 +173,8 @@ fn resident_clips_are_not_read() {
     assert_eq!((loader.stats().read_bytes, of(&stage.counts.kept)), (read, 10));
 }
 
-/// Views of an object may differ in size. They are scaled to the size of the view.
+/// The frames of a clip may differ in size, as in several photos of one object. All are scaled to the size of the
+/// view.
 #[test]
 fn frames_of_several_sizes_are_the_hosts() {
     let size =
@@ -185,7 +186,7 @@ fn frames_of_several_sizes_are_the_hosts() {
     compare(&disk, 1, ways().collect(), |name, stage| {
         assert_eq!((of(&stage.counts.taken), of(&stage.counts.refused)), (24, 0), "{name}");
     });
-    // Whole frames do not fit into a row, which the host says.
+    // Whole frames do not fit into a row. The host reports this error.
     compare(&disk, 1, vec![("whole", base())], |_, stage| {
         assert!(of(&stage.counts.refused) > 0 && of(&stage.counts.taken) > 0);
     });
@@ -200,7 +201,7 @@ fn damaged_frames_are_those_of_the_host() {
     let hurt = |id: u64, number: u64| {
         let mut jpeg = frame(SIZE, id, number);
         match (id + number) % 7 {
-            // Only entropy-coded bytes, so that the frame reaches the kernels.
+            // Damage only entropy-coded bytes, so that the frame reaches the kernels.
             0 => (jpeg.len() / 2..jpeg.len() - 2).for_each(|at| {
                 if jpeg[at] != 0xFF && jpeg[at - 1] != 0xFF {
                     jpeg[at] = jpeg[at].rotate_left(3) & 0x7F;
@@ -220,7 +221,7 @@ fn damaged_frames_are_those_of_the_host() {
     });
 }
 
-/// If the kernels do not take one of the chosen frames, the host decodes the clip, and says why.
+/// If the kernels do not accept one of the chosen frames, the host decodes the clip, and the reason is counted.
 #[test]
 fn frames_that_the_kernels_lack_are_counted() {
     let odd = |id: u64, number: u64| {
@@ -243,7 +244,7 @@ fn frames_that_the_kernels_lack_are_counted() {
     }
 }
 
-/// Each crop of a clip has its own view, and decodes its frames by itself.
+/// Each crop of a clip has its own view, and its frames are decoded separately.
 #[test]
 fn crops_of_clips_are_the_hosts() {
     let crops = [
@@ -270,7 +271,7 @@ fn clips_without_room_in_the_staging_memory_are_the_hosts() {
     assert!(staged.refusals().iter().any(|refusal| refusal.reason == "no room left in the staging memory"));
 }
 
-/// A stage for which the host decodes takes no clips: the host writes their rows, and they are copied.
+/// A stage whose rows the host decodes takes no clips. The host writes the rows of clips, and they are copied.
 #[test]
 fn clips_that_the_host_decodes_are_copied() {
     let disk = alike(8);

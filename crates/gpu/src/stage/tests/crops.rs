@@ -1,4 +1,4 @@
-//! Several crops of each picture, which share its samples on the device.
+//! Tests several crops of each picture, which share the samples of the picture on the device.
 
 use super::datasets::{Disk, Harm, assert_same, epoch};
 use super::played::{PlayedStage, play};
@@ -49,7 +49,7 @@ fn crops_are_the_hosts() {
     }
 }
 
-/// One value on the device serves all crops.
+/// All crops of a picture use one value on the device.
 #[test]
 fn crops_of_resident_pictures_are_the_hosts() {
     let disk = Disk::alike(10, Harm::None);
@@ -62,7 +62,7 @@ fn crops_of_resident_pictures_are_the_hosts() {
     assert!(staged.refusals().is_empty());
 }
 
-/// The segments of a picture are uploaded once, even if many crops show them.
+/// The segments of a picture are uploaded only once, even if many crops show them.
 #[test]
 fn more_crops_upload_only_more_tables() {
     let disk = Disk::alike(10, Harm::None);
@@ -104,8 +104,8 @@ fn crops_without_room_are_the_hosts() {
     assert!(of(&stage.counts.refused) > 0);
 }
 
-/// If the picture with the samples of a crop is given up or replaced, the crop is a fault of its row, and reads
-/// no samples of others.
+/// If the picture with the samples of a crop is dropped or replaced, the crop counts as a fault of its row. It does
+/// not read the samples of another picture.
 #[test]
 fn a_crop_without_its_samples_is_a_fault() {
     let pictures = [(64, 48), (40, 56)]

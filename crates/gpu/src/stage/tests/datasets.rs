@@ -1,5 +1,5 @@
-//! Datasets of pictures, cubes and masks, and the batches that a loader makes of them. Tests on real devices
-//! use them too.
+//! Datasets of pictures, cubes and masks, and the batches that a loader creates from them. Tests on real devices also
+//! use them.
 
 use super::generate::{Fill, array};
 use super::hurt::hurt;
@@ -27,8 +27,8 @@ pub(crate) enum Harm {
     /// Every fifth sample has damaged entropy-coded bytes, and every seventh sample has a damaged cube. The
     /// checksums are valid.
     Damaged,
-    /// Three in four samples are attacks. This is the seed of the first attack, and later attacks count up
-    /// from it. The checksums are valid.
+    /// Three in four samples are attacks. The number is the seed of the first attack, and later attacks count up from
+    /// it. The checksums are valid.
     Hostile(u64),
     /// A few random bytes are changed in two out of three `image` pictures. The checksums are valid.
     Scattered,
@@ -52,8 +52,8 @@ fn settings(n: u64) -> ArraySettings {
     }
 }
 
-/// Returns settings with which the host decodes no arrays, with two exceptions. These two kinds are not among
-/// a loader's examples, because the loader inspects only one example of each kind.
+/// Returns settings with which the host decodes no arrays, except two kinds. These kinds are not among the loader's
+/// examples, because the loader inspects only one example of each kind.
 fn as_stored(n: u64) -> ArraySettings {
     let by_shape = |coder, filter| ArraySettings {
         coder,
@@ -81,7 +81,7 @@ impl Disk {
         Self::coded(count, size, harm, settings)
     }
 
-    /// Writes cubes of which all but a few are uploaded in their stored form.
+    /// Writes cubes, all but a few of which are uploaded in their stored form.
     pub(crate) fn as_stored(count: u64, harm: Harm) -> Self {
         Self::coded(count, |_| [48, 64], harm, as_stored)
     }
@@ -112,7 +112,7 @@ impl Disk {
             if harm == Harm::Damaged {
                 let random = &mut Random(id);
                 if id % 5 == 2 {
-                    // Keep tables and markers, so that the picture reaches the kernels.
+                    // Leave tables and markers intact, so that the picture reaches the kernels.
                     let (from, to) = (image.len() / 2, image.len() - 2);
                     for at in from..to {
                         if image[at] != 0xFF && image[at - 1] != 0xFF {
@@ -121,7 +121,7 @@ impl Disk {
                     }
                 }
                 if id % 7 == 3 {
-                    // Corrupt the end of the payload, which belongs to the last stream if that is LZ4.
+                    // Corrupt the end of the payload, which belongs to the last stream if the coder is LZ4.
                     let from = cube.payload.len() - 40;
                     cube.payload[from..].fill(0xFF);
                 }
@@ -164,7 +164,7 @@ impl Disk {
     }
 
     pub(crate) fn varied(count: u64, harm: Harm) -> Self {
-        // One sample in eleven is too narrow for libjpeg to interpolate, so the kernels do not take it.
+        // One sample in eleven is too narrow for libjpeg to interpolate, so the kernels do not accept it.
         Self::new(
             count,
             |id| [20 + (id * 7 % 23) as u32, if id % 11 == 5 { 4 } else { 12 + (id * 5 % 41) as u32 }],
@@ -177,7 +177,7 @@ impl Disk {
     }
 }
 
-/// Content of a batch, from the host or the device.
+/// Content of a batch from the host or the device.
 #[derive(PartialEq)]
 pub(crate) struct Seen {
     indices: Vec<u64>,
@@ -185,7 +185,7 @@ pub(crate) struct Seen {
     fields: Vec<Field>,
 }
 
-/// Name of a field, followed by the shape of each row and the bytes of each row.
+/// Name of a field, shape of each row, and bytes of each row.
 type Field = (String, Vec<Vec<u64>>, Vec<Vec<u8>>);
 
 pub(crate) fn seen(batch: &Batch) -> Seen {
@@ -205,7 +205,7 @@ pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Fails if two epochs differ, and names the place where they do.
+/// Fails if two epochs differ, and names the place of the difference.
 pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: batches");
     for (n, (found, expected)) in found.iter().zip(expected).enumerate() {

@@ -1,4 +1,4 @@
-//! Hostile datasets with valid checksums. A stage must give the same batches or errors as the host, no kernel
+//! Tests hostile datasets with valid checksums. A stage must return the same batches or errors as the host, no kernel
 //! may leave its buffers, and nothing may panic.
 
 use super::datasets::{Disk, Seen, assert_same, seen, ways};
@@ -22,7 +22,7 @@ fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     batches
 }
 
-/// Returns how many rows the stage took, how many it rejected, and how many the kernels flagged.
+/// Returns the number of rows that the stage took, that it rejected, and that the kernels flagged.
 fn attack(samples: u64, seed: u64) -> [u64; 3] {
     /// Samples per dataset, of which three in four are hostile.
     const OF_DISK: u64 = 24;

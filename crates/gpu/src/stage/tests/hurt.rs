@@ -31,7 +31,7 @@ fn wrong(random: &mut Random, right: u64) -> u64 {
     }
 }
 
-/// Changes nothing if the range exceeds the bytes.
+/// Replaces the number at `at` by a wrong one. Changes nothing if the range exceeds the bytes.
 fn put(random: &mut Random, bytes: &mut [u8], at: Range<usize>, is_little: bool) {
     let Some(place) = bytes.get_mut(at) else { return };
     let mut number = [0; 8];
@@ -127,7 +127,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 jpeg[at] = wrong(random, jpeg[at].into()) as u8;
             }
         }
-        // Change the length of a segment, or remove a segment, duplicate it, or give it another marker.
+        // Change the length or the marker of a segment, or remove or duplicate a segment.
         10 => {
             if let Some((_, range)) = found.get(random.below(found.len().max(1) as u32) as usize) {
                 put(random, jpeg, range.start + 2..range.start + 4, false);
@@ -310,7 +310,7 @@ pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
             _ => hurt_payload(random, bytes),
         }
     }
-    // The length in the record may or may not agree with the descriptor.
+    // The length in the record may or may not match the descriptor.
     let stated = ArrayDescriptor::parse(descriptor, &Limits::none());
     if let (Some(decoded), Ok(stated), false) = (decoded.as_mut(), stated, random.below(8) == 0)
         && *codec != Codec::Raw

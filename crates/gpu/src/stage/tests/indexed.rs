@@ -1,4 +1,4 @@
-//! Pictures with a segment index, from records and from the memory of the device, next to pictures without one.
+//! Tests pictures with a segment index, from records and from device memory, next to pictures without an index.
 
 use super::jpegs::{Random, Source};
 use super::played::play;
@@ -87,7 +87,7 @@ fn element(dtype: Dtype) -> ElementType {
     }
 }
 
-/// Keeps all rows in a store. Returns it with their numbers.
+/// Keeps all rows in a store. Returns the store and the numbers of the rows.
 fn kept(rows: &[Row], output: &Output) -> (Store<Bytes>, Vec<Option<u64>>) {
     let (store, limits) = (Store::default(), Limits::default());
     let bytes = rows.iter().map(|row| Store::<Bytes>::value_bytes(row.jpeg.len() as u64)).sum();
@@ -100,7 +100,8 @@ fn kept(rows: &[Row], output: &Output) -> (Store<Bytes>, Vec<Option<u64>>) {
 }
 
 /// Decodes a batch in staging memory of `staged_bytes`, from records or from kept values, and compares it with the
-/// host's. The host decodes rows without room. Returns the number of other rows, and the batch's size in a slot.
+/// host's. Rows that do not fit are left to the host. Returns the number of the other rows, and the size of the batch
+/// in a slot.
 fn compare(rows: &[Row], output: &Output, staged_bytes: usize, is_kept: bool) -> (usize, usize) {
     let memory = Heap::new(Staging::<Heap>::memory_bytes(rows.len(), staged_bytes, 0));
     let (fill, limits, zstd) = (Staging::new(memory, 0).unwrap(), Limits::default(), &mut ZstdDecoder::default());
@@ -156,7 +157,7 @@ fn source(random: &mut Random) -> Source {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// In tight memory some rows have no room, and the others do not change.
+    /// If memory is tight, some rows do not fit, and the others must not change.
     #[test]
     fn rows_are_the_hosts(seed in any::<u64>(), count in 1_usize..8, is_kept in any::<bool>(), tight in 1_usize..6) {
         let random = &mut Random(seed);
@@ -172,7 +173,7 @@ proptest! {
     }
 }
 
-/// The memory predicted for a slot suffices for pictures with an index, whole and cropped.
+/// The memory predicted for a slot is enough for pictures with an index, whole and cropped.
 #[test]
 fn predicted_memory_suffices() {
     for (view, detail) in [(View::whole(), 10), (View::random_resized_crop(160), 10), (View::center_crop(256, 224), 3)]

@@ -1,4 +1,4 @@
-//! Tests that masks follow the view and the augmentation of their picture on a device as on the host.
+//! Tests that masks follow the view and the augmentation of their picture on a device in the same way as on the host.
 
 use super::datasets::{assert_same, epoch};
 use super::generate::{Fill, array};
@@ -38,11 +38,12 @@ fn settings(n: u64) -> ArraySettings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Odd {
     None,
-    /// The mask of every fifth sample ends in invalid bytes, and the mask of every seventh has another size.
+    /// The mask of every fifth sample ends in invalid bytes, and the mask of every seventh sample has the wrong size.
     Damaged,
 }
 
-/// Writes pictures, each with a mask, a mask of two channels, one of a wider type, and one of flags.
+/// Writes pictures with four masks each: a plain one, one with two channels, one with a wider type, and one with
+/// flags.
 fn dataset(count: u64, size: fn(u64) -> [u32; 2], odd: Odd) -> tempfile::TempDir {
     let mut fields = vec![Field::stored("image", FieldKind::Image)];
     fields.extend(["mask", "planes", "wide", "flags"].map(|name| Field::stored(name, FieldKind::Array)));
@@ -161,7 +162,7 @@ fn damaged_masks_and_masks_of_another_size_are_the_hosts() {
     let dir = dataset(30, varied, Odd::Damaged);
     for (n, moves) in MOVES.into_iter().enumerate() {
         let mut options = options("rrc24x20", moves);
-        // A mask of another size is the caller's error, and is not skipped.
+        // A mask of the wrong size is an error of the caller and is not skipped.
         options.view.align[0].1 = "mask,fill=1".parse().unwrap();
         options = options.fields(["image", "planes", "wide", "flags"]);
         options.view.align.remove(0);

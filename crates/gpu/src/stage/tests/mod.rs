@@ -1,5 +1,5 @@
-//! Compares batches of the real loader with a stage to batches that the host decodes. In the stage, threads
-//! prepare the rows, and kernels that are played on the CPU decode them.
+//! Compares batches of the real loader with a stage to batches that the host decodes. In the stage, threads prepare
+//! the rows, and kernels emulated on the CPU decode them.
 
 mod clips;
 mod crops;
@@ -47,14 +47,14 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
     compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
 
-/// Does the same as [`compare`], but records of four or more parts of this size are read by several threads.
+/// Same as [`compare`], but several threads read the records that have four or more parts of this size.
 fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl Fn(&str, &PlayedStage)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let options = options.part_bytes(part_bytes);
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
         let mut staged = disk.loader(options.stage(Arc::clone(&stage) as _));
-        // The loader would prefetch the next of two consecutive epochs and count its rows too.
+        // Skip epoch 1, because the loader would prefetch a consecutive epoch and count its rows too.
         for epoch_number in [0, 2] {
             host.set_epoch(epoch_number).unwrap();
             staged.set_epoch(epoch_number).unwrap();
@@ -97,8 +97,8 @@ fn damage_harms_its_row_alone() {
     });
 }
 
-/// Pictures with arbitrary damage and valid checksums must give the same pixels or errors as on the host. The
-/// host decodes the pictures that the device flags.
+/// Pictures with arbitrary damage and valid checksums must yield the same pixels or errors as on the host. The host
+/// decodes the pictures that the device flags.
 #[test]
 fn damaged_pictures_are_the_hosts() {
     let views = [View::whole(), View::random_resized_crop((24, 20)), View::center_crop(30, (21, 28))];
@@ -125,7 +125,7 @@ fn damaged_pictures_are_the_hosts() {
     }
 }
 
-/// The device renders every view, also of values that it keeps.
+/// The device renders every view, also from values that it keeps.
 #[test]
 fn every_view_is_the_hosts() {
     let disk = Disk::alike(10, Harm::None);
@@ -177,8 +177,8 @@ fn the_host_decodes_values_without_room() {
     });
 }
 
-/// Arrays are read into staging memory and decoded there. Arrays of a kind that the loader did not expect are
-/// an exception: the host decodes plain zstd next to the bytes that were read, or instead of the device.
+/// Arrays are read into staging memory and decoded there. Kinds that the loader did not expect are an exception: the
+/// host decodes plain zstd into staging memory next to the bytes that were read, or decodes the row itself.
 #[test]
 fn arrays_are_decoded_where_they_were_read() {
     for part_bytes in [1500, 4000] {
@@ -233,8 +233,8 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
-/// The kernels derive the place of a segment's words from its place in the staging memory. That place depends
-/// on the order of the threads.
+/// The kernels derive the place of a segment's words from its place in the staging memory, which depends on the order
+/// of the threads.
 #[test]
 fn rows_may_be_staged_in_any_order() {
     let size = |n: usize| (16 + 8 * n as u16, 24 + 5 * n as u16);

@@ -1,4 +1,4 @@
-//! A stage whose device is played on the CPU. It has the logic of `CudaStage`, but no driver.
+//! A stage whose device is emulated on the CPU. It has the logic of `CudaStage`, but uses no driver.
 
 use crate::driver::Heap;
 use crate::gather::MARGIN;
@@ -26,7 +26,7 @@ use std::thread;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Bytes that all batches upload.
+    /// Number of bytes that all batches upload.
     pub(super) uploaded: AtomicU64,
     pub(super) taken: AtomicU64,
     pub(super) refused: AtomicU64,
@@ -41,7 +41,7 @@ pub(super) struct Counts {
     pub(super) grown: AtomicU64,
 }
 
-/// Memory for kept values, poisoned until written.
+/// Memory for kept values, filled with poison until it is written.
 #[derive(Debug)]
 struct Kept(Mutex<Vec<u8>>);
 
@@ -52,8 +52,8 @@ impl Backing for Kept {
     }
 }
 
-/// Arrays that stay on the device for a while. Their places are never reused, so a kernel that reads a freed
-/// array finds poison.
+/// Arrays that stay on the device for a while. Their memory is never reused, so a kernel that reads a freed array
+/// reads poison.
 #[derive(Debug, Default)]
 pub(super) struct PlayedScenes {
     memory: Mutex<Vec<u8>>,
@@ -138,7 +138,7 @@ pub(super) struct PlayedStage {
     pub(super) counts: Arc<Counts>,
     decoding: Decoding,
     manner: Manner,
-    /// Divisor of the staging memory. Above 1, some rows do not fit.
+    /// Divisor of the size of the staging memory. If it is above 1, some rows do not fit.
     tight: u64,
     store: Arc<Store<Kept>>,
     pub(super) scenes: Arc<PlayedScenes>,
@@ -158,7 +158,7 @@ impl PlayedStage {
         }
     }
 
-    /// Creates a stage for which the host decodes.
+    /// Creates a stage whose rows the host decodes.
     pub(super) fn of_host_rows(manner: usize, tight: u64) -> Self {
         Self { decoding: Decoding::Host, ..Self::new(manner, tight) }
     }
@@ -247,7 +247,7 @@ impl Stage for PlayedStage {
     }
 }
 
-/// Does at once the work that a `CudaSlot` puts into its stream. Returns the output and the faults of the rows.
+/// Performs the work that a `CudaSlot` submits to its stream. Returns the output and the faults of the rows.
 pub(super) fn play(
     batch: &Assembled,
     memory: (&[u8], &[u8]),
@@ -258,7 +258,7 @@ pub(super) fn play(
     (out, batch.faults([&pictures, &cubes]))
 }
 
-/// Does the same as [`play`], but returns the status words of pictures and of cubes instead of faults.
+/// Same as [`play`], but returns the status words of pictures and of cubes instead of faults.
 pub(crate) fn play_kernels(
     batch: &Assembled,
     (kept, staging): (&[u8], &[u8]),
@@ -269,7 +269,7 @@ pub(crate) fn play_kernels(
     let kept = device.upload(kept);
     let memory = device.alloc(batch.memory_bytes);
     device.bytes_mut(memory).unwrap()[..batch.upload_bytes].copy_from_slice(&staging[..batch.upload_bytes]);
-    // Unwritten output stays poisoned, so that the comparison fails.
+    // Unwritten output stays poisoned, so a comparison with it fails.
     let output = device.alloc(output_bytes);
     let out = device.bytes_mut(output).unwrap();
     for range in &batch.zero {

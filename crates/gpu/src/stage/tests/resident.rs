@@ -1,4 +1,4 @@
-//! Tests that batches are the same when values are kept on the device, and that no record is read then.
+//! Tests that batches are the same if values are kept on the device, and that no record is read then.
 
 use super::datasets::{Disk, Harm, Seen, assert_same, epoch, seen, ways};
 use super::of;
@@ -20,7 +20,7 @@ fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
         let stage = Arc::new(PlayedStage::new(n % 2, 1));
         let mut host = Loader::open(dataset, options.clone()).unwrap();
         let mut staged = Loader::open(dataset, resident(&stage, &options)).unwrap();
-        // The loader would prefetch the next of two consecutive epochs and count its rows too.
+        // Skip odd epochs, because the loader would prefetch a consecutive epoch and count its rows too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             staged.set_epoch(number).unwrap();
@@ -126,7 +126,7 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((read, loader.stats().resident_values), (stored(&dataset), 60));
     let device_bytes = loader.predicted_device_bytes();
     assert!(device_bytes > 60 * 500 && device_bytes < read && loader.predicted_bytes() > 60 * 500, "{device_bytes}");
-    // The loader would prefetch the next of two consecutive epochs and count its rows too.
+    // Skip odd epochs, because the loader would prefetch a consecutive epoch and count its rows too.
     for number in [0, 2, 4] {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader).len(), 4);

@@ -1,5 +1,5 @@
-//! Tests that the patches of each scene are the same as on the host, both if scenes are read and if they stay
-//! on the device.
+//! Tests that the patches of each scene are the same as on the host, both for scenes that are read and for scenes
+//! that stay on the device.
 
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways};
 use super::of;
@@ -7,12 +7,12 @@ use super::played::PlayedStage;
 use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
-/// Skipped samples have `None`.
+/// Returns the places of all patches, with `None` for skipped samples.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
 }
 
-/// One side is the host; the other is a device that either reads the scenes or keeps them.
+/// Compares the host's patches with the patches of a device that either reads the scenes or keeps them.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
     for (n, (name, options)) in scene_ways().into_iter().enumerate() {
         for resident in [false, true] {

@@ -1,5 +1,5 @@
-//! Tests that if rows of a batch take parts of one array, its blocks are staged only once, and the rows are
-//! the same as before.
+//! Tests that the blocks of an array are staged only once if several rows of a batch use parts of it, and that the
+//! rows do not change.
 
 use super::generate::{Fill as Content, array};
 use super::played::play;
@@ -15,7 +15,7 @@ use shardpack_loader::stage::{Memo, Prepared, RecordValue, RowFault};
 
 const ROWS: usize = 24;
 const SIDE: u64 = 32;
-/// Bytes of a row: 32 × 32 pixels with 12 bands of 2 bytes.
+/// Size of a row in bytes: 32 × 32 pixels with 12 bands of 2 bytes.
 const ROW_BYTES: usize = 32 * 32 * 12 * 2;
 
 fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
@@ -31,8 +31,8 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
     ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap()
 }
 
-/// Returns the number of uploaded bytes, the batch, the faults that the device found, and the number of rows
-/// that the stage took. A row for which there is no memory is filled with ones.
+/// Returns the number of uploaded bytes, the batch, the faults that the device found, and the number of rows that the
+/// stage took. A row without memory is filled with ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);

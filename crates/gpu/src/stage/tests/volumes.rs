@@ -1,5 +1,5 @@
-//! Tests that boxes of volumes and their masks are the same as on the host, whether volumes are read or stay on the
-//! device.
+//! Tests that boxes of volumes and their masks are the same as on the host, both for volumes that are read and for
+//! volumes that stay on the device.
 
 use super::datasets::{assert_same, epoch};
 use super::generate::{Fill, array};
