@@ -1,5 +1,5 @@
-//! Times cutting JPEGs from a folder, tiled as by the packer, and prints which share of their bytes remains.
-//! Uses the usual random-resized-crop (scale 0.08 to 1), on one core, with files in memory.
+//! Times the cutting of JPEGs from a folder, tiled like the packer's, and prints the share of bytes that
+//! remains. Uses typical random resized crops (scale 0.08 to 1), on one core, with files in memory.
 //!
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]
@@ -11,7 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Number of repetitions of each cut. The best time counts, because longer times include other work of the machine.
+/// Number of repetitions of each cut. The best time counts, because other work on the machine only makes
+/// times longer.
 const REPEATS: u32 = 5;
 
 struct Random(u64);
@@ -47,7 +48,7 @@ struct Figures {
     whole: u64,
     source_bytes: u64,
     cut_bytes: u64,
-    /// Bytes of the sources that were cut and not just copied.
+    /// Bytes of the sources that were really cut, not just copied.
     scanned_bytes: u64,
     scanned: u64,
     time: Duration,

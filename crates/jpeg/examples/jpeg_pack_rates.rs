@@ -1,11 +1,10 @@
-//! Times one thread that tiles and re-encodes photos, compared with a bare loop of libjpeg-turbo calls. Also
-//! checks that no pixel is lost.
+//! Times tiling and re-encoding of photos in one thread, compared with a bare loop of libjpeg-turbo calls.
+//! Also checks that no pixel is lost.
 //!
 //! `cargo run --release -p shardpack-jpeg --example jpeg_pack_rates -- FOLDER [rounds]`
 //!
-//! If `alone tile|reencode THREADS` is given instead of the rounds, the program runs only the bare loop over
-//! all photos, on that many threads, and prints the seconds that it takes. `benches/pack_jpeg.py` uses this
-//! as its yardstick.
+//! With `alone tile|reencode THREADS` in place of the rounds, it runs only the bare loop over all photos, on
+//! that many threads, and prints the time in seconds. `benches/pack_jpeg.py` compares against this time.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -61,7 +60,7 @@ fn main() {
         ratio(stored, source)
     );
 
-    // The two sides of a comparison alternate with each photo, so that other work on the machine affects both.
+    // Alternate between the two sides with each photo, so that other work on the machine affects both.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
     let mut ratios = Vec::new();
@@ -112,7 +111,7 @@ fn main() {
     show("re-encode", count, reencode, f64::from(encoded) * f64::from(rounds), bare_reencode);
 }
 
-/// Runs the bare loop on several threads. Its speed is the upper limit for packing.
+/// Runs the bare loop on several threads, as an upper limit for the speed of packing.
 fn alone(photos: &[Vec<u8>]) {
     let mut arguments = std::env::args().skip(3);
     let what = arguments.next().expect("tile or reencode");
@@ -193,8 +192,8 @@ impl Bare {
             customFilter: None,
         };
         let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
-        // SAFETY: the handle lives as long as the program; `jpeg` is a live slice; one transform,
-        // one pointer (null: the library allocates), one length.
+        // SAFETY: the handle lives as long as the program. `jpeg` is a live slice. There is one transform,
+        // one pointer (null: the library allocates) and one length.
         unsafe {
             set(self.transformer, sys::TJPARAM_TJPARAM_RESTARTBLOCKS, interval);
             let status = sys::tj3Transform(
@@ -213,7 +212,7 @@ impl Bare {
 
     fn reencode(&self, jpeg: &[u8], interval: i32, pixels: &mut Vec<u8>) {
         let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
-        // SAFETY: as above; `pixels` has the size stated in the header of these bytes, 3 bytes a pixel.
+        // SAFETY: as above. `pixels` has the size from the header of these bytes, at 3 bytes per pixel.
         unsafe {
             assert_eq!(sys::tj3DecompressHeader(self.decoder, jpeg.as_ptr(), jpeg.len() as _), 0);
             let get = |parameter: u32| sys::tj3Get(self.decoder, parameter.cast_signed());
@@ -236,7 +235,7 @@ impl Bare {
 }
 
 /// # Safety
-/// `handle` is alive.
+/// `handle` must be alive.
 unsafe fn set(handle: sys::tjhandle, parameter: u32, value: i32) {
     // SAFETY: the caller guarantees that `handle` is alive.
     assert_eq!(unsafe { sys::tj3Set(handle, parameter.cast_signed(), value) }, 0);

@@ -1,14 +1,14 @@
-//! Times decoding pictures into slots on one core: from a folder of JPEGs, from the same pictures tiled in
-//! memory, and from the JPEGs with a segment index.
+//! Times the decoding of pictures into slots on one core: JPEGs from a folder, the same pictures tiled in
+//! memory, and the JPEGs with a segment index.
 //!
 //! ```text
 //! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
 //! ```
 //!
-//! Each round times all ways of decoding in turn over all pictures. The output is the median processor time
-//! of the thread over the rounds. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and
-//! buffer. "libjpeg-turbo" is this library without its own decoder. Speeds are relative to libjpeg-turbo on
-//! whole pictures.
+//! Each round runs every way of decoding over all pictures. The output is the thread's median processor time
+//! over the rounds. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and buffer.
+//! "libjpeg-turbo" is this library without its own decoder. Speeds are relative to libjpeg-turbo on whole
+//! pictures.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
@@ -46,8 +46,8 @@ impl Bare {
         if self.pixels.len() < needed {
             self.pixels.resize(needed, 0);
         }
-        // SAFETY: the handle is alive; the buffer has room for all rows of the picture, whose size
-        // was read from these bytes.
+        // SAFETY: the handle is alive. The buffer has room for all rows of the picture, whose size was read
+        // from the same bytes.
         let status = unsafe {
             let pixels = self.pixels.as_mut_ptr();
             sys::tj3Decompress8(self.handle, jpeg.as_ptr(), jpeg.len() as _, pixels, 0, sys::TJPF_TJPF_RGB)
@@ -61,7 +61,7 @@ impl Bare {
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        // SAFETY: alive, and not used after this.
+        // SAFETY: the handle is alive, and is not used after this.
         unsafe { sys::tj3Destroy(self.handle) }
     }
 }
@@ -123,7 +123,7 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-/// Decodes all pictures, as in an epoch, and returns the number of bytes passed to the decoder.
+/// Decodes all pictures of an epoch and returns the number of bytes passed to the decoder.
 type Run = Box<dyn FnMut(&[Picture], u64) -> Result<u64>>;
 
 struct Way {
@@ -211,7 +211,7 @@ fn main() -> Result<()> {
     println!("{indexed} segment indexes, {index_bytes} bytes");
 
     let mut ways = ways();
-    // The first round only warms up.
+    // The first round is a warm-up.
     for round in 0..=rounds {
         for way in &mut ways {
             let start = now();

@@ -1,4 +1,4 @@
-//! Measures the costs and benefits of restart intervals on real photos, for the table of
+//! Measures the costs and benefits of restart intervals on real photos, for the table in
 //! docs/adr/0006-restart-interval.md.
 //!
 //! `cargo run --release -p shardpack-jpeg --example restart_intervals -- FOLDER [MOST_PHOTOS] [--csv]`
@@ -24,14 +24,14 @@ struct Photo {
     columns: u32,
     rows: u32,
     blocks: u32,
-    /// Measurements for each divisor of the row, and for each interval of up to 48 blocks.
+    /// Measurements for each divisor of the MCU row, and for each interval of up to 48 blocks.
     measured: Vec<Measured>,
 }
 
 struct Measured {
     interval: u32,
     bytes: usize,
-    /// Mean size, in bytes, of the segments that a crop needs.
+    /// Mean size of the segments that a crop needs, in bytes.
     needed: f64,
     segments: usize,
 }
@@ -89,12 +89,12 @@ fn main() {
 }
 
 impl Photo {
-    /// Returns the interval whose segments have about `blocks` blocks.
+    /// Returns the interval with about `blocks` blocks per segment.
     fn of_blocks(&self, blocks: u32) -> u32 {
         (blocks / self.blocks).clamp(1, self.columns)
     }
 
-    /// Computes [`restart_interval`] with different constants.
+    /// Computes [`restart_interval`] with other constants.
     fn model(&self, fits: impl Fn(u32) -> bool, divisor: f64) -> u32 {
         let mcu_bytes = self.source as f64 / (f64::from(self.columns) * f64::from(self.rows));
         let cost = |k: u32| {
@@ -174,8 +174,8 @@ fn segments(scan: &[u8]) -> Vec<usize> {
     sizes
 }
 
-/// Returns the mean size, in bytes, of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3)
-/// need, including a pixel on each side.
+/// Returns the mean size of the segments that random resized crops (scale 0.08–1, ratio 3/4–4/3) need, in
+/// bytes. The crops are extended by a pixel on each side.
 fn mean_needed(header: &JpegHeader, sizes: &[usize], columns: usize, k: usize, photo: u64) -> f64 {
     let (width, height) = (f64::from(header.width), f64::from(header.height));
     let (mcu_w, mcu_h) = match header.sampling() {

@@ -1,8 +1,8 @@
 //! BMP pictures: decodes a file in memory to 8-bit RGB.
 //!
-//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, masks, and run lengths. Pixels that run lengths
-//! skip get the first colour of the palette. Levels of fewer than 8 bits are widened as in Pillow. Alpha is
-//! dropped.
+//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, colour masks, and run-length encoding. Pixels
+//! skipped by the encoding get the first colour of the palette. Levels of fewer than 8 bits are scaled up as
+//! in Pillow. Alpha is dropped.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Limits, Result, to_usize};
@@ -14,7 +14,7 @@ pub(crate) struct Bmp<'a> {
     is_top_first: bool,
     bits: usize,
     coding: Coding,
-    /// Entries of blue, green and red, and with some headers a fourth byte.
+    /// Entries of blue, green and red, plus a fourth byte with some headers.
     palette: &'a [u8],
     entry_bytes: usize,
     pixels: &'a [u8],
@@ -22,7 +22,7 @@ pub(crate) struct Bmp<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
-    /// Indices, or bytes in the order blue, green, red.
+    /// Indices, or bytes in blue, green, red order.
     Plain,
     Masks([Mask; 3]),
     /// Runs of 4-bit or 8-bit indices, or of 24-bit colours.
@@ -52,7 +52,7 @@ impl<'a> Bmp<'a> {
     /// Reads the header and checks its sizes against the limits.
     ///
     /// # Errors
-    /// `Format` if there is no header, or its kind is not supported; `Limit` if the picture exceeds
+    /// `Format` if the header is missing or unsupported; `Limit` if the picture exceeds
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let short = || Error::format("BMP", "a complete header", "the end of the file");
@@ -112,7 +112,7 @@ impl<'a> Bmp<'a> {
                 let stated = if is_core || header == 16 { 0 } else { long(46)? as usize };
                 let entries = if stated == 0 { most } else { stated.min(most) };
                 let palette = file.get(after + masks_bytes..).unwrap_or_default();
-                // The palette ends where the pixels begin, if not before.
+                // The palette ends no later than the pixels begin.
                 let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(palette.len());
                 palette.get(..palette.len().min(room).min(entries * entry_bytes)).unwrap_or_default()
             }
@@ -127,7 +127,7 @@ impl<'a> Bmp<'a> {
         Ok(bmp)
     }
 
-    /// Returns the number of bytes of a row, padded to a multiple of four.
+    /// Returns the number of bytes per row, padded to a multiple of four.
     const fn row_bytes(&self) -> u64 {
         (self.width as u64 * self.bits as u64).div_ceil(32) * 4
     }
@@ -186,7 +186,7 @@ impl<'a> Bmp<'a> {
         }
     }
 
-    /// Decodes run lengths, which are pairs of a count and a value, and commands after a zero.
+    /// Decodes run-length encoded pixels: pairs of a count and a value, and commands that start with a zero.
     fn decode_runs(&self, color: &impl Fn(u8) -> [u8; 3], rgb: &mut [u8]) -> Result<()> {
         let (width, height) = (self.width as usize, self.height as usize);
         let pixels = rgb.as_chunks_mut::<3>().0;
@@ -195,14 +195,14 @@ impl<'a> Bmp<'a> {
         let (mut x, mut y) = (0_usize, 0_usize);
         let early = || Error::format("run lengths of a BMP", format!("{height} rows"), "the end of the file");
         let mut put = |x: usize, y: usize, color: [u8; 3]| {
-            // Pixels past the end of a row are dropped.
+            // Drop pixels past the end of a row.
             let row = if self.is_top_first { Some(y) } else { (height - 1).checked_sub(y) };
             let place = row.filter(|_| x < width).and_then(|row| pixels.get_mut(row * width + x));
             place.into_iter().for_each(|place| *place = color);
         };
         while y < height {
             let Some((&[count, value], tail)) = rest.split_first_chunk::<2>() else {
-                // Tolerate a missing end mark if no pixel is missing.
+                // Tolerate a missing end marker if all pixels are there.
                 return if y + 1 == height && x >= width { Ok(()) } else { Err(early()) };
             };
             rest = tail;
@@ -243,8 +243,8 @@ impl<'a> Bmp<'a> {
         Ok(())
     }
 
-    /// Returns the colour of pixel `place` in `bytes`. If `bytes` is a single byte that holds one 8-bit
-    /// index, its colour is used for every pixel.
+    /// Returns the colour of pixel `place` in `bytes`. A single byte with one 8-bit index applies to every
+    /// pixel.
     fn at(&self, bytes: &[u8], place: usize, color: &impl Fn(u8) -> [u8; 3]) -> [u8; 3] {
         let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
         match self.bits {

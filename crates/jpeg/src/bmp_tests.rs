@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Returns a BMP with a Windows header and a palette of grays that starts at 7.
+/// Returns a BMP with a Windows header and a gray palette that starts at 7.
 fn made(size: [i32; 2], bits: u16, compression: u32, extra: &[u8], pixels: &[u8]) -> Vec<u8> {
     let palette: Vec<u8> = match bits {
         1..=8 => (0..1_u32 << bits)
@@ -47,13 +47,14 @@ fn pixels_of_any_depth_are_read() {
         (4, [0x10, 0x10, 0, 0, 0x01, 0x10, 0, 0]),
         (8, [1, 0, 1, 0, 0, 1, 1, 0]),
     ] {
-        // The last row comes first. If the height is negative, the first row does.
+        // The bottom row comes first, or the top row if the height is negative.
         assert_eq!(decoded(&made([3, 2], bits, 0, &[], &rows)).unwrap(), shown(&[0, 1, 1, 1, 0, 1]), "{bits} bits");
         assert_eq!(decoded(&made([3, -2], bits, 0, &[], &rows)).unwrap(), shown(&[1, 0, 1, 0, 1, 1]), "{bits} bits");
     }
     assert_eq!(decoded(&made([1, 1], 24, 0, &[], &[1, 2, 3, 0])).unwrap(), [3, 2, 1]);
     assert_eq!(decoded(&made([1, 1], 32, 0, &[], &[1, 2, 3, 9])).unwrap(), [3, 2, 1]);
-    // Masks of 5, 5 and 5 bits by default, then explicit masks of 5, 6 and 5 bits, and of 10 bits each in 32.
+    // First the default masks of 5 bits each. Then explicit masks of 5, 6 and 5 bits, and of 10 bits each in
+    // 32.
     assert_eq!(decoded(&made([1, 1], 16, 0, &[], &[0x1F, 0x42, 0, 0])).unwrap(), [131, 131, 255]);
     let masks = |masks: [u32; 3]| masks.map(u32::to_le_bytes).concat();
     let file = made([1, 1], 16, 3, &masks([0xF800, 0x07E0, 0x001F]), &[0xFF, 0x07, 0, 0]);
@@ -70,7 +71,7 @@ fn pixels_of_any_depth_are_read() {
 
 #[test]
 fn pixels_that_run_lengths_leave_out_have_the_first_colour() {
-    // Two pixels of colour 5, a jump by one to the right and one up, the literals 1, 2, 3, and the end.
+    // Two pixels of colour 5, a jump right by one and up by one, the literals 1, 2, 3, and the end.
     let runs = [2, 5, 0, 2, 0, 1, 0, 3, 1, 2, 3, 0, 0, 1];
     let expected = [shown(&[0; 6]), shown(&[0, 0, 1, 2, 3, 0]), shown(&[5, 5, 0, 0, 0, 0])].concat();
     assert_eq!(decoded(&made([6, 3], 8, 1, &[], &runs)).unwrap(), expected);

@@ -1,4 +1,4 @@
-//! Checks that a stored picture still has the pixels of its source.
+//! Checks that a stored picture has the same pixels as its source.
 #![deny(clippy::indexing_slicing)]
 
 use super::shared::trim;
@@ -6,8 +6,8 @@ use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};
 
-/// Compares the pixels of two JPEGs bit for bit. Both are decoded by libjpeg-turbo with the same settings.
-/// Each thread needs its own check.
+/// Compares the pixels of two JPEGs bit for bit. libjpeg-turbo decodes both with the same settings. Each
+/// thread needs its own `PixelCheck`.
 ///
 /// ```
 /// use shardpack_jpeg::PixelCheck;
@@ -48,12 +48,12 @@ impl PixelCheck {
         }
     }
 
-    /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical bytes are not decoded.
+    /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical files are not decoded.
     ///
     /// `applied` is the Exif orientation that tiling applied to the coefficients
-    /// ([`Tiled::applied`](super::Tiled::applied)); 1 means none. The coefficients of a rotated picture are
-    /// first turned back. Decoders round rows and columns differently, so the pixels of a rotated picture
-    /// differ by a step or two although nothing was lost, but they are equal bit for bit after turning back.
+    /// ([`Tiled::applied`](super::Tiled::applied)); 1 means none. A rotated picture is turned back before
+    /// decoding. Otherwise its pixels could differ by a step or two although nothing was lost, because
+    /// decoders round rows and columns differently.
     ///
     /// # Errors
     /// `Format` if a picture does not decode without a warning, `Limit` if its pixels exceed
@@ -73,7 +73,7 @@ impl PixelCheck {
         let stored = match applied {
             2..=8 => {
                 self.transcoder.set_bounds(bounds);
-                // A quarter turn is undone by the opposite quarter turn. Every other operation undoes itself.
+                // The opposite quarter turn undoes a quarter turn. Every other operation undoes itself.
                 let back = match applied {
                     6 => 8,
                     8 => 6,
@@ -95,7 +95,7 @@ impl PixelCheck {
     }
 }
 
-/// Decodes the whole picture without converting its channels.
+/// Decodes the whole picture and keeps its channels as they are.
 pub(super) fn decode(decoder: &Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
     let picture = decoder.open(jpeg)?;
     let frame = picture.frame();

@@ -2,10 +2,10 @@
 
 /// Converts CMYK as Adobe stores it (0 = full ink) to RGB, like Pillow.
 ///
-/// Pillow assumes that every JPEG of four components is inverted, with or without an Adobe segment
-/// (`JpegImagePlugin`: "assume adobe conventions"). Its `cmyk2rgb` (`Convert.c`) computes `nk − MULDIV255(c,
-/// nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`, from values that are
-/// not inverted. No ICC profile is applied. libjpeg has already converted YCCK to CMYK.
+/// Pillow assumes that every JPEG with four components is inverted, even without an Adobe segment
+/// (`JpegImagePlugin`: "assume adobe conventions"). From values that are not inverted, its `cmyk2rgb`
+/// (`Convert.c`) computes `nk − MULDIV255(c, nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8))
+/// >> 8, t = ab + 128`. No ICC profile is applied. libjpeg has already converted YCCK to CMYK.
 pub(super) fn cmyk_to_rgb(cmyk: &[u8], rgb: &mut [u8]) {
     for (&[c, m, y, k], to) in cmyk.as_chunks::<4>().0.iter().zip(rgb.as_chunks_mut::<3>().0) {
         *to = [c, m, y].map(|ink| k - product(255 - ink, k));

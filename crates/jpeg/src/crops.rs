@@ -1,9 +1,9 @@
-//! Several crops of one picture, for which it is decoded once.
+//! Several crops of one picture, which is decoded only once.
 
 use super::{DrawKey, Placement, Rect, Rendering, View};
 use shardpack_format::Result;
 
-/// The crops of a picture: each is a view with draws of its own.
+/// The crops of a picture. Each crop has its own view and its own random draws.
 ///
 /// ```
 /// use shardpack_jpeg::{Crops, DrawKey, Rendering, View};
@@ -17,26 +17,26 @@ use shardpack_format::Result;
 pub struct Crops<'a> {
     /// Views of the crops, in order.
     pub views: &'a [View],
-    /// Key of the sample. Crop n uses [`DrawKey::of_crop`] of n.
+    /// Key of the sample. Crop n uses [`DrawKey::of_crop`] with n.
     pub key: DrawKey,
 }
 
 impl Crops<'_> {
-    /// Returns the rendering of a crop of a picture that is rendered like `how`, except for view and draws.
+    /// Returns the rendering of one crop: `how` with the crop's own view and draws.
     #[must_use]
     pub fn rendering(&self, number: u32, how: &Rendering) -> Option<Rendering> {
         let view = *self.views.get(usize::try_from(number).ok()?)?;
         Some(Rendering { view, key: self.key.of_crop(number), ..*how })
     }
 
-    /// Computes where the pixels of each crop come from. The picture has `width` × `height` stored pixels.
+    /// Computes the source pixels of each crop, for a picture with `width` × `height` stored pixels.
     pub fn placements(&self, how: &Rendering, width: u32, height: u32) -> impl Iterator<Item = Result<Placement>> {
         let all = (0..).map_while(|number| self.rendering(number, how));
         all.map(move |how| Placement::new(&how, width, height))
     }
 
-    /// Returns the smallest rectangle of stored pixels that contains all crops, if it has at most as many
-    /// pixels as all crops together. Otherwise less is decoded crop by crop.
+    /// Returns the smallest rectangle of stored pixels that contains all crops. Returns `None` if it has more
+    /// pixels than all crops together, because then decoding each crop separately is less work.
     ///
     /// # Errors
     /// Same as [`Placement::new`].

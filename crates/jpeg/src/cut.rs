@@ -1,9 +1,9 @@
 //! Cuts a rectangle out of a JPEG by copying bytes, following `docs/tiled-jpeg.md` step by step.
 //!
 //! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after it can be
-//! decoded alone. If the markers divide every MCU row evenly, the segments are a grid of tiles. Any rectangle
-//! of tiles is again a JPEG, made of the source's tables, a frame header with the new size, the segments of
-//! the tiles, and restart markers that are renumbered from 0.
+//! decoded on its own. If the markers divide every MCU row evenly, the segments form a grid of tiles. Any
+//! rectangle of tiles becomes a JPEG again with the source's tables, a frame header with the new size, the
+//! segments of the tiles, and restart markers that are renumbered from 0.
 #![deny(clippy::indexing_slicing)]
 
 use super::grid::{Grid, Tiles};
@@ -18,33 +18,33 @@ use shardpack_format::{Error, Result, bug};
 /// Kind of cut that a picture's restart markers allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutKind {
-    /// Only the tiles that the rectangle needs are kept.
+    /// Keeps only the tiles that the rectangle needs.
     Tiles,
-    /// Rows of MCUs, or groups of rows, are kept in full width.
+    /// Keeps MCU rows, or groups of them, at full width.
     Rows,
-    /// Nothing is cut, because there are no suitable markers or the rectangle needs every tile.
+    /// Keeps the whole picture, because it has no suitable markers or the rectangle needs every tile.
     Whole,
 }
 
 /// Area and kind of a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Part of the picture that the cut shows, in pixels of the picture. This is the requested rectangle,
-    /// extended to whole tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y − `shown.y`) of the
-    /// cut. If both are decoded at 1/n of their size, divide the offsets, which are multiples of n, by n.
+    /// Part of the picture that the cut shows, in pixels of the picture: the requested rectangle, extended to
+    /// whole tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y − `shown.y`) of the cut. If both
+    /// are decoded at 1/n of their size, divide the two offsets by n. They are always multiples of n.
     pub shown: Rect,
-    /// Kind of the cut.
+    /// Kind of cut.
     pub kind: CutKind,
 }
 
-/// Cuts `rect` out of `jpeg`, with the smallest surroundings that the restart markers allow. Replaces the
+/// Cuts `rect` out of `jpeg`, with as few surrounding pixels as the restart markers allow. Replaces the
 /// content of `out` with a JPEG.
 ///
-/// If libjpeg or libjpeg-turbo decodes both pictures with default upsampling, the pixels of `rect` are the
-/// same as in the whole picture, bit for bit. Metadata (Exif with its orientation, ICC profile, comments) is
-/// omitted, except for the JFIF and Adobe segments, on which colours depend. A picture without suitable
-/// restart markers is copied unchanged; [`CutPlan`] shows this in advance. The only allocation is the growth
-/// of `out`.
+/// The pixels of `rect` are the same as in the whole picture, bit for bit, if libjpeg or libjpeg-turbo
+/// decodes both with default upsampling. Metadata (Exif with its orientation, ICC profile, comments) is
+/// omitted. The JFIF and Adobe segments are kept, because colours depend on them. A picture without suitable
+/// restart markers is copied unchanged. A [`CutPlan`] tells you so in advance. The only allocation is the
+/// growth of `out`.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, Rect, cut};
@@ -70,8 +70,8 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     Ok(plan.cut())
 }
 
-/// A cut that is planned from the header alone, before the scan is read. Use it if you have already read the
-/// header, or if you can use the picture in place when there is nothing to omit.
+/// A cut that is planned from the header alone, before the scan is read. Use it if you have already parsed
+/// the header, or to avoid a copy if the whole picture is needed anyway.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, Rect};
@@ -89,14 +89,14 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
 pub struct CutPlan<'a> {
     jpeg: &'a [u8],
     header: JpegHeader,
-    /// The picture's grid and the tiles to keep; `None` if the whole picture is kept unchanged.
+    /// The picture's grid and the tiles to keep; `None` to keep the whole picture unchanged.
     tiles: Option<(Grid, Tiles)>,
     cut: Cut,
 }
 
 impl<'a> CutPlan<'a> {
     /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is `header`. The cut
-    /// shows the pixels of `rect` and the neighbours that they need.
+    /// also includes the neighbours that interpolation needs.
     ///
     /// # Errors
     /// `Usage` if `rect` is empty or not within the picture.
@@ -116,15 +116,15 @@ impl<'a> CutPlan<'a> {
         Ok(Self { jpeg, header: *header, tiles, cut })
     }
 
-    /// Returns the area and kind of the cut. If the kind is [`CutKind::Whole`], use the source, because
+    /// Returns the area and kind of the cut. For [`CutKind::Whole`], use the source itself, because
     /// [`write`](Self::write) would only copy it.
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Returns an estimate of the size of the cut in bytes, as if all tiles had the same size. The exact size
-    /// is known only after writing.
+    /// Estimates the size of the cut in bytes, assuming that all tiles have the same size. The exact size is
+    /// known only after writing.
     #[must_use]
     pub fn expected_bytes(&self) -> u64 {
         let all = self.jpeg.len() as u64;
@@ -152,7 +152,8 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Copies everything up to the first entropy-coded byte except metadata, and changes the size in the frame header.
+    /// Copies everything before the first entropy-coded byte except metadata, and changes the size in the
+    /// frame header.
     fn write_header(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend([0xFF, 0xD8]);
         let mut walk = Walk::new(self.jpeg);
@@ -189,8 +190,8 @@ impl<'a> CutPlan<'a> {
         }
     }
 
-    /// Copies the segments of `tiles`, and puts markers that count from 0 between them. Checks the whole
-    /// scan, so that a lost marker is found anywhere.
+    /// Copies the segments of `tiles`, with markers numbered from 0 between them. Reads the whole scan, so a
+    /// lost marker is found anywhere.
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
         let offset = self.header.scan_offset;
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
@@ -219,7 +220,7 @@ impl<'a> CutPlan<'a> {
                                 - 2));
                         }
                     }
-                    // Some encoders also write a marker after the last segment, followed by nothing.
+                    // Some encoders also write a marker after the last segment. Nothing follows it.
                     End::Restart(_) => match segments.next() {
                         Some(([], End::Marker(_))) => {}
                         _ => return Err(self.miscounted(last, index + 1, segments.offset())),
@@ -247,7 +248,7 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Returns the error for at least `found` markers where the frame has `expected`.
+    /// Returns the error for at least `found` markers in a frame that needs `expected`.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
         Error::format("restart markers of a JPEG", format!("{expected}, according to its frame header"), found)
@@ -255,7 +256,7 @@ impl<'a> CutPlan<'a> {
     }
 }
 
-/// Converts a number to two bytes. It must not exceed the largest number that a JPEG's header can hold.
+/// Converts a number to two bytes. The number must fit the two-byte fields of a JPEG header.
 fn be16(n: impl TryInto<u16>) -> [u8; 2] {
     n.try_into().map_or_else(|_| bug("a number of a JPEG's header has more than two bytes"), u16::to_be_bytes)
 }

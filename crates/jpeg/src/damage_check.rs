@@ -15,12 +15,12 @@ impl DamageCheck {
         Self { decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse), pixels: Vec::new() }
     }
 
-    /// Fails if the picture does not decode without a warning.
+    /// Fails if libjpeg-turbo warns about the picture or cannot decode it.
     pub(super) fn check(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
         let frame = picture.frame();
-        // At an eighth of the size, all entropy-coded data is still read, but with a fraction of the work.
+        // Decoding at an eighth of the size still reads all entropy-coded data, but is much less work.
         let (scale, format) = (Scale::Eighth, frame.color.format());
         let pitch = scale.of(frame.width) as usize * format.bytes();
         let pixels = grow(&mut self.pixels, pitch * scale.of(frame.height) as usize);

@@ -1,4 +1,4 @@
-//! Decodes a JPEG into a slot, in these steps: cut, decode, crop, resize, turn.
+//! Decodes a JPEG into a slot in these steps: cut, decode, crop, resize, turn.
 
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
@@ -16,15 +16,15 @@ use super::{
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// Decoding paths that tests and measurements compare with the default path.
+/// Decoding paths. Tests and measurements compare them with the default path.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodePaths {
-    /// Accept damage that libjpeg-turbo can decode past.
+    /// Accepts damage if libjpeg-turbo can continue after it.
     pub lenient: bool,
-    /// Decode only the tiles and pixels that a view needs instead of the whole picture.
+    /// Decodes only the tiles and pixels that a view needs, instead of the whole picture.
     pub partial: bool,
-    /// Decode baseline pictures with this crate's own decoder instead of libjpeg-turbo.
+    /// Decodes baseline pictures with this crate's own decoder instead of libjpeg-turbo.
     pub own_decoder: bool,
 }
 
@@ -34,25 +34,25 @@ impl Default for DecodePaths {
     }
 }
 
-/// Facts about a decoded picture.
+/// Properties of a decoded picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
     /// Number of rows of the output.
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// Part of the picture that was decoded.
+    /// Kind of cut that was decoded.
     pub kind: CutKind,
-    /// Number of bytes that the decoder read. For a cut, this is its header and tiles.
+    /// Number of bytes that the decoder read. For a cut, these are its header and tiles.
     pub handed_bytes: usize,
 }
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture so far (3 bytes per decoded pixel, 4 more for CMYK, and the bytes
-/// of a cut or of its scan). Buffers above 64 MiB are freed after the picture; the others are kept. For each
-/// picture, libjpeg-turbo also allocates its own pools, and the resizer its tables of weights, but no memory
-/// for pixels is allocated.
+/// Its buffers grow with the largest picture so far: 3 bytes per decoded pixel, 4 more for CMYK, and the
+/// bytes of a cut or of its scan. Buffers above 64 MiB are freed after the picture; the others are kept. For
+/// each picture, libjpeg-turbo allocates its own pools, and the resizer its tables of weights. Pixels need no
+/// further memory.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -82,19 +82,19 @@ impl JpegDecoder {
     /// Creates a decoder. libjpeg-turbo is set up for each picture.
     ///
     /// `max_decoded_bytes` limits the size of the whole picture, at 4 bytes per pixel, and the memory of
-    /// libjpeg itself. A picture may have at most 500 scans. A large one may have at most 64, or 2³¹ divided
-    /// by its number of pixels, whichever is more.
+    /// libjpeg itself. A picture may have at most 500 scans. For a large picture the limit is 64 scans, or
+    /// 2³¹ divided by its number of pixels, whichever is more.
     ///
-    /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo decodes all others (progressive,
-    /// CMYK, unusual subsampling, and damaged pictures). Only the tiles and pixels that a view needs are
-    /// decoded. The pixels are the same as when the whole picture is decoded, but damage in other parts goes
+    /// This crate's own decoder handles baseline pictures, and libjpeg-turbo all others: progressive
+    /// pictures, CMYK, unusual subsampling, and damaged pictures. Only the tiles and pixels that a view needs
+    /// are decoded. The pixels are the same as after decoding the whole picture, but damage elsewhere goes
     /// unnoticed.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self::with_paths(limits, DecodePaths::default())
     }
 
-    /// Creates a decoder that uses these paths.
+    /// Creates a decoder that uses the given paths.
     #[doc(hidden)]
     #[must_use]
     pub fn with_paths(limits: &Limits, paths: DecodePaths) -> Self {
@@ -111,7 +111,7 @@ impl JpegDecoder {
         }
     }
 
-    /// Returns how many pictures so far had a wrong segment index and were therefore decoded without it.
+    /// Returns the number of pictures so far that had a wrong segment index and were decoded without it.
     #[must_use]
     pub const fn wrong_indexes(&self) -> u64 {
         self.wrong_indexes
@@ -120,7 +120,8 @@ impl JpegDecoder {
     /// Returns the height and width of the upright picture.
     ///
     /// # Errors
-    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is not in 1..=8.
+    /// `Format` if the header is missing; `Limit` if the picture is too large; `Usage` if the orientation is
+    /// not in 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let turn = Orientation::of(orientation)?;
         let frame = match self.jpeg.open(jpeg) {
@@ -131,17 +132,17 @@ impl JpegDecoder {
         Ok((height, width))
     }
 
-    /// Decodes a picture into `slot`: C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
-    /// the bytes of the view.
+    /// Decodes a picture into `slot`, C-contiguous `[height, width, 3]` or `[3, height, width]` u8, with
+    /// exactly the size of the view.
     ///
-    /// Gray becomes RGB. CMYK and YCCK become RGB like in Pillow (inverted values, no ICC profile). Resizing
-    /// is antialiased and follows the view's [`Interpolation`](crate::Interpolation), with the rules of
-    /// Pillow and torchvision. After an error the content of `slot` is unspecified and the decoder stays
-    /// usable.
+    /// Gray, CMYK and YCCK pictures are converted to RGB. CMYK and YCCK are converted as in Pillow (inverted
+    /// values, no ICC profile). Resizing is antialiased and follows the view's
+    /// [`Interpolation`](crate::Interpolation), with the rules of Pillow and torchvision. After an error the
+    /// content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
     /// `Format` if the picture is damaged, or libjpeg-turbo warns; `Limit` if it exceeds the limits; `Usage`
-    /// if this picture does not allow the view or the slot has a different size.
+    /// if the view is impossible for this picture or the slot has a different size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         self.decode_indexed(jpeg, None, how, slot)
     }
@@ -150,8 +151,8 @@ impl JpegDecoder {
     /// ([`SegmentIndex`]) if there is one. With an index, only the segments that the view needs are decoded,
     /// although no restart markers separate them.
     ///
-    /// The pixels are the same with and without an index of the picture. A picture whose index is wrong is decoded without it, and
-    /// counted in [`wrong_indexes`](Self::wrong_indexes).
+    /// The pixels are the same with and without an index. A picture with a wrong index is decoded without it,
+    /// and counted in [`wrong_indexes`](Self::wrong_indexes).
     ///
     /// # Errors
     /// Same as [`decode_into`](Self::decode_into).
@@ -164,7 +165,8 @@ impl JpegDecoder {
     ) -> Result<Decoded> {
         let decoded = match self.jpeg.open(jpeg) {
             Ok(source) => self.decode_opened(jpeg, segments, source, how, slot),
-            // An odd header must not prevent decoding. Our own decoder rejects it, so an index would be of no use.
+            // An odd header must not prevent decoding. The index is of no use then, because our own decoder
+            // rejects the picture.
             Err(error) => tidied(jpeg)
                 .ok_or(error)
                 .and_then(|tidy| self.decode_opened(&tidy, None, self.jpeg.open(&tidy)?, how, slot)),
@@ -199,7 +201,7 @@ impl JpegDecoder {
                 return Ok(Decoded { height, width, kind, handed_bytes });
             }
             if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, None, &plan, wanted, slot)? {
-                // The picture is regular, so it was the index that did not fit.
+                // The picture itself is regular, so the index must be wrong.
                 self.wrong_indexes += u64::from(segments.is_some());
                 return Ok(Decoded { height, width, kind, handed_bytes });
             }
@@ -270,10 +272,10 @@ impl JpegDecoder {
     }
 }
 
-/// Returns the part of the picture that must be decoded so that the pixels of `window` are exact; `None` if
-/// that is `all` of it.
+/// Returns the part of the picture that must be decoded for exact pixels in `window`; `None` if that is `all`
+/// of the picture.
 fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
-    // The API of libjpeg-turbo can decode regions only for the subsamplings that it knows.
+    // The API of libjpeg-turbo can decode regions only for some subsamplings.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }
@@ -282,8 +284,8 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     let mcu = BLOCK * max_factors(header.components()).0;
     let mut x = window.x.saturating_sub(beside) / mcu * mcu;
     let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
-    // In a region with a single column of chroma, libjpeg-turbo replicates chroma along both axes
-    // (`jpeg_crop_scanline`); in the whole picture it interpolates.
+    // libjpeg-turbo replicates chroma along both axes in a region with a single chroma column
+    // (`jpeg_crop_scanline`), but interpolates it in the whole picture.
     while needs.beside && right - x < needs.min_width && x > 0 {
         x = x.saturating_sub(mcu);
     }
@@ -292,7 +294,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     Some(Rect { x, y, width: right - x, height: bottom - y })
 }
 
-/// Returns the plan's window and area, in pixels of the part `shown`.
+/// Returns the plan's window and area in pixels relative to the part `shown`.
 fn within(plan: &RenderPlan, shown: Rect) -> Result<(Rect, Area)> {
     if !shown.contains(&plan.window) {
         return Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}")));

@@ -4,7 +4,7 @@ use crate::turbo::Process;
 use crate::{Compressor, Crop, DecodePaths, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Subsampling, View};
 use proptest::prelude::*;
 
-/// Returns smooth colours with a texture, so that every pixel differs from its neighbours.
+/// Returns a smooth gradient with a texture, so that every pixel differs from its neighbours.
 fn pixels(width: u32, height: u32, channels: u32) -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| {
         let wave = (f64::from(x) * 0.21 + f64::from(c)).sin() + (f64::from(y) * 0.13 - f64::from(c)).cos();
@@ -55,7 +55,7 @@ fn shown(decoder: &mut JpegDecoder, jpeg: &[u8], how: &Rendering) -> (Vec<u8>, D
     (slot, decoded)
 }
 
-/// A picture as a table of pixels. Every operation handles one pixel at a time.
+/// A picture as a table of pixels. Every operation moves one pixel at a time.
 #[derive(Clone)]
 struct Table {
     width: usize,
@@ -83,8 +83,8 @@ impl Table {
         self.at[y * self.width + x]
     }
 
-    /// Turns the picture upright by the table of the Exif specification, which gives the visual edges that
-    /// stored row 0 and column 0 belong to.
+    /// Turns the picture upright, following the table of the Exif specification, which says where stored row
+    /// 0 and column 0 appear.
     fn upright(&self, orientation: u8) -> Self {
         let (w, h) = (self.width, self.height);
         match orientation {
@@ -138,17 +138,17 @@ impl Table {
     }
 }
 
-/// Decodes the whole picture, turns it upright, crops, resizes and reflects it. With `turned_last`, it
-/// resizes the crop as stored, like the decoder. For pictures on their side, the filter passes are then in
-/// the opposite order.
+/// Decodes the whole picture, turns it upright, crops, resizes and reflects it. With `turned_last`, the crop
+/// is resized before turning, as in the decoder. If turning swaps rows and columns, this reverses the order
+/// of the filter passes.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let stored = Table::whole(jpeg);
     let upright = stored.upright(how.orientation);
     let crop = how.view.resolve(upright.width as u32, upright.height as u32, &how.key).unwrap();
     let size = (crop.inner.width, crop.inner.height);
     let resized = if turned_last {
-        // Turn coordinates within the whole picture, like the decoder. Within the crop they would be rounded
-        // differently, which sometimes changes the last bit of a weight.
+        // Turn the coordinates of the crop within the whole picture, as the decoder does. Relative to the
+        // crop they would be rounded differently, which sometimes changes the last bit of a weight.
         let (turn, columns, rows) =
             (Orientation::of(how.orientation).unwrap(), stored.width as u32, stored.height as u32);
         let (area, window) = (turn.stored_area(crop.area, columns, rows), turn.stored_rect(crop.window, columns, rows));
@@ -268,12 +268,12 @@ proptest! {
         let limits = Limits { max_decoded_bytes: 1 << 24, ..Default::default() };
         let mut decoder = JpegDecoder::with_paths(&limits, DecodePaths { lenient, ..Default::default() });
         let _ = decoder.decode_into(&jpeg, &how, &mut slot);
-        // The decoder must still work after any picture.
+        // The decoder must stay usable after any picture.
         prop_assert!(decoder.decode_into(&photo(40, 40), &how, &mut slot).is_ok());
     }
 }
 
-/// libjpeg-turbo does not interpolate regions with a single column of chroma.
+/// libjpeg-turbo does not interpolate regions with a single chroma column.
 #[test]
 fn regions_have_the_pixels_of_the_whole_picture() {
     use Subsampling::{S411, S420, S422, S440, S444};
@@ -328,7 +328,7 @@ fn gray_and_cmyk_become_rgb() {
         rgb.as_chunks::<3>().0.iter().zip(&source).all(|(p, &v)| p[0] == p[1] && p[1] == p[2] && p[0].abs_diff(v) < 30)
     );
 
-    // Constant inks, which the encoder hardly changes.
+    // Constant inks. The encoder hardly changes them.
     let inks = [200, 100, 50, 220].repeat(32 * 32);
     let how = Encoding { quality: 100, subsampling: Subsampling::S444, restart_interval: 2 };
     let mut cmyk = Vec::new();
@@ -394,7 +394,7 @@ fn an_outlier_leaves_no_large_buffers() {
     assert!(decoder.pixels.capacity() >= 400 * 300 * 3, "what is usual is");
 }
 
-/// Tests sizes at which the coordinates of a turned crop are rounded.
+/// Tests picture sizes that cause rounding in the coordinates of a turned crop.
 #[test]
 fn a_turned_crop_has_the_pixels_of_the_slow_twin() {
     let view = View::center_crop(112, (84, 8)).with_interpolation(Interpolation::Bicubic);

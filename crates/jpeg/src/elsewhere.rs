@@ -1,7 +1,7 @@
-//! Data for decoding JPEGs outside this crate, on a device: the stored coding tables, and where the pixels of
-//! a rendering come from.
+//! Data for decoding JPEGs on a device, outside this crate: the stored coding tables, and the source pixels
+//! of a rendering.
 //!
-//! This module decodes nothing. A decoder that follows these numbers produces the pixels of
+//! This module does not decode anything itself. A decoder that uses this data produces the same pixels as
 //! [`JpegDecoder`](super::JpegDecoder).
 #![deny(clippy::indexing_slicing)]
 
@@ -21,7 +21,7 @@ pub struct StoredCode<'a> {
     pub symbols: &'a [u8],
 }
 
-/// Tables of each component of a baseline picture with one interleaved scan.
+/// Tables of all components of a baseline picture with one interleaved scan.
 #[derive(Debug, Clone, Copy)]
 pub struct Coding<'a> {
     count: usize,
@@ -33,19 +33,19 @@ pub struct Coding<'a> {
 pub struct ComponentCoding<'a> {
     /// 8-bit quantisers, in zigzag order.
     pub quantisers: &'a [u8; 64],
-    /// Index of the DC code, 0 to 3. Components that have the same index share a code.
+    /// Index of the DC code, 0 to 3. Components with the same index share a code.
     pub dc_number: u8,
     /// Index of the AC code.
     pub ac_number: u8,
-    /// Code of the differences of DC coefficients.
+    /// Code of the DC differences.
     pub dc: StoredCode<'a>,
-    /// Code of AC coefficients.
+    /// Code of the AC coefficients.
     pub ac: StoredCode<'a>,
 }
 
 impl<'a> Coding<'a> {
     /// Reads the tables of `jpeg`, whose header is `header`. Returns `None` if a table is missing, a code is
-    /// impossible, or anything differs from a baseline picture of one or three components.
+    /// invalid, or the picture is not a baseline picture with one or three components.
     #[must_use]
     pub fn read(jpeg: &'a [u8], header: &JpegHeader) -> Option<Self> {
         let mut quantisers: [Option<&[u8; 64]>; 4] = [None; 4];
@@ -103,7 +103,7 @@ impl<'a> Coding<'a> {
         }
         let [first, second, third] = found;
         let first = first?;
-        // A single component is copied to all three places, but only the first is used.
+        // Fill all three places with a single component. Only the first is used.
         let (count, second, third) = match (specs.len(), second, third) {
             (1, None, None) => (1, first, first),
             (3, Some(second), Some(third)) => (3, second, third),
@@ -115,15 +115,15 @@ impl<'a> Coding<'a> {
     /// Returns all components: one for a gray picture, otherwise three.
     #[must_use]
     pub fn components(&self) -> &[ComponentCoding<'a>] {
-        // This cannot fail, because there is room for all components that `read` accepts.
+        // This cannot fail, because `count` is at most the length of the array.
         let (components, _) = self.components.split_at(self.count);
         components
     }
 }
 
 impl StoredCode<'_> {
-    /// Returns true if the code is possible by libjpeg's rules (`jdhuff.c`): every code fits its length, and
-    /// none consists of ones only.
+    /// Returns true if the code is valid by libjpeg's rules (`jdhuff.c`): every code fits its length, and
+    /// none consists only of ones.
     fn exists(&self) -> bool {
         let mut code = 0_u32;
         self.symbols.len() <= 256
@@ -136,16 +136,16 @@ impl StoredCode<'_> {
     }
 }
 
-/// Where the pixels of a rendering come from, in coordinates of the stored picture.
+/// Maps the pixels of a rendering to the stored picture, in its coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
-    /// Pixels that the filter may use.
+    /// Pixels that the filter may read.
     pub window: Rect,
-    /// Resizing of columns.
+    /// Resizing along x.
     pub x: ResizedAxis,
-    /// Resizing of rows.
+    /// Resizing along y.
     pub y: ResizedAxis,
-    /// True if columns become rows after the mirroring.
+    /// True if rows and columns are swapped after mirroring.
     pub transposed: bool,
     /// True if the resized picture is mirrored left to right.
     pub mirrored_x: bool,
@@ -155,22 +155,22 @@ pub struct Placement {
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// Position of the picture in the output, after turning and mirroring. It is the whole output unless
-    /// there is padding.
+    /// Position of the picture in the output, after turning and mirroring. Without padding it is the whole
+    /// output.
     pub inner: Rect,
-    /// Red, green and blue of the padding.
+    /// Colour of the padding: red, green and blue.
     pub fill: [u8; 3],
 }
 
-/// How the pixels along one axis are made.
+/// Filter along one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisFilter {
-    /// Pixels are copied unchanged, from the start on.
+    /// Copies the pixels unchanged, beginning at the start.
     Copy,
-    /// Each pixel is the one that contains its centre ([`Interpolation::Nearest`]).
+    /// Uses the pixel that contains the centre of the new pixel ([`Interpolation::Nearest`]).
     Nearest {
-        /// True if the left or upper pixel is used when the centre is between two pixels. The upright picture
-        /// is mirrored along this axis then.
+        /// True to use the left or upper pixel when the centre is between two pixels. This is the case if the
+        /// upright picture is mirrored along this axis.
         mirrored: bool,
     },
     /// An antialiased triangle, two output pixels wide.
@@ -182,20 +182,20 @@ pub enum AxisFilter {
 /// One axis of resizing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizedAxis {
-    /// Start of the shown part, in pixels of the window.
+    /// Start of the visible part, in pixels of the window.
     pub start: f64,
-    /// End of the shown part.
+    /// End of the visible part, in pixels of the window.
     pub end: f64,
     /// Length of the window along this axis, in pixels.
     pub pixels: u32,
     /// Number of pixels after resizing.
     pub resized: u32,
-    /// How the pixels are made.
+    /// Filter that computes the pixels.
     pub filter: AxisFilter,
 }
 
 impl Placement {
-    /// Computes the placement of a rendering of a picture of `width` × `height` stored pixels.
+    /// Computes the placement of a rendering, for a picture with `width` × `height` stored pixels.
     ///
     /// # Errors
     /// `Usage` if the view is impossible for such a picture, or the orientation is not in 1..=8.
@@ -207,7 +207,7 @@ impl Placement {
         let window = turn.stored_rect(crop.window, width, height);
         let Crop { height, width, flip, inner, fill, .. } = crop;
         let (columns, rows) = turn.size(inner.width, inner.height);
-        // As in `RenderPlan`, a reflection does not change which of two equally near pixels is used.
+        // As in `RenderPlan`, a flip does not change the choice between two equally near pixels.
         let Resizing { interpolation, mirrored: [across, down], .. } = turn.resizing(how.view.interpolation);
         let turn = if flip { turn.flipped() } else { turn };
         let Area { x, y, width: shown_width, height: shown_height } = area;
@@ -232,9 +232,9 @@ impl Placement {
         self.inner != Rect::whole(self.width, self.height)
     }
 
-    /// Returns true if a cubic filter is applied along at least one axis. It takes two passes, each rounded and
-    /// clamped; the first is along the rows of the upright picture. The triangle's first pass is along the
-    /// columns of the stored picture.
+    /// Returns true if a cubic filter is applied along at least one axis. A cubic filter takes two passes,
+    /// each of them rounded and clamped. Its first pass is along the rows of the upright picture, whereas the
+    /// triangle's first pass is along the columns of the stored picture.
     #[must_use]
     pub fn is_cubic(&self) -> bool {
         self.x.filter == AxisFilter::Cubic || self.y.filter == AxisFilter::Cubic
@@ -250,7 +250,7 @@ const fn filter(interpolation: Interpolation, mirrored: bool) -> AxisFilter {
 }
 
 impl ResizedAxis {
-    /// Computes one axis like `Resizer::resize` and the crate that it uses.
+    /// Computes one axis with the same arithmetic as `Resizer::resize` and the crate behind it.
     fn new([at, extent]: [f64; 2], window: u32, pixels: u32, resized: u32, filter: AxisFilter) -> Self {
         let start = (at - f64::from(window)).max(0.0);
         let extent = extent.min(f64::from(pixels) - start);
@@ -277,7 +277,8 @@ mod tests {
         for code in [luma.dc, luma.ac, blue.dc, blue.ac] {
             assert_eq!(code.counts.iter().map(|&n| usize::from(n)).sum::<usize>(), code.symbols.len());
         }
-        // Some counts are impossible: they lead to a code of all ones, or to codes that do not fit their length.
+        // Some counts are invalid: they lead to a code of only ones, or to codes that do not fit their
+        // length.
         let counts = |n: [u8; 3]| std::array::from_fn(|i| n.get(i).copied().unwrap_or(0));
         for (n, good) in
             [([1, 1, 1], true), ([2, 0, 0], false), ([1, 2, 0], false), ([0, 3, 1], true), ([0, 3, 2], false)]
@@ -291,7 +292,7 @@ mod tests {
     fn a_placement_is_of_stored_pixels() {
         let view = View::rectangle(Rect { x: 3, y: 5, width: 20, height: 10 });
         let how = Rendering { view, orientation: 6, ..Default::default() };
-        // The upright picture is 24 × 40: stored rows become columns, starting with the last row.
+        // The upright picture is 24 × 40: stored rows become columns, with the last row first.
         let placed = Placement::new(&how, 40, 24).unwrap();
         assert_eq!(placed.window, Rect { x: 5, y: 1, width: 10, height: 20 });
         assert_eq!([placed.x.filter, placed.y.filter], [AxisFilter::Copy; 2]);

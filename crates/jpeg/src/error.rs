@@ -1,4 +1,4 @@
-//! Errors for bytes that are not a JPEG.
+//! Errors for bytes that are not a usable JPEG.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use std::fmt;
 pub enum JpegError {
     /// The bytes do not start with SOI and a marker.
     NotJpeg,
-    /// The header continues beyond the given bytes. If they are the complete file, the file is truncated.
+    /// The header extends past the given bytes. If they are the whole file, the file is truncated.
     Truncated {
-        /// Number of bytes, from the start of the file, that are needed to continue.
+        /// Number of bytes that are needed to continue, counted from the start of the file.
         needed: u64,
     },
     /// The bytes violate T.81.
     Damaged {
-        /// Offset from the start of the file.
+        /// Offset of the violation from the start of the file.
         offset: u64,
         /// Description of the error.
         what: &'static str,

@@ -1,7 +1,7 @@
 //! Several JPEGs in one value: the frames of a clip, or the views of a scene (spec §5.4).
 //!
-//! The value consists of a count, as many lengths (each number is a little-endian u32), and then the JPEGs
-//! one after the other.
+//! The value consists of the number of JPEGs, their lengths, and then the JPEGs themselves without gaps. All
+//! numbers are little-endian u32.
 
 use shardpack_format::{Error, Result};
 
@@ -10,7 +10,7 @@ pub const FRAMES: &str = "image/x-jpeg-frames";
 const JPEG: &str = "image/jpeg";
 const WORD: usize = 4;
 
-/// Pictures of a value, in order: all frames if it is a list of JPEGs, or the only picture if it has any other type.
+/// Pictures of a value in order: all frames of a list of JPEGs, or the only picture of any other type.
 ///
 /// ```
 /// use shardpack_jpeg::{FRAMES, Frames};
@@ -32,8 +32,7 @@ impl<'a> Frames<'a> {
     /// Finds the pictures in `bytes` without inspecting them.
     ///
     /// # Errors
-    /// `Format` if a list has no frames or contains an empty one, or if its length is not the sum of its
-    /// frames' lengths.
+    /// `Format` if a list has no frames or contains an empty one, or if its frames do not fill it exactly.
     pub fn of(media_type: &'a str, bytes: &'a [u8]) -> Result<Self> {
         if media_type != FRAMES {
             return Ok(Self { media_type, lengths: None, pictures: bytes });
@@ -53,7 +52,7 @@ impl<'a> Frames<'a> {
         if let Some(empty) = lengths.iter().position(|length| *length == [0; WORD]) {
             return Err(wrong("length of a frame", "at least 1".into(), format!("0, of frame {empty}")));
         }
-        // The sum cannot overflow, because there are fewer than 2^32 lengths, each below 2^32.
+        // The sum cannot overflow, because there are fewer than 2^32 lengths and each is below 2^32.
         let total: u64 = lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
         if total != pictures.len() as u64 {
             return Err(wrong("bytes of its frames", pictures.len().to_string(), total.to_string()));
@@ -61,10 +60,10 @@ impl<'a> Frames<'a> {
         Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
     }
 
-    /// Joins JPEGs into a list in the form in which it is stored.
+    /// Joins JPEGs into a list in its stored form.
     ///
     /// # Errors
-    /// `Usage` if there are no frames, or if a frame is empty or has 4 GiB or more.
+    /// `Usage` if there are no frames, a frame is empty, or a frame has 4 GiB or more.
     pub fn join(frames: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
         let count = u32::try_from(frames.len()).ok().filter(|count| *count > 0);
         let count = count.ok_or_else(|| {
@@ -91,7 +90,7 @@ impl<'a> Frames<'a> {
         self.media_type
     }
 
-    /// True for a list, even with a single frame.
+    /// Returns true for a list, even with a single frame.
     #[must_use]
     pub const fn is_list(&self) -> bool {
         self.lengths.is_some()
@@ -122,7 +121,7 @@ impl<'a> Frames<'a> {
         self.iter().nth(number)
     }
 
-    /// Returns the first frame, which represents all frames where only one picture is shown.
+    /// Returns the first frame, which is used wherever only one picture can be shown.
     #[must_use]
     pub fn first(&self) -> &'a [u8] {
         self.iter().next().unwrap_or_default()

@@ -5,7 +5,7 @@ use super::rect::Rect;
 use super::upsample::{BLOCK, Needs, max_factors};
 
 /// Tiles of equal size, starting at the upper left corner. The tiles at the right and bottom may extend past
-/// the picture's edge. Each tile is one restart interval. The intervals are in order, row by row.
+/// the picture's edge. Each tile is one restart interval, and the intervals are stored row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Size of the picture in pixels.
@@ -17,7 +17,7 @@ pub(super) struct Grid {
     pub(super) rows: u32,
 }
 
-/// A rectangle of a grid's tiles: columns and rows, with exclusive ends.
+/// A rectangle of tiles: columns and rows, with exclusive ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
     pub(super) left: u32,
@@ -33,14 +33,15 @@ impl Tiles {
 }
 
 impl Grid {
-    /// Returns the grid of a picture, or `None` if it has none. A grid needs 8-bit sequential Huffman coding,
-    /// all components in one scan, and a restart interval that divides the MCU row or is a multiple of it.
+    /// Returns the grid of a picture, or `None` if it has none. A grid requires 8-bit sequential Huffman
+    /// coding, all components in one scan, and a restart interval that is a divisor or a multiple of the MCU
+    /// row.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         if !header.is_plain() || header.restart_interval == 0 {
             return None;
         }
-        // The sampling factors of a single component have no meaning: its MCU is one block (T.81, A.2.2).
+        // The sampling factors of a single component are ignored: its MCU is always one block (T.81, A.2.2).
         let (h, v) = if components.len() == 1 { (1, 1) } else { max_factors(components) };
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         let (mcu_width, mcu_height) = (h * BLOCK, v * BLOCK);
@@ -67,7 +68,7 @@ impl Grid {
         Tiles { left: 0, right: self.columns, top: 0, bottom: self.rows }
     }
 
-    /// Returns the tiles that a decoder needs for `rect`, a rectangle of the picture.
+    /// Returns the tiles that a decoder needs for the rectangle `rect` of the picture.
     pub(super) fn tiles(&self, rect: &Rect, needs: &Needs) -> Tiles {
         let (left, right) = span(rect.x, rect.right(), needs.beside);
         let (top, bottom) = span(rect.y, rect.bottom(), needs.above);
@@ -77,7 +78,7 @@ impl Grid {
             top: top / self.tile_height,
             bottom: bottom.div_ceil(self.tile_height).min(self.rows),
         };
-        // The last tile of a row may be too narrow for libjpeg to interpolate.
+        // libjpeg cannot interpolate if the last tile of a row is too narrow.
         while self.shown(&tiles).width < needs.min_width && tiles.right < self.columns {
             tiles.right += 1;
         }
@@ -96,7 +97,7 @@ impl Grid {
     }
 }
 
-/// Returns one axis of a rectangle, extended by a pixel on each side if `margin` is true.
+/// Returns one axis of a rectangle, extended by one pixel on each side if `margin` is true.
 fn span(start: u32, end: u32, margin: bool) -> (u32, u32) {
     let margin = u32::from(margin);
     (start.saturating_sub(margin), end + margin)

@@ -1,9 +1,9 @@
-//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions, sampling, and
-//! which decoders can handle it.
+//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): its dimensions and sampling,
+//! and the decoders that support it.
 //!
 //! This module does no I/O and has no dependencies: [`JpegHeader::parse`] takes a prefix of the file and
-//! reports the number of bytes that it needs. The bytes may come from strangers. The parser allocates nothing
-//! and reads every byte at most once.
+//! reports how many bytes it needs. The input is untrusted, so the parser allocates nothing and reads every
+//! byte at most once.
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
@@ -12,7 +12,7 @@ use super::walk::{Walk, be16};
 /// One component of the frame header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Component {
-    /// Identifier, used by scan headers.
+    /// Identifier that scan headers refer to.
     pub id: u8,
     /// Horizontal sampling factor, 1..=4.
     pub h: u8,
@@ -45,7 +45,7 @@ pub enum Sampling {
 
 impl Sampling {
     /// Returns the number of luma blocks per MCU, horizontally and vertically, and the number of components.
-    /// Returns `None` for samplings that our own decoder and the device leave to libjpeg-turbo.
+    /// Returns `None` for samplings that only libjpeg-turbo decodes.
     #[must_use]
     pub const fn mcu(self) -> Option<[u32; 3]> {
         match self {
@@ -68,7 +68,7 @@ impl Sampling {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegHeader {
-    /// Coding process: the n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 = lossless,
+    /// Coding process, the n of the SOFn marker: 0 = baseline, 1 = extended, 2 = progressive, 3 = lossless,
     /// 5–7 = differential, 9–15 = arithmetic.
     pub sof: u8,
     /// Bits per sample: 8 or 12 (2–16 for the lossless process).
@@ -91,29 +91,29 @@ pub struct JpegHeader {
     pub orientation: Option<u8>,
     /// True if the file has an ICC profile.
     pub icc: bool,
-    /// Number of components in the first scan. The scan contains all components if it is interleaved or there
-    /// is only one component.
+    /// Number of components in the first scan. This is the number of all components if the scan is
+    /// interleaved.
     pub scan_components: u8,
     /// Number of bytes between segments. Decoders skip these bytes with a warning.
     pub stray_bytes: u64,
-    /// True if the file has a segment of a kind that T.81 reserves, or that does not belong to the process.
-    /// Most decoders fail on such a segment.
+    /// True if the file has a segment that T.81 reserves or that does not belong to the coding process. Most
+    /// decoders fail on such a segment.
     pub unknown_segment: bool,
-    /// Offset of the marker SOFn.
+    /// Offset of the SOFn marker.
     pub sof_offset: u64,
-    /// Offset of the marker SOS of the first scan.
+    /// Offset of the first SOS marker.
     pub sos_offset: u64,
     /// Offset of the first entropy-coded byte.
     pub scan_offset: u64,
 }
 
 impl JpegHeader {
-    /// Reads the header from `bytes`, which must be a prefix of the file or all of it.
+    /// Reads the header from `bytes`, which must be the whole file or a prefix of it.
     ///
     /// # Errors
-    /// `NotJpeg` if the file does not start like a JPEG; `Truncated`, with the number of needed bytes, if
-    /// there are too few; `Damaged` if the bytes violate T.81: no frame before the first scan, two frames, a
-    /// dimension of zero, a segment shorter than its content, or a sampling factor outside 1..=4.
+    /// `NotJpeg` if the file does not start like a JPEG. `Truncated`, with the number of needed bytes, if
+    /// `bytes` is too short. `Damaged` if the bytes violate T.81: no frame before the first scan, two frames,
+    /// a dimension of zero, a segment shorter than its content, or a sampling factor outside 1..=4.
     pub fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
         if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
             return Err(JpegError::NotJpeg);
@@ -241,43 +241,43 @@ impl JpegHeader {
         Ok(())
     }
 
-    /// Returns the components of the frame, of which there are one to four.
+    /// Returns the components of the frame, one to four.
     #[must_use]
     pub fn components(&self) -> &[Component] {
-        // This cannot fail, because there is room for all components that `frame` accepts.
+        // This cannot fail, because `frame` accepts no more components than the array has places.
         let (components, _) = self.components.split_at(self.component_count.into());
         components
     }
 
-    /// True for the baseline process.
+    /// Returns true for the baseline process.
     #[must_use]
     pub const fn is_baseline(&self) -> bool {
         self.sof == 0
     }
 
-    /// True for the progressive process with Huffman coding.
+    /// Returns true for the progressive process with Huffman coding.
     #[must_use]
     pub const fn is_progressive(&self) -> bool {
         self.sof == 2
     }
 
-    /// True if all components are in the first scan.
+    /// Returns true if all components are in the first scan.
     #[must_use]
     pub const fn is_in_one_scan(&self) -> bool {
         self.scan_components == self.component_count
     }
 
-    /// Maximum number of blocks in a segment that a device thread decodes.
+    /// Maximum number of blocks in a segment that one device thread decodes.
     pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
 
-    /// Returns true if the picture is sequential, Huffman-coded, of 8 bits and in one scan. Our own decoder
-    /// and the device handle such pictures if the subsampling is usual.
+    /// Returns true for a sequential, Huffman-coded 8-bit picture in one scan. Our own decoder and the device
+    /// can decode it if its subsampling is a common one.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
     }
 
-    /// Returns true if the three components are red, green and blue rather than YCbCr, by libjpeg's rules.
+    /// Returns true if the three components are RGB rather than YCbCr, by libjpeg's rules.
     #[must_use]
     pub fn is_rgb(&self) -> bool {
         let ids = [self.components[0].id, self.components[1].id, self.components[2].id];
@@ -289,12 +289,12 @@ impl JpegHeader {
             }
     }
 
-    /// Returns the chroma subsampling. Sampling factors are used as written, so a picture whose chroma
-    /// factors are not 1×1 is `Other`.
+    /// Returns the chroma subsampling. Sampling factors are not reduced, so a picture whose chroma factors
+    /// are not 1×1 is `Other`.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         match self.components() {
-            // The factors of a single component have no meaning (T.81, A.2.2).
+            // The sampling factors of a single component are ignored (T.81, A.2.2).
             [_] => Sampling::Gray,
             [y, cb, cr] if (cb.h, cb.v, cr.h, cr.v) == (1, 1, 1, 1) => match (y.h, y.v) {
                 (1, 1) => Sampling::S444,
@@ -309,8 +309,8 @@ impl JpegHeader {
         }
     }
 
-    /// Returns the reason why few decoders read this picture, if there is one: the picture is lossless,
-    /// differential or arithmetic, does not have 8 bits, or has two components.
+    /// Returns the reason why few decoders support this picture, if there is one: it is lossless,
+    /// differential or arithmetic-coded, does not have 8 bits, or has two components.
     #[must_use]
     pub const fn unsupported(&self) -> Option<&'static str> {
         match (self.sof, self.precision, self.component_count) {
@@ -324,10 +324,10 @@ impl JpegHeader {
         }
     }
 
-    /// Returns true if the GPU kernels can decode the picture. It must be sequential, Huffman-coded, of 8
-    /// bits and in one scan; gray, or YCbCr in 4:4:4, 4:2:2, 4:2:0 or 4:4:0; and its restart markers must be
-    /// so close that no segment has more than [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks.
-    /// The host decodes all other pictures.
+    /// Returns true if the GPU kernels can decode the picture. It must be sequential, Huffman-coded, 8-bit,
+    /// in one scan, and gray or YCbCr in 4:4:4, 4:2:2, 4:2:0 or 4:4:0. Its restart markers must leave no
+    /// segment with more than [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. All other
+    /// pictures are decoded on the host.
     #[must_use]
     pub fn device_decodable(&self) -> bool {
         let Some([h, v, components]) = self.sampling().mcu() else { return false };
@@ -338,7 +338,7 @@ impl JpegHeader {
             interval => interval.min(mcus),
         };
         let blocks = if components == 1 { 1 } else { h * v + 2 };
-        // libjpeg does not interpolate a row that is so narrow.
+        // libjpeg does not interpolate rows this narrow.
         let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
         self.is_plain()
             && self.stray_bytes == 0
@@ -349,9 +349,9 @@ impl JpegHeader {
     }
 }
 
-/// Returns the orientation, 1..=8, from the TIFF structure of Exif data. A JPEG has this structure in a
-/// segment, and PNG and WebP have it in a chunk. Returns `None` if the data is damaged, because bad metadata
-/// is no reason to reject a picture.
+/// Returns the orientation, 1..=8, from the TIFF structure of Exif data. In a JPEG this structure is in a
+/// segment, in PNG and WebP in a chunk. Returns `None` if the data is damaged, because bad metadata is no
+/// reason to reject a picture.
 ///
 /// ```
 /// use shardpack_jpeg::exif_orientation;
@@ -365,7 +365,7 @@ pub fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
 }
 
-/// Returns the offset of the orientation in the TIFF structure of an Exif segment, and whether the structure
+/// Returns the offset of the orientation in the TIFF structure of an Exif segment, and true if the structure
 /// is little-endian.
 pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
@@ -381,7 +381,7 @@ pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let count = usize::from(u16_at(ifd)?);
     for entry in (0..count).map(|i| ifd + 2 + 12 * i) {
         if u16_at(entry)? == 0x0112 {
-            // An entry may be cut off before its value.
+            // The entry may be truncated before its value.
             return u16_at(entry + 8).map(|_| (entry + 8, little));
         }
     }

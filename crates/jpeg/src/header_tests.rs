@@ -38,7 +38,8 @@ fn tells_which_decoder_takes_it() {
     let color = |h, v| vec![(1, h, v), (2, 1, 1), (3, 1, 1)];
     let adobe = |transform| (0xEE, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let base = Jpeg { segments: vec![], ..Jpeg::default() };
-    // Columns: components, SOF, components in the scan, segments, and whether the device can decode the picture.
+    // Columns: components, SOF, components in the scan, segments, and true if the device can decode the
+    // picture.
     let table = [
         (gray(1, 1), 0, 1, vec![], true),
         (gray(2, 2), 0, 1, vec![], true),
@@ -160,7 +161,7 @@ fn says_how_much_it_needs() {
     let segments = vec![(0xE2, vec![7; 60_000])];
     let jpeg = Jpeg { segments, ..Jpeg::default() };
     let (bytes, head) = (jpeg.bytes(), jpeg.head().len());
-    // If the parser is given the requested number of bytes each time, it reaches the end of the header
+    // Give the parser the number of bytes that it asks for each time. It must reach the end of the header
     // without reading entropy-coded data.
     let (mut have, mut rounds) = (0, 0);
     let header = loop {
@@ -237,7 +238,7 @@ proptest! {
     }
 }
 
-/// The expected figures are from the description of the data set, and were computed with other software.
+/// The expected numbers come from the data set's description and from other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

@@ -14,20 +14,20 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Interpolation {
-    /// The pixel that contains the centre of the new pixel. If the centre is on a border between pixels, the
-    /// right or lower pixel is used. Adds no new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's
-    /// `NEAREST` except on such borders. Pictures are never decoded at a smaller scale for it.
+    /// The pixel that contains the centre of the new pixel, or the right or lower pixel if the centre is on a
+    /// border between pixels. Adds no new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's
+    /// `NEAREST` except on such borders. With this method, pictures are never decoded at a smaller scale.
     Nearest,
-    /// A triangle filter over the neighbours, which is widened if the picture shrinks.
+    /// A triangle filter over the neighbours, widened when the picture shrinks.
     #[default]
     Bilinear,
-    /// A cubic filter (a = −0.5) over twice as many pixels, which is also widened. It is sharper, but may
-    /// overshoot at edges.
+    /// A cubic filter (a = −0.5) over twice as many pixels, also widened when the picture shrinks. It is
+    /// sharper, but may overshoot at edges.
     Bicubic,
 }
 
 impl Interpolation {
-    /// Returns how far the filter reaches, in pixels of the larger of the two pictures.
+    /// Returns the reach of the filter, in pixels of the larger of the two pictures.
     pub(crate) const fn support(self) -> f64 {
         match self {
             Self::Nearest | Self::Bilinear => 1.0,

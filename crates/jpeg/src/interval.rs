@@ -1,28 +1,30 @@
 //! Chooses the number of MCUs between two restart markers (docs/adr/0006-restart-interval.md).
 //!
-//! Short segments fit a crop better, but long segments cost fewer markers. The balance depends on the bytes
-//! per MCU. On a device, one thread decodes a segment, so the longest segment determines the time. Segments
-//! can be cut out as a JPEG only if they are rectangles, that is, if the interval divides the row of MCUs.
+//! Short segments fit a crop better, but long segments need fewer markers. The best length depends on the
+//! bytes per MCU. On a device, one thread decodes a segment, so the longest segment determines the time.
+//! Segments can be cut out as a JPEG only if they are rectangles, that is, if the interval divides the MCU
+//! row.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 
 /// Cost of one more segment, in bytes of entropy-coded data. Storing it takes 3.5 bytes: the marker, padding
-/// bits, and DC values that start from 0 again. The rest stands for the time that a marker costs in cutting
+/// bits, and DC values that start from 0 again. The rest accounts for the time that a marker takes in cutting
 /// and decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
-/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight makes tiles wider.
+/// Weight of a stored byte relative to a byte that a crop passes to the decoder. A larger weight leads to
+/// wider tiles.
 const STORED: f64 = 1.25;
 
-/// Average share of a picture's width that a random-resized-crop (scale 0.08–1) takes, and the number of
+/// Average share of a picture's width that a random resized crop (scale 0.08–1) covers, and the number of
 /// tiles that its two edges add.
 const CROP: (f64, f64) = (0.68, 0.75);
 
 /// Maximum number of blocks in a segment, unless a single MCU has more.
 pub(super) const LONGEST: u32 = 24;
 
-/// Maximum cost of an interval that divides the row, relative to the best interval.
+/// Maximum cost of an interval that divides the MCU row, relative to the best interval.
 const DIVISOR: f64 = 1.04;
 
 /// Distance between a picture's restart markers.
@@ -31,10 +33,10 @@ pub enum Interval {
     /// The interval that [`restart_interval`] chooses.
     #[default]
     Auto,
-    /// A marker after each row of MCUs.
+    /// A marker after each MCU row.
     Row,
-    /// A marker after this many MCUs, at least 1. If the number does not divide the row, decoding by segments
-    /// is just as fast, but no rectangle can be cut out as a JPEG.
+    /// A marker after this many MCUs, at least 1. If the number does not divide the MCU row, decoding by
+    /// segments is just as fast, but no rectangle can be cut out as a JPEG.
     Mcus(u16),
 }
 
@@ -50,7 +52,7 @@ pub(super) struct McuGrid {
 
 impl McuGrid {
     pub(super) fn of(header: &JpegHeader) -> Self {
-        // The factors of a single component have no meaning (T.81, A.2.2): its MCU is one block.
+        // The sampling factors of a single component are ignored (T.81, A.2.2): its MCU is always one block.
         let side = |factor: fn(&super::Component) -> u8| match header.components() {
             [_] => 8,
             all => 8 * u32::from(all.iter().map(factor).max().unwrap_or(1)),
@@ -89,9 +91,9 @@ impl Interval {
 /// Returns the restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs with `blocks` blocks each,
 /// whose file has `source_bytes`.
 ///
-/// A model predicts how many bytes are stored and how many bytes random-resized-crops pass to the decoder,
-/// and the interval with the lowest cost is chosen. Segments have at most 24 blocks. A divisor of the row is
-/// preferred if it costs at most 4 % more.
+/// A model predicts the number of stored bytes, and the number of bytes that random resized crops pass to the
+/// decoder. The interval with the lowest cost wins. Segments have at most 24 blocks. A divisor of the MCU row
+/// is preferred if it costs at most 4 % more.
 ///
 /// ```
 /// use shardpack_jpeg::restart_interval;
@@ -108,18 +110,18 @@ pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_by
     narrow((1..=most(mcus_per_row, blocks)).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
 }
 
-/// Returns the number of MCUs in a segment of an index, for a picture as in [`restart_interval`] with restart
-/// markers every `restarts` MCUs (0: none), which the number divides.
+/// Returns the number of MCUs per segment of an index. `restarts` is the number of MCUs between restart
+/// markers (0: none), and the result divides it. See [`restart_interval`] for the other arguments.
 ///
-/// The rule for tiles holds here too, so that the segments of both take a device equally long. But no program cuts a JPEG
-/// by an index, so divisors of the row are not preferred.
+/// Both follow the same rule, so a device needs the same time for segments of an index as for tiles. But no
+/// program cuts a JPEG by an index, so divisors of the MCU row are not preferred.
 pub(super) fn index_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_bytes: usize, restarts: u32) -> u32 {
     let cost = cost(mcus_per_row, mcu_rows, source_bytes);
     let fitting = (1..=most(mcus_per_row, blocks)).filter(|&k| restarts.is_multiple_of(k));
     fitting.min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
 }
 
-/// Returns the cost of segments of `k` MCUs, as a function of `k`.
+/// Returns a function that computes the cost of segments of `k` MCUs.
 #[allow(clippy::cast_precision_loss, reason = "a model: the neighbour of the best is nearly as good")]
 fn cost(mcus_per_row: u32, mcu_rows: u32, source_bytes: usize) -> impl Fn(u32) -> f64 {
     let mcu_bytes = source_bytes as f64 / (f64::from(mcus_per_row) * f64::from(mcu_rows)).max(1.0);
@@ -135,7 +137,7 @@ fn most(mcus_per_row: u32, blocks: u32) -> u32 {
     LONGEST.checked_div(blocks).unwrap_or(1).clamp(1, mcus_per_row.max(1))
 }
 
-/// Converts an interval to 16 bits. It always fits, because a row has at most 65535 / 8 MCUs.
+/// Converts an interval to 16 bits. It always fits, because an MCU row has at most 65535 / 8 MCUs.
 fn narrow(interval: u32) -> u16 {
     u16::try_from(interval).unwrap_or(u16::MAX)
 }
@@ -169,19 +171,20 @@ mod tests {
 
     #[test]
     fn large_mcus_get_narrow_tiles() {
-        // A row of 64 MCUs has a suitable divisor in every case.
+        // A row of 64 MCUs always has a suitable divisor.
         let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 1, 64 * 48 * mcu_bytes));
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
-        // MCUs of 2 × 2 luma blocks and two chroma blocks have 6 blocks, so four MCUs have 24.
+        // An MCU with 2 × 2 luma blocks and two chroma blocks has 6 blocks, so four MCUs have 24.
         assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
     }
 
     #[test]
     fn segments_of_an_index_are_about_as_long_as_tiles() {
-        // 500 × 375 pixels in 4:4:4, upright and turned: no preference for the divisors of 63, and 47 is prime.
+        // 500 × 375 pixels in 4:4:4, upright and turned. The divisors of 63 are not preferred, and 47 is
+        // prime.
         assert_eq!([110_000, 1_000_000].map(|bytes| index_interval(63, 47, 3, bytes, 0)), [6, 2]);
         assert_eq!([110_000, 1_000_000].map(|bytes| index_interval(47, 63, 3, bytes, 0)), [5, 2]);
-        // The number divides the restart interval.
+        // The result divides the restart interval.
         assert_eq!([63, 62, 47].map(|restarts| index_interval(63, 47, 3, 110_000, restarts)), [7, 2, 1]);
         assert_eq!(index_interval(48, 1, 1, 18, 0), 24);
     }

@@ -1,13 +1,14 @@
-//! Reasons for storing a picture unchanged instead of tiled.
+//! Reasons for storing a picture unchanged rather than tiled.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 use std::fmt;
 
-/// Maximum number of blocks in an MCU (T.81, B.2.3). A picture whose MCUs have more cannot be written in one scan.
+/// Maximum number of blocks in an MCU of a scan (T.81, B.2.3). A picture with larger MCUs cannot be written
+/// in one scan.
 const MAX_MCU_BLOCKS: u32 = 10;
 
-/// Reason why a picture was kept byte for byte.
+/// Reason why a picture was stored byte for byte.
 ///
 /// ```
 /// use shardpack_jpeg::KeepReason;
@@ -17,13 +18,13 @@ const MAX_MCU_BLOCKS: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// The tiled picture would be larger than the source by more than the margin.
+    /// The tiled picture would exceed the maximum growth.
     Larger,
     /// Four components: CMYK or YCCK.
     Cmyk,
     /// Two components.
     TwoComponents,
-    /// Samples that do not have 8 bits.
+    /// Samples with more or fewer than 8 bits.
     Precision,
     /// Arithmetic coding.
     Arithmetic,
@@ -31,9 +32,9 @@ pub enum KeepReason {
     Lossless,
     /// Differential frames of the hierarchical process.
     Hierarchical,
-    /// Sampling factors that do not fit one scan, or are not multiples of each other.
+    /// Sampling factors that cannot be stored in one scan, or are not multiples of each other.
     Sampling,
-    /// 16-bit quantisation tables, which the baseline process lacks.
+    /// 16-bit quantisation tables, which are not allowed in the baseline process.
     Quantisation,
     /// Coefficients that decoders accept but encoders do not write.
     Coefficients,
@@ -57,7 +58,7 @@ impl KeepReason {
         }
     }
 
-    /// Returns the reason in the header that prevents tiling, if there is one.
+    /// Returns the header's reason against tiling, if there is one.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         match (header.sof, header.precision, header.components().len()) {
             (3, ..) => return Some(Self::Lossless),

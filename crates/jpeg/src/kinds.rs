@@ -1,4 +1,4 @@
-//! The values that are passed to libjpeg-turbo and returned by it, as plain Rust types.
+//! Arguments and results of libjpeg-turbo as plain Rust types.
 
 use super::JpegHeader;
 use super::shared::parse;
@@ -11,25 +11,25 @@ pub(crate) const PIXEL_BYTES: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) max_pixels: u64,
-    /// Maximum number of scans in a progressive picture. A usual picture has about ten; ten thousand would be
-    /// an attack.
+    /// Maximum number of scans in a progressive picture. A normal picture has about ten. Ten thousand would
+    /// be an attack.
     pub(crate) max_scans: u32,
-    /// Maximum memory that libjpeg may allocate for itself, in MiB. For a progressive picture it needs memory
-    /// for all coefficients, 2 bytes each.
+    /// Maximum memory that libjpeg may allocate for itself, in MiB. A progressive picture needs 2 bytes for
+    /// each of its coefficients.
     pub(crate) max_memory_mib: u32,
 }
 
 impl Bounds {
     pub(crate) fn of(limits: &Limits) -> Self {
         let max_pixels = limits.max_decoded_bytes / PIXEL_BYTES;
-        // The coefficients of three components without subsampling take 6 bytes per pixel. Another 64 MiB are
-        // for libjpeg's own buffers.
+        // The coefficients of three components without subsampling take 6 bytes per pixel. libjpeg's own
+        // buffers get another 64 MiB.
         let max_memory_mib = shardpack_format::saturating_u32((max_pixels.saturating_mul(6) >> 20) + 64);
         Self { max_pixels, max_scans: 500, max_memory_mib }
     }
 
-    /// Returns the maximum number of scans for this many pixels. It bounds the work to seconds for any size.
-    /// A usual picture has about ten scans.
+    /// Returns the maximum number of scans for a picture with `pixels` pixels. It limits the work to seconds
+    /// at any size. A normal picture has about ten scans.
     pub(crate) fn scans_of(&self, pixels: u64) -> u64 {
         const PIXELS: u64 = 1 << 31;
         const FEWEST: u64 = 64;
@@ -37,7 +37,7 @@ impl Bounds {
     }
 }
 
-/// Handling of damage that libjpeg decodes past with a warning.
+/// Handling of damage that libjpeg reports only as a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warnings {
     Refuse,
@@ -77,19 +77,19 @@ impl Scale {
         }
     }
 
-    /// Returns the length of an axis after scaling, rounded up as in libjpeg.
+    /// Scales the length of an axis, rounded up as in libjpeg.
     pub(crate) const fn of(self, pixels: u32) -> u32 {
         pixels.div_ceil(self.denominator())
     }
 }
 
-/// Properties of a picture that the decoder reads from its header.
+/// Properties of a picture, from its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) color: Color,
-    /// True for the lossless process, which cannot be scaled.
+    /// True for the lossless process, which does not support scaling.
     pub(crate) lossless: bool,
 }
 
@@ -111,7 +111,7 @@ impl Color {
         }
     }
 
-    /// Returns the pixel format that loses no channels.
+    /// Returns the pixel format that keeps all channels.
     pub(crate) const fn format(self) -> PixelFormat {
         match self {
             Self::Gray => PixelFormat::Gray,
@@ -132,7 +132,7 @@ pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> 
         let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
         return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
     }
-    // Each scan may touch every coefficient again, so scans are counted before the first one is decoded.
+    // Each scan may update every coefficient, so count the scans before decoding the first one.
     if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {

@@ -5,16 +5,16 @@
 //!   `JpegReencoder` makes a smaller JPEG and measures the loss.
 //! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
 //! - [`JpegDecoder`] decodes into the caller's memory, and crops, resizes, turns and flips the picture. A
-//!   [`View`] describes the part to show and its size, and a [`DrawKey`] makes the random choices of a view.
+//!   [`View`] describes the part to show and its size, and a [`DrawKey`] seeds the random choices of a view.
 //! - [`PictureDecoder`] decodes every [`PictureFormat`]. [`PictureCheck`] checks that it can decode a picture.
-//! - [`SegmentIndexer`] lists where decoding can begin within a JPEG ([`SegmentIndex`]), so that a JPEG
-//!   without restart markers can be decoded in parts.
+//! - [`SegmentIndexer`] lists the positions in a JPEG where decoding can begin ([`SegmentIndex`]). With this
+//!   list, a JPEG without restart markers can be decoded in parts.
 //! - [`Frames`] is a list of JPEGs: the frames of a clip, or several views.
 //!
 //! The only libjpeg in the tree is libjpeg-turbo with its TurboJPEG interface (docs/adr/0005-one-libjpeg.md).
-//! Every call to it goes through `turbo`, which contains all `unsafe` code. `baseline` is our own decoder for
-//! the pictures that we store (docs/adr/0011-own-decoder.md), and our own transcoder for tiling. Both give
-//! the same pixels and bytes as libjpeg-turbo, but faster.
+//! All calls to it are in `turbo`, which contains all `unsafe` code. `baseline` has our own decoder for the
+//! pictures that we store (docs/adr/0011-own-decoder.md), and our own transcoder for tiling. Both are faster
+//! than libjpeg-turbo, and their output is identical.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -1,5 +1,5 @@
-//! Finds damage in a JPEG from its markers, without decoding it: a truncated scan, or segments that are
-//! missing or out of order.
+//! Finds damage in a JPEG from its markers, without decoding: a truncated scan, or segments that are missing
+//! or out of order.
 #![deny(clippy::indexing_slicing)]
 
 use super::scan::{End, Segments};
@@ -9,11 +9,10 @@ use super::walk::Walk;
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};
 
-/// Checks the markers of a whole file, at the speed of a search for FF.
+/// Checks the markers of a whole file, as fast as searching it for FF bytes.
 ///
-/// Finds much of the damage that a decoder would warn about, but not all of it, because flipped bits leave
-/// the markers in order. A JPEG that fails is damaged, but one that passes may be damaged too. Bytes after
-/// the end of the image are ignored.
+/// A JPEG that fails this check is damaged. One that passes may still be damaged, because flipped bits rarely
+/// affect the markers. Bytes after the end of the image are ignored.
 ///
 /// ```
 /// use shardpack_jpeg::check_markers;
@@ -26,8 +25,8 @@ use shardpack_format::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// `Format` if there is no header, if a restart marker is missing, out of order or left over, if there are
-/// bytes between two marker segments, or if the file ends before the image does.
+/// `Format` if there is no header, a restart marker is missing, out of order or left over, there are bytes
+/// between two marker segments, or the file ends before the image does.
 pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let header = parse(jpeg)?;
     if header.stray_bytes > 0 {
@@ -56,7 +55,8 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
                     at = usize::try_from(offset).map_err(|_| cut_off(jpeg))?;
                     break;
                 }
-                // Tables, comments, application data, and the number of lines, which is already known.
+                // Tables, comments, application data, and the number of lines, which the header already
+                // contains.
                 0xC4 | 0xCC | 0xDB..=0xDD | 0xE0..=0xEF | 0xFE => {
                     let body = walk.segment().map_err(|error| damaged(&error))?;
                     if let (0xDD, Some(bytes)) = (marker, body.first_chunk()) {
@@ -74,9 +74,10 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     }
 }
 
-/// Returns the expected number of restart markers in a scan whose header is `scan`, or `None` if it is unknown.
+/// Returns the number of restart markers that the scan with header `scan` must have, or `None` if it is
+/// unknown.
 fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
-    // In the lossless processes a data unit is a sample rather than a block.
+    // In the lossless processes, the coded unit is a sample rather than a block.
     if matches!(header.sof, 3 | 7 | 11 | 15) {
         return None;
     }
@@ -86,7 +87,7 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
         |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
     let mcus = if count == 1 {
         let id = *specs.first()?;
-        // In a scan of one component, an MCU is one block, and blocks outside the picture are omitted.
+        // In a scan with one component, an MCU is one block, and blocks outside the picture are omitted.
         let part = header.components().iter().find(|part| part.id == id)?;
         units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
     } else {
@@ -96,7 +97,7 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
 }
 
 /// Checks the restart markers of the scan whose first entropy-coded byte is at `start`. Returns the position
-/// of the marker that ends it.
+/// of the marker after the scan.
 fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize> {
     let scan = jpeg.get(start..).ok_or_else(|| cut_off(jpeg))?;
     let mut segments = Segments::new(scan);
@@ -106,7 +107,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
         let at = |offset: usize| (start + offset) as u64;
         match end {
             End::Restart(_) if expected == Some(count) => {
-                // This is an extra marker after the last segment, as above.
+                // Accept an extra marker after the last segment, as above.
                 return Ok(start + segments.offset() - 2);
             }
             End::Restart(n) if u64::from(n) != count & 7 => {

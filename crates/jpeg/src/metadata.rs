@@ -1,24 +1,25 @@
 //! Metadata that changes how a picture looks: its ICC profile and Exif orientation.
 //!
-//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] reads the important metadata of
-//! the source, and [`with_metadata`] puts it back.
+//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] extracts the important metadata
+//! from the source, and [`with_metadata`] inserts it again.
 #![deny(clippy::indexing_slicing)]
 
 use super::shared::parse;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
 
-/// Size of the largest ICC profile that is read or written: 4 MiB. Profiles of screens take a few kB, and
+/// Size of the largest ICC profile that is read or written: 4 MiB. Profiles of displays take a few kB, and
 /// profiles of printers up to 2 MB.
 pub const MAX_ICC_BYTES: usize = 4 << 20;
 
-/// First bytes of each segment of a profile. The chunk number and the number of chunks follow, one byte each.
+/// First bytes of each segment of a profile. Two bytes follow: the number of the chunk, and the number of
+/// chunks.
 const ICC_TAG: &[u8] = b"ICC_PROFILE\0";
 
-/// Maximum number of profile bytes in one segment. The segment's 16-bit length includes itself.
+/// Maximum number of profile bytes per segment. The segment's 16-bit length includes itself.
 const ICC_CHUNK: usize = 65_535 - 2 - ICC_TAG.len() - 2;
 
-/// Length of the header of a profile (ICC.1, 7.2).
+/// Length of a profile's header (ICC.1, 7.2).
 const ICC_HEADER: usize = 128;
 
 /// Metadata that changes how a picture looks.
@@ -32,7 +33,7 @@ const ICC_HEADER: usize = 128;
 pub struct Metadata {
     /// ICC profile, joined from its chunks.
     pub icc: Option<Vec<u8>>,
-    /// Description of the damage if the picture's ICC profile is damaged; `icc` is then `None`.
+    /// Description of the damage if the picture has a damaged ICC profile, in which case `icc` is `None`.
     pub icc_damage: Option<&'static str>,
     /// Exif orientation, 1..=8; 1 if there is none.
     pub orientation: u8,
@@ -45,8 +46,8 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Reads the segments before the first scan. A damaged profile is recorded instead of being returned as
-    /// an error, because bad metadata is no reason to reject a picture.
+    /// Reads the segments before the first scan. A damaged profile is recorded in `icc_damage` and not
+    /// returned as an error, because bad metadata is no reason to reject a picture.
     ///
     /// # Errors
     /// `Format` if `jpeg` has no valid header.
@@ -91,7 +92,8 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(profile)
 }
 
-/// Checks the fields that colour management software reads first: the size at offset 0 and the signature at offset 36.
+/// Checks the fields that colour management software reads first: the size at offset 0, and the signature at
+/// offset 36.
 fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     if profile.len() < ICC_HEADER {
         return Err("fewer bytes than a profile header");
@@ -107,7 +109,7 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
 }
 
 /// Appends `jpeg` to `out` with an ICC profile and an Exif orientation, so that other programs show it
-/// correctly. An existing profile or Exif segment does not change.
+/// correctly. An existing profile or Exif segment is kept unchanged.
 ///
 /// ```
 /// use shardpack_jpeg::with_metadata;
@@ -156,14 +158,14 @@ pub(super) fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Returns the content of the smallest Exif segment, which has one directory with one entry.
+/// Returns the content of the smallest possible Exif segment, with one directory and one entry.
 const fn exif(orientation: u8) -> [u8; 32] {
     let mut out = *b"Exif\0\0MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0";
     out[25] = orientation;
     out
 }
 
-/// Overwrites every Exif orientation in `jpeg` with 1, because the picture was turned upright.
+/// Overwrites every Exif orientation in `jpeg` with 1, because the picture is upright now.
 pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     // Collect the positions first, because `segments` borrows the bytes.
     let places: Vec<(usize, bool)> = segments(jpeg)
@@ -180,7 +182,7 @@ pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the size of the picture alone, without metadata segments and without bytes after its end.
+/// Returns the size of the picture without its metadata segments and without bytes after its end.
 #[cfg(feature = "encode")]
 pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     let end = super::end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());
@@ -189,8 +191,8 @@ pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     end.saturating_sub(segments.map(|(_, body, _)| body.len() + 4).sum())
 }
 
-/// Iterates over the segments before the first scan: the marker, the content, and the offset of the byte
-/// after the segment.
+/// Iterates over the segments before the first scan. Each item is the marker, the content, and the offset of
+/// the next byte after the segment.
 pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
     let mut walk = Walk::new(jpeg);
     std::iter::from_fn(move || {

@@ -28,7 +28,7 @@ proptest! {
         with_metadata(&plain, Some(&profile), orientation, &mut out).unwrap();
         let found = Metadata::read(&out).unwrap();
         prop_assert_eq!(found, Metadata { icc: Some(profile), icc_damage: None, orientation });
-        // JFIF stays first.
+        // The JFIF segment stays first.
         prop_assert_eq!(&out[..20], &plain[..20]);
         prop_assert!(out.ends_with(&plain[20..]));
     }

@@ -1,5 +1,5 @@
-//! Rotation and reflection between stored pixels and the upright picture (Exif 2.32, tag 0x0112), and the
-//! axis order of the output.
+//! Turning and mirroring between the stored and the upright picture (Exif 2.32, tag 0x0112), and the axis
+//! order of the output.
 
 use super::resize::Resizing;
 use super::view::Area;
@@ -16,9 +16,8 @@ pub enum PixelLayout {
     ChannelsHeightWidth,
 }
 
-/// Transformation that turns a stored picture into the upright picture. Pixel (x, y) of the upright picture
-/// is pixel (x, y) of the stored picture, or (y, x) if it is transposed. A mirrored axis is counted from the
-/// other edge.
+/// Transformation from the stored to the upright picture. Pixel (x, y) of the upright picture is pixel (x, y)
+/// of the stored picture, or (y, x) if it is transposed. A mirrored axis is counted from its other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Orientation {
     transposed: bool,
@@ -50,12 +49,13 @@ impl Orientation {
         (self.transposed, self.mirrored_x, self.mirrored_y)
     }
 
-    /// Returns how a stored picture must be resized so that the result equals resizing the upright picture.
+    /// Returns the options with which resizing the stored picture gives the same result as resizing the
+    /// upright picture.
     pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
         Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
 
-    /// Adds a left-to-right reflection of the upright picture.
+    /// Adds a left-to-right flip of the upright picture.
     pub(crate) const fn flipped(self) -> Self {
         match self.transposed {
             true => Self { mirrored_y: !self.mirrored_y, ..self },
@@ -63,7 +63,7 @@ impl Orientation {
         }
     }
 
-    /// Returns true if the rows keep their order. Each row may still be mirrored.
+    /// Returns true if the rows stay in order. Each row may still be mirrored.
     pub(crate) const fn keeps_rows(self) -> bool {
         !self.transposed && !self.mirrored_y
     }
@@ -81,7 +81,8 @@ impl Orientation {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
-    /// Converts a rectangle of the upright picture to coordinates of the stored picture, whose size is given.
+    /// Converts a rectangle of the upright picture to coordinates of the stored picture, which has the given
+    /// size.
     pub(crate) const fn stored_rect(self, rect: Rect, width: u32, height: u32) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {
@@ -96,7 +97,8 @@ impl Orientation {
         Rect { x, y, width: w, height: h }
     }
 
-    /// Converts an area of the upright picture to coordinates of the stored picture, whose size is given.
+    /// Converts an area of the upright picture to coordinates of the stored picture, which has the given
+    /// size.
     pub(crate) fn stored_area(self, area: Area, width: u32, height: u32) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {
@@ -111,10 +113,10 @@ impl Orientation {
         Area { x, y, width: w, height: h }
     }
 
-    /// Writes the stored pixels `rows` (slices of RGB pixels) upright into `out`, whose size is `width` × `height`.
+    /// Writes the stored `rows` (slices of RGB pixels) upright into `out`, a picture of `width` × `height`.
     ///
     /// # Panics
-    /// Panics if the rows do not fill `out`, or do not fit.
+    /// Panics if the rows do not fill `out` exactly.
     pub(crate) fn write<'a>(
         self,
         rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator,
@@ -180,7 +182,7 @@ impl Orientation {
                     }
                 }
             }
-            // A stored row becomes a column.
+            // Each stored row becomes a column.
             (PixelLayout::HeightWidthChannels, true) => {
                 let pixels = out.as_chunks_mut::<3>().0;
                 for (x, from) in rows.enumerate() {

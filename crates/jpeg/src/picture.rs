@@ -6,9 +6,8 @@ use shardpack_format::{Error, Limits, Result, to_usize};
 
 /// Checks pictures by decoding them and dropping the pixels.
 ///
-/// Decodes with [`PictureDecoder`] like the loader, so a picture that passes can be loaded within the same
-/// limits. Reuse the check for all pictures of a thread, so that buffers are not allocated again for each of
-/// them.
+/// Uses [`PictureDecoder`] like the loader, so a picture that passes can be loaded within the same limits.
+/// Reuse one check for all pictures of a thread to avoid allocating its buffers again.
 ///
 /// ```
 /// use shardpack_jpeg::PictureCheck;
@@ -17,7 +16,7 @@ use shardpack_format::{Error, Limits, Result, to_usize};
 /// ```
 #[derive(Debug, Default)]
 pub struct PictureCheck {
-    /// A decoder, and the limits with which it was made.
+    /// The decoder and the limits that it was created with.
     decoder: Option<(Limits, PictureDecoder)>,
     pixels: Vec<u8>,
 }
@@ -29,11 +28,12 @@ impl PictureCheck {
         Self::default()
     }
 
-    /// Decodes the picture, or all pictures of a list, and returns the width and height of the first one, in pixels.
+    /// Decodes the picture, or all pictures of a list. Returns the width and height of the first one in
+    /// pixels.
     ///
     /// # Errors
-    /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its pixels exceed
-    /// `limits.max_decoded_bytes` or it has too many scans.
+    /// `Format` if a picture does not decode completely or its media type is unknown; `Limit` if its pixels
+    /// exceed `limits.max_decoded_bytes` or it has too many scans.
     pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         let frames = match media_type {
             FRAMES => Frames::of(media_type, bytes)?,
@@ -55,7 +55,7 @@ impl PictureCheck {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // The loader rejects such a picture before it opens the record.
+        // The loader would reject such a picture before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let pixels = grow(&mut self.pixels, to_usize(needed));
         let decoded = decoder.decode_into(&StoredPicture::new(media_type, bytes), &Rendering::default(), pixels);

@@ -1,5 +1,5 @@
-//! Decodes pictures of any kind into slots: JPEG with [`JpegDecoder`], PNG and WebP with the crates `png` and
-//! `image-webp`, and BMP and TIFF with our own readers.
+//! Decodes pictures of any format into slots: JPEG with [`JpegDecoder`], PNG and WebP with the crates `png`
+//! and `image-webp`, and BMP and TIFF with our own readers.
 
 use crate::picture_open::{Opened, open};
 use crate::{
@@ -10,14 +10,14 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A picture as it is stored.
+/// An encoded picture in its stored form.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredPicture<'a> {
     /// Media type, such as `image/jpeg`.
     pub media_type: &'a str,
     /// The encoded picture.
     pub bytes: &'a [u8],
-    /// Segment index of a JPEG ([`SegmentIndex`](crate::SegmentIndex)), if one is stored together with the picture.
+    /// Segment index of a JPEG ([`SegmentIndex`](crate::SegmentIndex)), if one is stored with the picture.
     pub segments: Option<&'a [u8]>,
 }
 
@@ -29,18 +29,18 @@ impl<'a> StoredPicture<'a> {
     }
 }
 
-/// Decoded pixels of a picture, from which several crops are rendered.
+/// Decoded pixels from which several crops of a picture are rendered.
 #[derive(Debug, Default)]
 pub struct SharedPixels {
     /// Width and height of the stored picture.
     size: (u32, u32),
-    /// The decoded part of it.
+    /// Part of the stored picture that was decoded.
     window: Rect,
     pixels: Vec<u8>,
 }
 
 impl SharedPixels {
-    /// Frees memory that is unusually large.
+    /// Frees the buffer if it is unusually large.
     pub fn trim(&mut self) {
         trim([&mut self.pixels]);
     }
@@ -48,12 +48,12 @@ impl SharedPixels {
 
 /// A decoder of JPEG, PNG, WebP, BMP and TIFF, for one thread.
 ///
-/// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same rules.
-/// Samples of 16 bits become 8-bit ones by rounding v · 255 / 65535, and floats are clamped to 0..=1.
-/// Palettes, gray, CMYK and YCbCr become RGB, and alpha is dropped (like Pillow's `convert("RGB")`). If a
-/// picture has several pages or frames, or is a list of JPEGs ([`Frames`]), the first one is used. Buffers of
-/// up to 64 MiB are kept; decoders also allocate their own buffers for each picture. A panic in a decoder
-/// becomes an error for its picture.
+/// JPEG is decoded by [`JpegDecoder`]. Other pictures are decoded as a whole and rendered by the same rules.
+/// 16-bit samples are reduced to 8 bits by rounding v · 255 / 65535, and floats are clamped to 0..=1.
+/// Palettes, gray, CMYK and YCbCr are converted to RGB, and alpha is dropped (like Pillow's
+/// `convert("RGB")`). Of several pages or frames, or of a list of JPEGs ([`Frames`]), the first one is used.
+/// Buffers of up to 64 MiB are kept, and decoders also allocate their own buffers for each picture. A panic
+/// in a decoder is returned as an error for its picture.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -94,13 +94,13 @@ impl PictureDecoder {
         }
     }
 
-    /// Returns how many pictures so far were reduced from more than 8 bits per sample to 8.
+    /// Returns the number of pictures so far whose samples were reduced from more than 8 bits to 8.
     #[must_use]
     pub const fn narrowed(&self) -> u64 {
         self.narrowed
     }
 
-    /// Returns how many pictures so far had a wrong segment index and were therefore decoded without it.
+    /// Returns the number of pictures so far that had a wrong segment index and were decoded without it.
     #[must_use]
     pub const fn wrong_indexes(&self) -> u64 {
         self.jpeg.wrong_indexes()
@@ -109,8 +109,8 @@ impl PictureDecoder {
     /// Returns the height and width of the upright picture, from its header.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or has no header in `bytes`; `Limit` if the picture is too
-    /// large; `Usage` if the orientation is not in 1..=8.
+    /// `Format` if the media type is unknown or `bytes` has no header of that type; `Limit` if the picture is
+    /// too large; `Usage` if the orientation is not in 1..=8.
     pub fn size_of(&mut self, media_type: &str, bytes: &[u8], orientation: u8) -> Result<(u32, u32)> {
         self.guarded(|decoder| {
             let frames = Frames::of(media_type, bytes)?;
@@ -124,13 +124,14 @@ impl PictureDecoder {
         })
     }
 
-    /// Decodes a picture into `slot`: C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
-    /// the bytes of the view. After an error the content of `slot` is unspecified and the decoder stays
-    /// usable.
+    /// Decodes a picture into `slot`, C-contiguous `[height, width, 3]` or `[3, height, width]` u8, with
+    /// exactly the size of the view. After an error the content of `slot` is unspecified and the decoder
+    /// stays usable.
     ///
     /// # Errors
     /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it exceeds
-    /// `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has a different size.
+    /// `max_decoded_bytes`; `Usage` if the view is impossible for this picture or the slot has a different
+    /// size.
     pub fn decode_into(&mut self, picture: &StoredPicture<'_>, how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         self.guarded(|decoder| {
             let frames = Frames::of(picture.media_type, picture.bytes)?;
@@ -149,8 +150,8 @@ impl PictureDecoder {
         })
     }
 
-    /// Decodes the pixels that the crops of a picture need together into `shared`. Returns false if fewer pixels
-    /// are decoded crop by crop.
+    /// Decodes the pixels for all crops of a picture into `shared`. Returns false if decoding crop by crop
+    /// would need fewer pixels.
     ///
     /// # Errors
     /// Same as [`decode_into`](Self::decode_into).
@@ -169,12 +170,12 @@ impl PictureDecoder {
         self.decode_into(picture, &stored, pixels).map(|_| true)
     }
 
-    /// Renders a crop from pixels that are decoded already, with the result of
-    /// [`decode_into`](Self::decode_into). Returns the height and width of the crop, or `None` if the pixels
-    /// belong to another crop.
+    /// Renders a crop from pixels that are already decoded. The result is the same as with
+    /// [`decode_into`](Self::decode_into). Returns the height and width of the crop, or `None` if `shared`
+    /// lacks its pixels.
     ///
     /// # Errors
-    /// `Usage` if this picture does not allow the view or the slot has a different size.
+    /// `Usage` if the view is impossible for this picture or the slot has a different size.
     pub fn render_shared(
         &mut self,
         shared: &SharedPixels,
@@ -195,7 +196,7 @@ impl PictureDecoder {
         })
     }
 
-    /// Turns a decoder's panic into an error for its picture, so that other samples are not affected.
+    /// Turns a panic of a decoder into an error for its picture, so that other samples are not affected.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
             // Replace the decoder, because its state after the panic is unknown.

@@ -29,7 +29,7 @@ impl Source {
         self.samples.iter().map(|&v| ((u32::from(v) + 128) / 257) as u8).collect()
     }
 
-    /// Returns the pixels as 8-bit RGB. A single channel is repeated for all three, and alpha is dropped.
+    /// Returns the pixels as 8-bit RGB. A single channel is repeated three times, and alpha is dropped.
     fn rgb(&self) -> Vec<u8> {
         let eight = self.eight();
         let pixels = eight.chunks(self.channels);
@@ -57,7 +57,7 @@ impl Source {
         out.into_inner()
     }
 
-    /// Writes a file header, a header of 40 bytes, and then blue, green and red from the lowest row up. Each
+    /// Writes a file header, a header of 40 bytes, and then blue, green and red from the bottom row up. Each
     /// row is padded to a multiple of 4 bytes.
     fn bmp(&self) -> Vec<u8> {
         let mut out = b"BM".to_vec();
@@ -110,7 +110,7 @@ fn pictures_that_lose_bits_are_counted() {
         }
         assert_eq!(decoder.narrowed(), 2 * expected);
     }
-    // A picture that does not decode is not counted.
+    // A picture is counted only if it decodes.
     let cut = sixteen().png(BitDepth::Sixteen);
     decoder
         .decode_into(&StoredPicture::new("image/png", &cut[..cut.len() / 2]), &Rendering::default(), &mut slot)
@@ -184,7 +184,8 @@ fn every_format_shows_the_same_picture_through_every_view() {
             }
         }
     }
-    // Orientation 6 turns the picture by 90° to the right: its first column, read upwards, becomes the first row.
+    // Orientation 6 turns the picture clockwise by 90°: its first column, read upwards, becomes the first
+    // row.
     let (width, height, eight) = (SIZE.0 as usize, SIZE.1 as usize, source.eight());
     let at = |x: usize, y: usize| eight[(y * width + x) * 3..][..3].to_vec();
     let upright: Vec<u8> = (0..width).flat_map(|x| (0..height).rev().flat_map(move |y| at(x, y))).collect();

@@ -1,4 +1,4 @@
-//! Picture formats: one table of their names, media types and extensions.
+//! Picture formats, with their names, media types and extensions.
 
 /// A picture format that can be packed and decoded.
 ///
@@ -22,7 +22,7 @@ pub enum PictureFormat {
 }
 
 impl PictureFormat {
-    /// All formats, in the order in which they are recognised.
+    /// All formats, in the order of their detection.
     pub const ALL: [Self; 5] = [Self::Jpeg, Self::Png, Self::WebP, Self::Bmp, Self::Tiff];
 
     /// Returns the name, the media type, and the usual extensions in lower case.

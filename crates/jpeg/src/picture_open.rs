@@ -1,4 +1,4 @@
-//! Opens a picture that is not a JPEG, with a memory budget that depends on its own size.
+//! Opens a picture other than a JPEG, with a memory budget that depends on its own size.
 #![deny(clippy::indexing_slicing)]
 
 use crate::bmp::Bmp;
@@ -10,11 +10,11 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 use std::io::Cursor;
 
-/// Number of bytes that a decoder may allocate in addition to the pixels and the file, for rows, tiles and
-/// tables of small pictures.
+/// Number of bytes that a decoder may allocate on top of the pixels and the file, for rows, tiles and tables
+/// of small pictures.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// A picture whose header was read, to be decoded once.
+/// A picture whose header has been read. It can be decoded once.
 pub(crate) enum Opened<'a> {
     Png(Box<png::Reader<Cursor<&'a [u8]>>>),
     WebP(Box<WebPDecoder<Cursor<&'a [u8]>>>),
@@ -22,12 +22,11 @@ pub(crate) enum Opened<'a> {
     Tiff(Box<Tiff<'a>>),
 }
 
-/// Reads the header of a picture of this media type, and checks its sizes against the limits. Returns `None`
-/// for a JPEG.
+/// Reads the header of a picture and checks its sizes against the limits. Returns `None` for a JPEG.
 ///
 /// # Errors
-/// `Format` if there is no header of this type, or the type is unknown; `Limit` if the picture exceeds
-/// `limits.max_decoded_bytes`.
+/// `Format` if `bytes` has no header of this media type, or the type is unknown; `Limit` if the picture
+/// exceeds `limits.max_decoded_bytes`.
 pub(crate) fn open<'a>(media_type: &str, bytes: &'a [u8], limits: &Limits) -> Result<Option<Opened<'a>>> {
     let format = PictureFormat::of_media_type(media_type).ok_or_else(|| {
         let known = PictureFormat::ALL.map(PictureFormat::media_type).join(", ");
@@ -89,16 +88,16 @@ impl Opened<'_> {
     }
 }
 
-/// Opens a PNG. Whatever the limits and the size in the header, the decoder may allocate only a few times the
-/// file size, because it reports the size of the pixels only after it has read everything that precedes them.
-/// It skips an ICC profile that is compressed a thousandfold.
+/// Opens a PNG. The decoder reports the size of the pixels only after reading everything in front of them, so
+/// it may allocate only a few times the file size, regardless of the limits and the size in the header. It
+/// skips an ICC profile that is compressed a thousandfold.
 fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&'a [u8]>>> {
     if let Some((width, height)) = png_size(bytes) {
         check(0, width, height, limits)?;
     }
     let budget = png::Limits { bytes: budget(bytes, limits) };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), budget);
-    // Samples of 1, 2 and 4 bits are expanded to 8, and palettes to RGB. Samples of 16 bits do not change.
+    // Expand samples of 1, 2 and 4 bits to 8, and palettes to RGB. Samples of 16 bits stay as they are.
     decoder.set_transformations(Transformations::EXPAND);
     let reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = reader.info().size();
@@ -107,7 +106,7 @@ fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&
     Ok(reader)
 }
 
-/// Opens a WebP. Its decoder allocates a fixed multiple of the picture.
+/// Opens a WebP. Its decoder allocates a fixed multiple of the picture's size.
 fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<&'a [u8]>>> {
     let decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
     let (width, height) = decoder.dimensions();
@@ -116,12 +115,13 @@ fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<
     Ok(decoder)
 }
 
-/// Returns the size of the decoded picture in bytes, which [`check`] has compared with the limits.
+/// Returns the size of the decoded picture in bytes. [`check`] has already compared it with the limits.
 fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
     bytes.ok_or_else(|| Error::usage("the decoded picture is larger than the address space"))
 }
 
-/// Fails if the decoded picture exceeds the limits. Whatever its kind, a picture also takes 3 bytes per pixel.
+/// Fails if the decoded picture exceeds the limits. At least 3 bytes per pixel are counted, for the RGB
+/// output.
 fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
     if needed > limits.max_decoded_bytes {
@@ -130,7 +130,7 @@ fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Returns the memory budget for everything that a decoder reads before the pixels.
+/// Returns the memory budget for everything that a decoder reads in front of the pixels.
 fn budget(file: &[u8], limits: &Limits) -> usize {
     let own = (file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
     to_usize(own.min(limits.max_decoded_bytes))
@@ -141,7 +141,7 @@ fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((side(16)?, side(20)?))
 }
 
-/// Converts decoded pixels, with 16-bit samples as big-endian bytes, to 8-bit RGB.
+/// Converts decoded pixels to 8-bit RGB. 16-bit samples are big-endian.
 fn to_rgb(color: (ColorType, BitDepth), raw: &[u8], rgb: &mut [u8]) -> Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
     let of_u16 = |bytes: [u8; 2]| ((u32::from(u16::from_be_bytes(bytes)) + 128) / 257) as u8;
@@ -192,7 +192,7 @@ mod tests {
         reader.info().icc_profile.as_ref().map_or(0, |profile| profile.len())
     }
 
-    /// Returns the number of profile bytes that the decoder read, and whether it read the pixels.
+    /// Returns the number of profile bytes that the decoder read, and true if it read the pixels.
     fn opened(png: &[u8]) -> (usize, bool) {
         let mut reader = open_png(png, &Limits::default()).unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -206,7 +206,7 @@ mod tests {
         assert!(large.len() < 1 << 20, "{} bytes", large.len());
         assert_eq!(opened(&large), (0, true));
         assert_eq!(opened(&png(4, 600 << 10)), (600 << 10, true), "one of the usual size");
-        // Even the 27 MB of pixels of a small file do not raise the budget of the profile.
+        // Even the 27 MB of pixels in a small file do not raise the budget for the profile.
         assert_eq!(opened(&png(3000, 1 << 10)), (1 << 10, true), "a large picture");
     }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(reader.info().size(), (12_000, 12_000));
         assert_eq!(profile_bytes(&reader), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
-        // The file must be rejected by its header alone, because the rest is not a PNG.
+        // The header alone must lead to the rejection, because the rest is not a PNG.
         let error = open_png(&large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }

@@ -3,7 +3,7 @@
 use shardpack_format::{Error, Result};
 use std::fmt;
 
-/// A rectangle of pixels. `x` and `y` count right and down from the upper left corner of the picture.
+/// A rectangle of pixels. `x` and `y` count from the upper left corner of the picture.
 ///
 /// ```
 /// use shardpack_jpeg::Rect;
@@ -31,13 +31,13 @@ impl Rect {
         Self { x: 0, y: 0, width, height }
     }
 
-    /// Returns the column after the last one, at most `u32::MAX`.
+    /// Returns the column after the last column, at most `u32::MAX`.
     #[must_use]
     pub const fn right(&self) -> u32 {
         self.x.saturating_add(self.width)
     }
 
-    /// Returns the row after the last one, at most `u32::MAX`.
+    /// Returns the row after the last row, at most `u32::MAX`.
     #[must_use]
     pub const fn bottom(&self) -> u32 {
         self.y.saturating_add(self.height)
@@ -49,15 +49,16 @@ impl Rect {
         self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
     }
 
-    /// Returns this rectangle relative to the upper left corner of `outer`, or `None` if it is not inside.
+    /// Returns this rectangle relative to the upper left corner of `outer`, or `None` if it is not inside
+    /// `outer`.
     #[must_use]
     pub fn within(&self, outer: &Self) -> Option<Self> {
         outer.contains(self).then(|| Self { x: self.x - outer.x, y: self.y - outer.y, ..*self })
     }
 
-    /// Fails unless the rectangle has pixels and lies within a picture of `width` × `height`.
+    /// Fails unless the rectangle is non-empty and lies within a picture of `width` × `height`.
     pub(super) fn check(&self, width: u32, height: u32) -> Result<()> {
-        // Do not use `right` and `bottom`, because they saturate at the largest number.
+        // Avoid `right` and `bottom` here, because they saturate.
         let ends = (self.x.checked_add(self.width), self.y.checked_add(self.height));
         let inside = matches!(ends, (Some(right), Some(bottom)) if right <= width && bottom <= height);
         if inside && self.width > 0 && self.height > 0 {

@@ -1,7 +1,7 @@
 //! Lossy re-encoding: decodes a picture, turns it upright, shrinks it, and encodes it as a tiled baseline
 //! JPEG with optimised Huffman tables.
 //!
-//! The only encoder is libjpeg-turbo's. Trellis quantisation was measured and gained nothing at the same
+//! libjpeg-turbo is the only encoder. Measurements showed that trellis quantisation gains nothing at the same
 //! score (docs/adr/0007-encoders.md).
 #![deny(clippy::indexing_slicing)]
 
@@ -27,45 +27,46 @@ use shardpack_format::{Error, Limits, Result, bug, to_usize};
 /// Outcome of re-encoding a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReencodeOutcome {
-    /// Re-encoded.
+    /// The picture was re-encoded.
     Encoded {
         /// libjpeg's quality.
         quality: u8,
         /// MCUs between restart markers.
         interval: u16,
-        /// Number of segments in a row of MCUs, rounded up. This is the number of tiles if the interval
-        /// divides the row.
+        /// Number of segments per MCU row, rounded up. This is the number of tiles if the interval divides
+        /// the row.
         tiles_per_row: u32,
         /// Number of segments of the picture.
         segments: u32,
     },
-    /// The source, tiled or unchanged, is stored: the re-encoded picture would not be smaller, or the source
-    /// is already as coarse as requested, or it cannot be decoded to RGB or grey.
+    /// The source is stored, tiled or unchanged: the re-encoded picture would not be smaller, the source is
+    /// already as coarse as requested, or it cannot be decoded to RGB or gray.
     Source(TileOutcome),
 }
 
 /// Result of [`JpegReencoder::reencode`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// Outcome: the picture was re-encoded, or the source is stored.
+    /// Outcome: re-encoded, or stored as the source.
     pub outcome: ReencodeOutcome,
-    /// Width of the stored picture, in pixels, before `orientation` is applied.
+    /// Width of the stored picture in pixels, before `orientation` is applied.
     pub width: u32,
-    /// Height of the stored picture, in pixels, before `orientation` is applied.
+    /// Height of the stored picture in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation to apply after decoding, 1..=8. It is 1 for a re-encoded picture, which is upright.
+    /// Exif orientation to apply after decoding, 1..=8. Always 1 for a re-encoded picture, because it is
+    /// upright.
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1 = none.
     pub applied: u8,
-    /// SSIMULACRA2 score, compared with the source after it was decoded, turned upright and resized. For a
-    /// picture of more than [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), this is the score of its centre.
-    /// `None` if no score was requested, or if the source itself is stored, because its score of 100 would
-    /// say nothing about the encoder.
+    /// SSIMULACRA2 score relative to the decoded, upright and resized source. For a picture of more than
+    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), this is the score of its centre. `None` if no score was
+    /// requested, or if the source itself is stored, because a score of 100 would say nothing about the
+    /// encoder.
     pub score: Option<f64>,
 }
 
-/// Re-encodes pictures. Each thread needs its own re-encoder. Its buffers hold the decoded picture up to
-/// three times; buffers above 64 MiB are freed after each picture.
+/// Re-encodes pictures. Each thread needs its own re-encoder. Its buffers are up to three times as large as
+/// the decoded picture. Buffers above 64 MiB are freed after each picture.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
@@ -79,11 +80,11 @@ pub struct JpegReencoder {
     encoder: Compressor,
     resizer: fir::Resizer,
     pixels: Vec<u8>,
-    /// Pixels of intermediate steps, and pixels decoded from encoded pictures.
+    /// Intermediate pixels, and pixels decoded from the encoded picture.
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
-    /// The encoder's quantisation steps at the quality that was last requested.
+    /// The encoder's quantisation steps at the most recently requested quality.
     steps: Option<(u8, Option<Steps>)>,
 }
 
@@ -97,7 +98,7 @@ impl JpegReencoder {
     /// Creates a re-encoder with empty buffers.
     ///
     /// # Errors
-    /// `Usage` if libjpeg-turbo cannot be set up because memory is exhausted.
+    /// `Usage` if there is not enough memory to set up libjpeg-turbo.
     pub fn new() -> Result<Self> {
         Ok(Self {
             tiler: JpegTiler::new(),
@@ -112,23 +113,23 @@ impl JpegReencoder {
         })
     }
 
-    /// Appends the re-encoded picture to `out`, and scores it if `score` is set (a search for a score
-    /// computes it anyway). Scoring temporarily takes [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL)
-    /// more memory.
+    /// Appends the re-encoded picture to `out`, and scores it if `score` is true (a search for a score
+    /// computes it anyway). Scoring temporarily needs another
+    /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) bytes per pixel.
     ///
     /// In three cases the source is stored instead, tiled according to `options.tile`:
     ///
-    /// 1. It is not resized, and its own bytes, without metadata, are no more than the encoded bytes.
-    /// 2. It is neither resized nor subsampled, and all its quantisation steps are at least as coarse as the
-    ///    steps of the requested fixed quality. Finer steps would cost bytes and restore nothing, so encoding
-    ///    is not even tried.
+    /// 1. It is not resized, and without its metadata it is no larger than the encoded picture.
+    /// 2. It is neither resized nor subsampled, and all its quantisation steps are at least as coarse as
+    ///    those of the requested fixed quality. Encoding is not even tried, because finer steps would cost
+    ///    bytes without restoring anything.
     /// 3. It cannot be encoded: it has two components, does not have 8 bits, is hierarchical, has sampling
-    ///    factors that fit no scan, or is CMYK. However, a CMYK picture that is too large is converted to
-    ///    RGB, as in decoding (without its profile), and encoded.
+    ///    factors that do not fit into one scan, or is CMYK. However, a CMYK picture that must be resized is
+    ///    converted to RGB as in decoding (without its profile) and encoded.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
-    /// many pixels; `Usage` if options are out of range, or the picture cannot be scored. An error leaves
+    /// `Format` if the picture is damaged, which includes all warnings of libjpeg-turbo; `Limit` if it has
+    /// too many pixels; `Usage` if an option is out of range or the picture cannot be scored. An error leaves
     /// `out` unchanged.
     pub fn reencode(
         &mut self,
@@ -183,7 +184,7 @@ impl JpegReencoder {
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                // A picture that will be discarded needs no score.
+                // Do not score a picture that will be discarded.
                 let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
@@ -202,9 +203,9 @@ impl JpegReencoder {
         self.encoded_as(quality, interval, size, score)
     }
 
-    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel (grey) or
-    /// three (RGB), and scores it like [`reencode`](Self::reencode). Chroma is not subsampled unless
-    /// `options.subsampling` requests 4:2:0.
+    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel (gray) or
+    /// three (RGB), and scores it like [`reencode`](Self::reencode). Chroma is subsampled only if
+    /// `options.subsampling` is 4:2:0.
     ///
     /// ```
     /// use shardpack_jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
@@ -216,8 +217,8 @@ impl JpegReencoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if there are not `height * width * channels` bytes of pixels, a side is not in 1 to 65,535,
-    /// options are out of range, or the picture cannot be scored. An error leaves `out` unchanged.
+    /// `Usage` if `pixels` does not have `height * width * channels` bytes, a side is not in 1..=65,535, an
+    /// option is out of range, or the picture cannot be scored. An error leaves `out` unchanged.
     pub fn encode_pixels(
         &mut self,
         pixels: &[u8],
@@ -286,8 +287,8 @@ impl JpegReencoder {
         })
     }
 
-    /// Returns true if the picture's coefficients are already quantised at least as coarsely as encoding at
-    /// `quality` would quantise them.
+    /// Returns true if the picture's coefficients are already quantised at least as coarsely as with
+    /// `quality`.
     fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
         let asked = match self.steps {
             Some((of, steps)) if of == quality => steps,
@@ -309,7 +310,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB, even from grey, because the encoder then restores the luma bit for bit.
+    /// Decodes to RGB. Gray is decoded to RGB too, because the encoder then restores the luma bit for bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -341,8 +342,8 @@ impl JpegReencoder {
         std::mem::swap(&mut self.pixels, &mut self.other);
     }
 
-    /// Shrinks `rgb`, which is `[height, width, 3]`, as [`reencode`](Self::reencode) does. `from` and `to`
-    /// are width and height.
+    /// Shrinks `rgb`, of shape `[height, width, 3]`, like [`reencode`](Self::reencode). `from` and `to` are
+    /// width and height.
     ///
     /// # Errors
     /// `Usage` if `rgb` does not have the size `from`, or cannot be resized to `to`.
@@ -389,8 +390,8 @@ impl JpegReencoder {
         reference.score(&self.other, size)
     }
 
-    /// Encodes into `self.encoded` with the lowest quality that reaches `target`. Returns the quality, the
-    /// restart interval and the score.
+    /// Searches for the lowest quality that reaches `target`, and encodes with it into `self.encoded`.
+    /// Returns the quality, the restart interval and the score.
     fn search(
         &mut self,
         target: f64,
@@ -418,7 +419,7 @@ impl JpegReencoder {
                         std::mem::swap(&mut self.encoded, &mut self.best);
                         found
                     }
-                    // Every score was too low, even at quality 100.
+                    // No score was high enough, not even at quality 100.
                     None => (quality, interval, Some(score)),
                 });
             }
@@ -430,7 +431,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     let sampling = match (header.sampling(), turn.size(1, 2) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
-        // 4:1:1 turned by 90° has a quarter of the chroma rows, which the encoder cannot write.
+        // 4:1:1 turned by 90° has a quarter of the chroma rows. The encoder does not support this.
         (Sampling::S411, true) => Sampling::S420,
         (sampling, _) => sampling,
     };
@@ -446,7 +447,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     }
 }
 
-/// Returns the MCU grid that a picture will have after encoding.
+/// Returns the MCU grid of the picture after encoding.
 const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     let (mcu_width, mcu_height, blocks) = match subsampling {
         Subsampling::Gray => (8, 8, 1),
@@ -460,7 +461,7 @@ const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
 }
 
 /// Estimates the size of the encoded picture in bytes, because tiles must be chosen before encoding. A photo
-/// takes 0.2 bytes per pixel at quality 80.
+/// at quality 80 takes 0.2 bytes per pixel.
 fn expected_bytes(quality: u8, width: u32, height: u32) -> usize {
     let permille = match quality {
         0..=49 => 80,

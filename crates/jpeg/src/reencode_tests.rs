@@ -5,7 +5,7 @@ use crate::testing::{Jpeg, exif, shared_data};
 use crate::turbo::Process;
 use proptest::prelude::*;
 
-/// Returns a source of quality 98, so that re-encoding makes it smaller.
+/// Returns a source with quality 98, so that re-encoding makes it smaller.
 fn source(size: (u32, u32), subsampling: Subsampling) -> Vec<u8> {
     encode(size, PixelFormat::Rgb, Encoding { quality: 98, ..plain(subsampling) }, None)
 }
@@ -72,7 +72,7 @@ proptest! {
         check_tiles(done, &stored);
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright.0, upright.1));
-        // Pictures of a few pixels may remain unchanged.
+        // A picture of a few pixels may stay unchanged.
         prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
@@ -110,7 +110,7 @@ fn a_turned_picture_shows_the_same() {
     let upright = source((96, 64), Subsampling::S444);
     let (_, _, expected) = decode(&run(&upright, &fixed(90), false).unwrap().1);
     for (orientation, operation) in (2..=8).map(|o| (o, crate::tile::operation(o as u8))) {
-        // The coefficients are first turned in the opposite direction.
+        // First turn the coefficients in the opposite direction.
         let inverse = match orientation {
             6 => crate::tile::operation(8),
             8 => crate::tile::operation(6),
@@ -131,7 +131,7 @@ fn a_turned_picture_shows_the_same() {
 
 #[test]
 fn shrinking_is_antialiased_and_nothing_is_enlarged() {
-    // The mean of a checkerboard of single pixels is grey, but a single pixel is not.
+    // The mean of a single-pixel checkerboard is gray, but its pixels are not.
     let board: Vec<u8> = (0..96 * 64).flat_map(|i| [if (i % 96 + i / 96) % 2 == 0 { 255 } else { 0 }; 3]).collect();
     let mut jpeg = Vec::new();
     let how = Encoding { quality: 100, ..plain(Subsampling::S444) };
@@ -173,7 +173,7 @@ fn the_search_finds_the_smallest_quality() {
         qualities.push(found);
     }
     assert!(qualities.is_sorted() && qualities[0] < qualities[2]);
-    // Only the source itself reaches 100.
+    // Only the source itself has a score of 100.
     let options = ReencodeOptions { quality: Quality::Ssimulacra2(100.0), ..Default::default() };
     let (done, _) = run(&jpeg, &options, false).unwrap();
     assert!(matches!(done.outcome, ReencodeOutcome::Source(TileOutcome::Tiled { .. })));

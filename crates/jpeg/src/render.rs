@@ -1,5 +1,5 @@
-//! Turns decoded pixels into the content of the caller's slot, for all kinds of pictures: crops, resizes,
-//! turns and reflects them.
+//! Turns decoded pixels of any picture into the content of the caller's slot: crops, resizes, turns and flips
+//! them.
 
 use super::orientation::{Orientation, PixelLayout};
 use super::resize::{Cutout, Resizer, Resizing};
@@ -25,9 +25,9 @@ use shardpack_format::{Error, Result};
 pub struct Rendering {
     /// Part to show and its size, in coordinates of the upright picture. Default: the whole picture.
     pub view: View,
-    /// Source of random numbers for random views.
+    /// Key for the random numbers of random views.
     pub key: DrawKey,
-    /// Exif orientation of the stored pixels, 1..=8. The output is upright. Default 1: the pixels are already upright.
+    /// Exif orientation of the stored pixels, 1..=8. The output is upright. Default 1: already upright.
     pub orientation: u8,
     /// Axis order of the output.
     pub layout: PixelLayout,
@@ -39,12 +39,12 @@ impl Default for Rendering {
     }
 }
 
-/// A rendering of one picture, in coordinates of its stored pixels.
+/// Rendering of one picture, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RenderPlan {
     turn: Orientation,
     pub(crate) area: Area,
-    /// Pixels that the resizing filter may use.
+    /// Pixels that the resizing filter may read.
     pub(crate) window: Rect,
     /// Width and height after resizing.
     resized: (u32, u32),
@@ -63,7 +63,8 @@ struct Border {
 }
 
 impl RenderPlan {
-    /// Plans the rendering of a picture of `columns` × `rows` stored pixels into a slot of `slot_bytes` bytes.
+    /// Plans the rendering of a picture with `columns` × `rows` stored pixels into a slot of `slot_bytes`
+    /// bytes.
     pub(crate) fn new(how: &Rendering, columns: u32, rows: u32, slot_bytes: usize) -> Result<Self> {
         let turn = Orientation::of(how.orientation)?;
         let (width, height) = turn.size(columns, rows);
@@ -84,23 +85,23 @@ impl RenderPlan {
         Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, resizing, border })
     }
 
-    /// Returns the rectangle whose pixels are the output, or `None` if the picture is resized.
+    /// Returns the rectangle of pixels that is copied to the output, or `None` if the picture is resized.
     pub(crate) fn exact(&self) -> Option<Rect> {
         self.area.rect().filter(|rect| (rect.width, rect.height) == self.resized)
     }
 
-    /// Returns true if the output has the same bytes as the stored rectangle, in the same order.
+    /// Returns true if the output has the same bytes as the stored rectangle in the same order.
     pub(crate) fn is_plain(&self) -> bool {
         self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels && self.border.is_none()
     }
 }
 
-/// Crops, resizes and turns pictures in one thread. Its buffers grow to the largest output and are kept until
-/// they are trimmed.
+/// Crops, resizes and turns pictures in one thread. Its buffers grow with the largest output and stay
+/// allocated until they are trimmed.
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
-    /// The picture inside the borders.
+    /// The picture without the padding around it.
     inner: Vec<u8>,
 }
 
@@ -120,7 +121,7 @@ impl Renderer {
         self.resizer.trim();
     }
 
-    /// Renders the pixels `from`, which must be those that the plan needs, into `slot`.
+    /// Renders the pixels `from` into `slot`. They must be the pixels that the plan needs.
     pub(crate) fn render(&mut self, plan: &RenderPlan, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
         if let Some(border) = plan.border {
             return self.padded(plan, border, from, slot);
@@ -166,7 +167,7 @@ impl Renderer {
             }
         };
         let stride = width * pixel;
-        // If there are no borders at the sides, the picture's rows are contiguous in the output too.
+        // Without padding at the sides, the picture's rows are contiguous in the output too.
         if pixel == 3 && inner.width as usize == width {
             return self.render(&plan, from, &mut slot[inner.y as usize * stride..][..bytes]);
         }

@@ -1,10 +1,10 @@
 //! Resizes 8-bit RGB by antialiased bilinear or bicubic interpolation, or to the nearest pixel. If the
-//! picture shrinks, the filter is widened by the ratio.
+//! picture shrinks, the filter is widened in proportion.
 //!
-//! These are the filters of Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and of torchvision's
-//! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four (a = −0.5).
-//! The arithmetic of `fast_image_resize` follows Pillow-SIMD (16-bit weights; bilinear resizing goes along y
-//! first), so values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
+//! The filters are the same as in Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and in torchvision's
+//! `Resize(antialias=True)`: a triangle two output pixels wide, and a cubic four output pixels wide (a =
+//! −0.5). `fast_image_resize` computes like Pillow-SIMD (with 16-bit weights, and bilinear resizing along y
+//! first), so values sometimes differ from Pillow's by one level. `resize_tests.rs` has the exact numbers.
 
 use super::Rect;
 use super::interpolation::Interpolation;
@@ -17,18 +17,18 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// A centre at most this far from the border of two pixels counts as on the border, because of rounding, and
-/// takes the right pixel.
+/// Tolerance for rounding errors: a centre this close to the border between two pixels counts as on the
+/// border, and the right pixel is used.
 const TIE: f64 = 1e-7;
 
-/// Resizing of a picture, in coordinates of its stored pixels.
+/// Options for resizing a picture, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resizing {
     pub(crate) interpolation: Interpolation,
-    /// Which axes are mirrored in the upright picture. If a centre is between two pixels, the right or lower
-    /// pixel of the upright picture is used.
+    /// True for each axis that is mirrored in the upright picture. If a centre is between two pixels, the
+    /// right or lower pixel of the upright picture is used.
     pub(crate) mirrored: [bool; 2],
-    /// True if the rows of the stored picture are columns of the upright picture.
+    /// True if stored rows are columns of the upright picture.
     pub(crate) transposed: bool,
 }
 
@@ -41,14 +41,14 @@ pub(crate) struct RgbPixels<'a> {
 }
 
 impl<'a> RgbPixels<'a> {
-    /// Returns the rows of a rectangle, or `None` if it is not inside.
+    /// Returns the rows of a rectangle, or `None` if the rectangle is not within the picture.
     pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
         let width = self.width as usize;
         let pixels = self.bytes.as_chunks::<3>().0.get(rows.start * width..rows.end * width)?;
         let outside = width.checked_sub(columns.end).filter(|_| width > 0)?;
-        // Both splits are within the row: `outside` and the start are less than the row's width.
+        // Both splits are within the row, because `outside` and the start are less than the row's width.
         let cut = move |row: &'a [[u8; 3]]| row.split_at(width - outside).0.split_at(columns.start).1;
         Some(pixels.chunks_exact(width).map(cut))
     }
@@ -57,17 +57,17 @@ impl<'a> RgbPixels<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Cutout<'a> {
     pub(crate) pixels: RgbPixels<'a>,
-    /// Pixels that the filter may use.
+    /// Pixels that the filter may read.
     pub(crate) window: Rect,
     pub(crate) area: Area,
 }
 
 pub(super) struct Resizer {
     inner: fir::Resizer,
-    /// Source columns of the nearest pixels.
+    /// Source column of each output column, for the nearest pixel.
     columns: Vec<usize>,
     rows: Vec<usize>,
-    /// Pixels that have been resized along one axis.
+    /// Pixels after resizing along one axis.
     between: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ impl Resizer {
         out: &mut [u8],
     ) -> Result<()> {
         let Cutout { pixels: from, window, area } = *from;
-        // Clamp values that rounding puts outside the window, because they would cause errors.
+        // Rounding may put values outside the window, which would cause errors. Clamp them.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
@@ -114,12 +114,12 @@ impl Resizer {
         if how.interpolation == Interpolation::Bilinear || !both {
             return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
         }
-        // A cubic filter is applied along one axis at a time, for two reasons. First, the crate resizes along
-        // y first, but Pillow and torchvision resize upright pictures along x first, and the order matters
-        // because overshoots are clamped between the two passes. Second, the crate expects that no output
-        // pixel uses an earlier input pixel than the first output pixel does. A cubic is zero at a distance
-        // of 1, so the first output pixel may use fewer pixels than the second, and version 6.1.0 then reads
-        // outside its buffer.
+        // A cubic filter is applied to one axis at a time, for two reasons. First, the crate resizes along y
+        // first, but Pillow and torchvision resize upright pictures along x first. The order matters, because
+        // overshoots are clamped between the passes. Second, the crate assumes that no output pixel uses an
+        // earlier input pixel than the first output pixel does. This is false for a cubic: it is zero at a
+        // distance of 1, so the first output pixel may use fewer pixels than the second. Version 6.1.0 then
+        // reads outside its buffer.
         let (columns, rows) = (window.width, window.height);
         let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
         let along_y = |columns: u32| options.crop(0.0, y, f64::from(columns), h);
@@ -153,8 +153,8 @@ impl Resizer {
     }
 }
 
-/// Finds the pixels along a side that contain the centres of `count` output pixels. The output shows the part
-/// `shown` of the side. The kernels of a device compute the same numbers.
+/// Finds the pixels of a side that contain the centres of `count` output pixels. The output shows the part
+/// `shown` of the side. The GPU kernels compute the same numbers.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn nearest(out: &mut Vec<usize>, shown: Range<f64>, count: u32, side: u32, mirrored: bool) {
     let last = side.saturating_sub(1) as usize;
@@ -169,8 +169,8 @@ fn nearest(out: &mut Vec<usize>, shown: Range<f64>, count: u32, side: u32, mirro
     }
 }
 
-/// Resizes a window of a picture into `out`, which has the size `size`. Every resizing goes through this
-/// function, because `fast_image_resize` is compiled again for each type of view.
+/// Resizes a window of a picture into `out`, which has the size `size`. All resizing uses this one function,
+/// because `fast_image_resize` is compiled again for each type of view.
 pub(super) fn resize_window(
     resizer: &mut fir::Resizer,
     from: RgbPixels<'_>,

@@ -36,8 +36,8 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
-/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero. So it
-/// uses fewer pixels at the border than the second output pixel.
+/// The first output pixel is at a distance of 1 from the first input pixel, where a cubic is zero. So it uses
+/// fewer pixels at the border than the second output pixel.
 #[test]
 fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
     let bytes = gradients();
@@ -54,7 +54,7 @@ fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
                     .resize(&Cutout { pixels: from, window: Rect::whole(37, 29), area }, to.0, to.1, how, out)
                     .unwrap();
             }
-            // The order of the axes matters only where a value overshoots.
+            // The order of the axes matters only where values overshoot.
             let alike = out[0].iter().zip(&out[1]).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
             assert!(alike * 2 > out[0].len(), "{start} {size:?}: {alike} of {}", out[0].len());
         }
@@ -141,7 +141,7 @@ const LARGE_NEAREST: [u8; 168] = [
     252, 38, 11, 53, 95, 74, 116, 158, 74, 116, 158, 143, 185, 227, 218, 4, 46, 218, 4, 46,
 ];
 
-/// Returns 37 × 29 pixels, in which each value differs from its neighbours.
+/// Returns a picture of 37 × 29 pixels, in which each value differs from its neighbours.
 fn gradients() -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| ((x * x * 3 + y * 7 * (c + 1) + x * y * 5) % 256) as u8;
     (0..29).flat_map(|y| (0..37).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect()
@@ -169,8 +169,8 @@ fn pillow_makes_the_same_pixels_within_one_level() {
     }
 }
 
-/// If a centre is on the border of two pixels, the right pixel of the upright picture is used, even if the
-/// picture is stored mirrored.
+/// If a centre is on the border between two pixels, the right pixel of the upright picture is used, even if
+/// the picture is stored mirrored.
 #[test]
 fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     let at = |start, extent, count, side, mirrored| {
@@ -182,7 +182,7 @@ fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     assert_eq!(at(0.0, 8.0, 4, 8, true), [0, 2, 4, 6]);
     assert_eq!(at(1.0, 2.0, 5, 9, false), [1, 1, 2, 2, 2]);
     assert_eq!(at(6.0, 2.0, 5, 9, true), [6, 6, 6, 7, 7]);
-    // The result is never beyond the side, however the coordinates are rounded.
+    // The result never exceeds the side, regardless of rounding.
     assert_eq!(at(7.5, 1.0, 3, 8, false), [7, 7, 7]);
 }
 

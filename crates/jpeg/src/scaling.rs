@@ -1,13 +1,13 @@
-//! Converts decoded levels to the floats that a model is trained with.
+//! Converts decoded levels to floats for the model.
 
 use super::PixelLayout;
 use half::{bf16, f16};
 use shardpack_base::factors;
 use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 
-/// Conversion of levels to floats. `level · scale + bias` is computed as a fused operation in float32 that
-/// rounds once, and is then rounded to the output type (to nearest, ties to even). uint8 output does not
-/// change.
+/// Conversion of levels to floats. `level · scale + bias` is computed in float32 by a fused multiply-add,
+/// which rounds once, and then rounded to the output type (to nearest, ties to even). uint8 output is not
+/// scaled.
 ///
 /// ```
 /// use shardpack_jpeg::Scaling;
@@ -18,13 +18,13 @@ use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
-    /// Scales of red, green and blue.
+    /// Scale factors of red, green and blue.
     pub scale: [f32; 3],
     /// Biases of red, green and blue.
     pub bias: [f32; 3],
 }
 
-/// Hint for cubes in errors, because numbers without a field's name apply to pictures.
+/// Hint in errors about cubes, because numbers without a field name apply to pictures.
 const OF_A_CUBE: &str = "for a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
 
 impl Default for Scaling {
@@ -34,11 +34,11 @@ impl Default for Scaling {
 }
 
 impl Scaling {
-    /// Scales levels to 0 to 1, that is, `level / 255`.
+    /// Scales levels to the range 0 to 1, that is, `level / 255`.
     pub const UNIT: Self = Self { scale: [1.0 / 255.0; 3], bias: [0.0; 3] };
 
-    /// Creates the scaling `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. The
-    /// scale and the bias are computed in float64 and rounded once.
+    /// Creates the scaling `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. Scale
+    /// and bias are computed in float64 and rounded once.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -47,8 +47,8 @@ impl Scaling {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a mean is not finite; if a standard deviation is not a finite number above 0; if one of
-    /// them is above 1, which is impossible for a picture with values from 0 to 1; or if float32 cannot
+    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, or either is
+    /// above 1, which is impossible for a picture with values from 0 to 1. Also `Usage` if float32 cannot
     /// represent the scale or the bias.
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
@@ -64,7 +64,7 @@ impl Scaling {
         Ok(Self { scale: [red.0, green.0, blue.0], bias: [red.1, green.1, blue.1] })
     }
 
-    /// Like [`Scaling::normalised`], but takes one number for all channels or one per channel.
+    /// Like [`Scaling::normalised`], with one number for all channels or one per channel.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -73,7 +73,7 @@ impl Scaling {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Scaling::normalised`]; also `Usage` for other counts of numbers.
+    /// Same as [`Scaling::normalised`]; also `Usage` if there are not one or three numbers.
     pub fn of(mean: &[f64], std: &[f64]) -> Result<Self> {
         let three = |what: &'static str, numbers: &[f64]| match numbers {
             &[one] => Ok([one; 3]),
@@ -89,7 +89,7 @@ impl Scaling {
     }
 
     /// Converts a level of a channel. The result is the same on the host and on a device. Channels above 2
-    /// count as blue.
+    /// are scaled like blue.
     #[must_use]
     pub fn apply(&self, channel: usize, level: u8) -> f32 {
         let [red, green, blue] = self.scale;
@@ -103,7 +103,7 @@ impl Scaling {
     }
 }
 
-/// Lookup table from levels to floats. It holds the results of [`Scaling::apply`], rounded to a type.
+/// Lookup table from levels to floats. It contains the results of [`Scaling::apply`], rounded to a type.
 ///
 /// ```
 /// use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
@@ -117,7 +117,7 @@ impl Scaling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatTable(Floats);
 
-/// Bytes of each level's float, for red, green and blue.
+/// Bytes of the float for each level of red, green and blue.
 type FloatLevels<const N: usize> = [[[u8; N]; 256]; 3];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -127,7 +127,7 @@ enum Floats {
 }
 
 impl FloatTable {
-    /// Makes the table of `scaling` for float16, bfloat16 or float32.
+    /// Creates the table of `scaling` for float16, bfloat16 or float32.
     ///
     /// # Errors
     /// `Usage` for other types.
@@ -159,7 +159,7 @@ impl FloatTable {
     /// Converts decoded pixels of three channels to little-endian floats.
     ///
     /// # Errors
-    /// `Usage` if `out` does not have exactly the size of these floats.
+    /// `Usage` if `out` does not have the size of the floats.
     pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
         let filled = match &self.0 {
             Floats::Half(table) => look_up(table, levels, layout, out),
@@ -186,7 +186,7 @@ fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<FloatLevel
     table
 }
 
-/// Returns false if `out` does not have exactly the size of the floats.
+/// Converts levels with a table. Returns false if `out` does not have the size of the floats.
 fn look_up<const N: usize>(table: &FloatLevels<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {

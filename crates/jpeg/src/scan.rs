@@ -5,14 +5,14 @@ use shardpack_base::Marks;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Restart(u8),
-    /// A different marker, which ends the scan.
+    /// A marker other than RSTn, which ends the scan.
     Marker(u8),
-    /// The bytes end.
+    /// The end of the bytes.
     Cut,
 }
 
-/// Iterates over the entropy-coded segments of a scan without decoding them. In entropy-coded data, FF is
-/// always followed by 00, so any other FF is a marker, or a fill byte before a marker.
+/// Iterates over the entropy-coded segments of a scan without decoding them. FF in entropy-coded data is
+/// always followed by 00. Any other FF is a marker, or a fill byte before a marker.
 pub(super) struct Segments<'a> {
     scan: &'a [u8],
     marks: Marks<'a>,
@@ -40,8 +40,8 @@ impl<'a> Iterator for Segments<'a> {
         if self.ended {
             return None;
         }
-        // This is never `None`, because a marker is never before the segment's start. If it were, a caller
-        // would notice the missing segment, because every caller counts segments.
+        // This is never `None`, because a marker is never before the start of its segment. If it were, the
+        // caller would notice the missing segment, because all callers count segments.
         let segment = |end: usize| self.scan.get(self.start..end);
         for at in self.marks.by_ref() {
             match self.scan.get(at + 1) {
@@ -73,7 +73,7 @@ mod tests {
         let found: Vec<_> = Segments::new(scan).collect();
         let expected: [(&[u8], End); 4] = [
             (b"\x01\xFF\x00\xD0", End::Restart(0)),
-            // A fill byte belongs to the segment before it.
+            // Fill bytes belong to the segment before them.
             (b"\xFF", End::Restart(1)),
             (b"", End::Restart(2)),
             (b"ab", End::Marker(0xD9)),

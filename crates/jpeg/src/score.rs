@@ -1,15 +1,15 @@
 //! Visual difference between a re-encoded picture and its source: SSIMULACRA2.
 //!
 //! A score of 100 means identical, 90 means that the pictures look identical side by side, 70 is high and 50
-//! is medium quality. Pixels are assumed to be sRGB. At most [`SCORE_MAX_PIXELS`] are scored, because scoring
-//! needs planes of floats, whose memory would grow with the largest picture of a dataset.
+//! is medium quality. Pixels are assumed to be sRGB. At most [`SCORE_MAX_PIXELS`] are scored. Scoring needs
+//! planes of floats, and without this limit the largest picture of a dataset would determine the memory.
 
 use super::Rect;
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
 use shardpack_format::{Error, Result};
 
-/// Maximum number of pixels that are scored. For a larger picture, only its centre is scored, with the same
-/// aspect ratio.
+/// Maximum number of pixels that are scored. For a larger picture, only its centre is scored, cropped to the
+/// same aspect ratio.
 ///
 /// ```
 /// use shardpack_jpeg::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -17,13 +17,13 @@ use shardpack_format::{Error, Result};
 /// ```
 pub const SCORE_MAX_PIXELS: u64 = 8_000_000;
 
-/// Number of bytes that scoring takes per pixel, as measured, without the pictures themselves.
+/// Measured memory that scoring takes per pixel, in bytes, without the pictures themselves.
 pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 
 /// Score of a picture that equals its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A reference picture with which others are compared. Its half of the work is done only once.
+/// A reference picture that others are compared with. Its half of the work is done only once.
 pub struct Reference(Ssimulacra2Reference);
 
 impl std::fmt::Debug for Reference {
@@ -33,8 +33,8 @@ impl std::fmt::Debug for Reference {
 }
 
 impl Reference {
-    /// Prepares `rgb`, which is C-contiguous `[height, width, 3]`. `size` is width and height. For a picture
-    /// of more than [`SCORE_MAX_PIXELS`], only the centre is scored.
+    /// Prepares `rgb`, C-contiguous `[height, width, 3]` u8. `size` is width and height. For a picture of
+    /// more than [`SCORE_MAX_PIXELS`], only the centre is scored.
     ///
     /// # Errors
     /// `Usage` if the bytes do not match the size, or the picture is too small to be scored.
@@ -42,7 +42,7 @@ impl Reference {
         Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
     }
 
-    /// Returns the SSIMULACRA2 score of another picture of the same size, which is 100 if they are equal.
+    /// Returns the SSIMULACRA2 score of another picture of the same size, 100 if they are equal.
     ///
     /// # Errors
     /// `Usage` if the picture has a different size.
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Pixels outside the centre do not affect the score; pixels inside do.
+    /// Pixels affect the score only inside the centre.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

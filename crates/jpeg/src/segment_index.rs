@@ -1,25 +1,25 @@
-//! The segment index of a JPEG: where decoding can begin within its entropy-coded data (spec §5.5).
+//! The segment index of a JPEG: the positions in its entropy-coded data where decoding can begin (spec §5.5).
 //!
-//! Decoding of a baseline JPEG can begin at any MCU if the position of its first bit and the DC predictions
-//! are known. The index lists both for every segment of a few MCUs, so that a JPEG without restart markers
-//! can be decoded in parts, like a tiled one. It is stored together with the picture, whose bytes do not
-//! change.
+//! Decoding of a baseline JPEG can begin at any MCU if the position of the MCU's first bit and the DC
+//! predictions are known. The index lists both at intervals of a few MCUs. With it, a JPEG without restart
+//! markers can be decoded in parts like a tiled one. The index is stored with the picture, and the picture's
+//! bytes do not change.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Result, saturating_u32};
 use std::ops::Range;
 
-/// Size of the head, which precedes the packed numbers, in bytes.
+/// Size of the head in bytes. The packed numbers follow.
 const HEAD_BYTES: usize = 28;
-/// Offset of the CRC32, which is the last part of the head.
+/// Offset of the CRC32, the last field of the head.
 const CRC_OFFSET: usize = 24;
 const COMPONENTS: usize = 3;
 const MAX_INTERVAL: u16 = 64;
 
-/// A parsed segment index, which borrows its bytes.
+/// A parsed segment index. It borrows its bytes.
 ///
-/// Parsing checks the index and its CRC32 against the rules of the format, but not against its picture. A decoder
-/// that uses the index therefore compares the end of every segment that it decodes with the start of the next one.
+/// Parsing checks the CRC32 and the rules of the format, but does not compare the index with its picture. A
+/// decoder must therefore compare the end of every segment that it decodes with the start of the next one.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentIndex<'a> {
     segments: u32,
@@ -30,7 +30,7 @@ pub struct SegmentIndex<'a> {
     last_dc: [(i16, Packed<'a>); COMPONENTS],
 }
 
-/// Numbers that all have the same width, packed from the lowest bit of the first byte on.
+/// Numbers with a common width, packed starting from the lowest bit of the first byte.
 #[derive(Debug, Clone, Copy, Default)]
 struct Packed<'a> {
     bytes: &'a [u8],
@@ -38,14 +38,14 @@ struct Packed<'a> {
 }
 
 impl Packed<'_> {
-    /// Returns the number at this position, or 0 after the end.
+    /// Returns the number at `position`, or 0 after the end.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a number has at most 32 bits")]
     fn get(self, position: usize) -> u32 {
         self.window(position) as u32 & mask(self.bits)
     }
 
-    /// Returns at least 57 bits that begin with the number at this position, with zeros after the last byte.
+    /// Returns at least 57 bits, starting with the number at this position. Zeros follow the last byte.
     #[inline]
     fn window(self, position: usize) -> u64 {
         let first = position * self.bits as usize;
@@ -57,8 +57,8 @@ impl Packed<'_> {
         window >> (first % 8)
     }
 
-    /// Returns the sum of the numbers at these positions. It takes several numbers from each window, because
-    /// a decoder adds up the lengths of all segments before the first one that it needs.
+    /// Returns the sum of the numbers at these positions. It extracts several numbers from each window,
+    /// because a decoder has to add up the lengths of all segments before the first one that it needs.
     fn sum(self, positions: Range<usize>) -> u64 {
         const WINDOW_BITS: u32 = u64::BITS - 7;
         let (mask, together) = (u64::from(mask(self.bits)), (WINDOW_BITS / self.bits.max(1)) as usize);
@@ -76,7 +76,7 @@ impl Packed<'_> {
     }
 }
 
-/// Returns a number whose lowest `bits` bits (at most 32) are ones.
+/// Returns a number with its lowest `bits` bits (at most 32) set.
 #[inline]
 const fn mask(bits: u32) -> u32 {
     if bits == 0 { 0 } else { u32::MAX >> (32 - bits) }
@@ -86,15 +86,15 @@ impl<'a> SegmentIndex<'a> {
     /// Parses an index.
     ///
     /// # Errors
-    /// `Format` if the bytes violate the format, or if the numbers contradict each other.
+    /// `Format` if the bytes violate the format or the numbers contradict each other.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let index = Self::parse_known(bytes)?;
         index.check(bytes)?;
         Ok(index)
     }
 
-    /// Parses an index that [`parse`](Self::parse) has accepted before. Its CRC32 and its sums are not checked
-    /// again, which takes most of the time.
+    /// Parses an index that [`parse`](Self::parse) has accepted before. It skips the CRC32 and the sums,
+    /// which take most of the time.
     ///
     /// # Errors
     /// `Format` if the bytes do not have the layout of an index.
@@ -191,7 +191,7 @@ impl<'a> SegmentIndex<'a> {
         for component in 0..self.components() {
             let (base, numbers) = self.last_dc.get(component).copied().unwrap_or_default();
             let wide = |segment| Some(self.wide(component, segment)).filter(|value| i16::try_from(*value).is_err());
-            // In most indexes, the width of the numbers already excludes values that are too large.
+            // In most indexes, the width of the numbers already rules out values that are too large.
             let most = i32::from(base) + mask(numbers.bits).cast_signed();
             if most > i16::MAX.into()
                 && let Some(found) = (0..=self.segments as usize).find_map(wide)
@@ -211,14 +211,14 @@ impl<'a> SegmentIndex<'a> {
         self.segments
     }
 
-    /// Returns the number of MCUs in a segment. The last segment may have fewer.
+    /// Returns the number of MCUs per segment. The last segment may have fewer.
     #[must_use]
     pub const fn interval(&self) -> u32 {
         self.interval as u32
     }
 
-    /// Returns true if the segments fit a picture with this many MCUs in a row and in all, restart markers
-    /// every `restart_interval` MCUs (all MCUs: none), and this many components.
+    /// Returns true if the index fits a picture with this many MCUs per row and in total, a restart marker
+    /// every `restart_interval` MCUs (the total: no markers), and this many components.
     #[must_use]
     pub const fn fits(&self, columns: u32, mcus: u32, restart_interval: u32, components: usize) -> bool {
         let interval = self.interval();
@@ -228,33 +228,33 @@ impl<'a> SegmentIndex<'a> {
             && self.components() == components
     }
 
-    /// Returns true if the end-of-image marker follows the last segment of this scan, which begins with the first
-    /// entropy-coded byte.
+    /// Returns true if the end-of-image marker directly follows the last segment. `scan` must start with the
+    /// first entropy-coded byte.
     #[must_use]
     pub fn ends_before_eoi(&self, scan: &[u8]) -> bool {
         let after = self.scan_bytes as usize;
         let Some(last) = after.checked_sub(1).and_then(|at| scan.get(at)) else { return false };
-        // If the last byte is FF, its stuffing comes before EOI.
+        // If the last byte is FF, its stuffing precedes EOI.
         let after = if *last == 0xFF { after + 1 } else { after };
         scan.get(after..).and_then(|rest| rest.first_chunk()) == Some(&[0xFF, 0xD9])
     }
 
-    /// Returns the number of components, which is 1 or 3.
+    /// Returns the number of components, 1 or 3.
     #[must_use]
     pub const fn components(&self) -> usize {
         self.components as usize
     }
 
-    /// Returns the size of the entropy-coded data in bytes, from its first byte to the byte that contains the
-    /// last bit of the last MCU. If that byte is FF, a stuffed 00 follows before the end-of-image marker.
+    /// Returns the size of the entropy-coded data in bytes, up to and including the byte with the last bit of
+    /// the last MCU. If that byte is FF, a stuffed 00 follows before the end-of-image marker.
     #[must_use]
     pub const fn scan_bytes(&self) -> u32 {
         self.scan_bytes
     }
 
-    /// Iterates over the starts of all segments and the end of the last one. They are positions of bits in
-    /// the file, counted from the first entropy-coded byte. Stuffing and markers count, and the highest bit
-    /// of a byte is the first.
+    /// Iterates over the starts of all segments and the end of the last one. These are bit positions in the
+    /// file, relative to the first entropy-coded byte. Stuffing and markers count, and the highest bit of a
+    /// byte is its first.
     #[inline]
     pub fn starts(&self) -> impl Iterator<Item = u64> + use<'a> {
         let Self { lengths, segments, .. } = *self;
@@ -268,17 +268,16 @@ impl<'a> SegmentIndex<'a> {
 
     /// Returns the number of bits from the start of the first of these segments to the end of the last one.
     ///
-    /// Adding up many lengths at once is several times as fast as [`starts`](Self::starts).
+    /// This is several times as fast as [`starts`](Self::starts), because it adds up many lengths at once.
     #[inline]
     #[must_use]
     pub fn bits(&self, segments: Range<u32>) -> u64 {
         self.lengths.sum(segments.start as usize..segments.end as usize)
     }
 
-    /// Returns the last DC coefficient of a component before a segment, or 0 before the first segment. It is
-    /// the DC prediction at the start of the segment, unless a restart marker precedes the segment, because
-    /// predictions are then 0. For the number after the last segment, it is the last DC coefficient of the
-    /// picture.
+    /// Returns a component's last DC coefficient before a segment, or 0 before the first segment. After the
+    /// last segment, it is the last DC coefficient of the picture. It is also the DC prediction at the start
+    /// of the segment, unless a restart marker precedes the segment and resets the predictions to 0.
     ///
     /// A decoder compares it with the DC coefficient that it has reached at the end of the preceding segment.
     #[inline]
@@ -295,7 +294,7 @@ impl<'a> SegmentIndex<'a> {
     }
 }
 
-/// Returns the CRC32 of an index without the four bytes that hold it.
+/// Returns the CRC32 of an index, computed without the four bytes of the CRC32 itself.
 fn crc32(index: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(index.get(..CRC_OFFSET).unwrap_or_default());
@@ -307,7 +306,7 @@ fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
     Error::format(format!("segment index: {what}"), expected.to_string(), found.to_string())
 }
 
-/// Segments of a picture, from which its index is written.
+/// Segments of a picture, as input for writing its index.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     pub(crate) interval: u16,
@@ -315,7 +314,7 @@ pub(crate) struct SegmentList {
     pub(crate) scan_bytes: u32,
     /// Length of each segment in bits.
     pub(crate) lengths: Vec<u32>,
-    /// Last DC coefficients before each segment, followed by the last ones of the whole picture.
+    /// Last DC coefficients before each segment, followed by those at the end of the picture.
     pub(crate) last_dc: Vec<[i16; COMPONENTS]>,
 }
 
@@ -353,7 +352,7 @@ impl SegmentList {
     }
 }
 
-/// Appends numbers of `bits` bits each, followed by zero bits up to a whole byte.
+/// Appends numbers of `bits` bits each, padded with zero bits to a whole byte.
 fn pack(numbers: impl Iterator<Item = u32>, bits: u32, out: &mut Vec<u8>) {
     let (mut buffer, mut held) = (0_u64, 0);
     for number in numbers {

@@ -1,4 +1,4 @@
-//! Writes the segment index of a JPEG.
+//! Creates the segment index of a JPEG.
 #![deny(clippy::indexing_slicing)]
 
 use super::SegmentIndex;
@@ -6,7 +6,8 @@ use super::baseline::{ScanWalker, Walked};
 use super::damage_check::DamageCheck;
 use shardpack_format::{Error, Limits, Result, saturating_u32};
 
-/// Reads the entropy-coded data of JPEGs and lists where decoding can begin in it. Each thread needs its own indexer.
+/// Reads the entropy-coded data of JPEGs and lists the positions where decoding can begin. Each thread needs
+/// its own indexer.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -41,20 +42,21 @@ impl SegmentIndexer {
     }
 
     /// Appends the index of a JPEG to `out`, and returns its number of segments. Returns `None` and appends
-    /// nothing if an index would be of no use, because the picture is small, is already divided by restart
-    /// markers, or cannot be decoded in parts (progressive, CMYK, unusual subsampling).
+    /// nothing if an index would be useless: the picture is small, is already divided by restart markers, or
+    /// cannot be decoded in parts (progressive, CMYK, unusual subsampling).
     ///
-    /// The whole picture is checked in any case. If it is regular, reading its entropy-coded data suffices,
-    /// and no pixels are computed. Other pictures are decoded by libjpeg-turbo at an eighth of their size.
+    /// The whole picture is always checked for damage. A regular picture is checked by reading its
+    /// entropy-coded data, without computing pixels. Other pictures are decoded by libjpeg-turbo at an eighth
+    /// of their size.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
-    /// many pixels.
+    /// `Format` if the picture is damaged, which includes all warnings of libjpeg-turbo; `Limit` if it has
+    /// too many pixels.
     pub fn index(&mut self, jpeg: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<Option<u32>> {
         self.index_by(None, jpeg, limits, out)
     }
 
-    /// Like [`index`](Self::index), in segments of `interval` MCUs or of the usual number.
+    /// Like [`index`](Self::index), with segments of `interval` MCUs (default: the usual number).
     fn index_by(
         &mut self,
         interval: Option<u32>,
@@ -79,11 +81,11 @@ impl SegmentIndexer {
         Ok(count)
     }
 
-    /// Checks that the index stored with a JPEG belongs to the picture.
+    /// Checks that a stored index belongs to the JPEG.
     ///
     /// # Errors
-    /// `Format` if the index is not the one of the picture for its number of MCUs in a segment, or the picture is
-    /// damaged.
+    /// `Format` if the picture is damaged, or if the index differs from a new index with the same number of
+    /// MCUs per segment.
     pub fn verify(&mut self, jpeg: &[u8], segments: &[u8], limits: &Limits) -> Result<()> {
         let interval = SegmentIndex::parse(segments)?.interval();
         let mut expected = std::mem::take(&mut self.index);

@@ -18,11 +18,12 @@ pub(super) fn damaged(error: JpegError) -> Error {
     }
 }
 
-/// Maximum size of a buffer that is kept from picture to picture, in bytes. RGB of 22 million pixels fits.
+/// Maximum size of a buffer that is kept between pictures, in bytes. It is enough for RGB of 22 million
+/// pixels.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
-/// Frees buffers that a large picture grew beyond [`KEPT_BYTES`], so that they do not stay allocated in every
-/// thread that decoded such a picture.
+/// Frees buffers that exceed [`KEPT_BYTES`] after a large picture. Otherwise they would stay allocated in
+/// every thread that has ever decoded such a picture.
 pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
     for buffer in buffers {
         if buffer.capacity() > KEPT_BYTES {

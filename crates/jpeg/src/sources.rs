@@ -1,4 +1,4 @@
-//! Pictures that tests tile and re-encode.
+//! Pictures for tests of tiling and re-encoding.
 
 use super::turbo::{Compressor, Encoding, PixelFormat, Process, Subsampling};
 

@@ -1,6 +1,6 @@
-//! Small JPEGs for tests, made when they are needed. The root package's tests include this file too.
+//! Small JPEGs for tests, generated on demand. The root package's tests include this file too.
 
-/// Parts of a JPEG that a test may change before they are joined.
+/// Parts of a JPEG. A test may change them before they are joined.
 #[derive(Debug, Clone)]
 pub(crate) struct Jpeg {
     pub(crate) sof: u8,
@@ -78,8 +78,8 @@ pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     out
 }
 
-/// Returns the folder of shared test data if there is one next to this checkout or above it. Otherwise it
-/// prints that the test is skipped.
+/// Returns the folder of shared test data, if it is next to this checkout or further up. Otherwise prints
+/// that the test is skipped.
 #[allow(clippy::print_stderr, reason = "a test that did not run must not look like one that did")]
 pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,11 +1,11 @@
-//! Removes oddities in a JPEG header that decoders skip with a warning and on which no pixel depends.
+//! Fixes oddities in a JPEG header that decoders only warn about and that affect no pixel.
 #![deny(clippy::indexing_slicing)]
 
 use super::walk::Walk;
 
-/// Returns a copy of `jpeg` whose header causes no warnings: it has no bytes between segments, and its JFIF
-/// version and colour transform are valid (they get the values that decoders assume for invalid ones).
-/// Returns `None` if there are no such oddities, or no header.
+/// Returns a copy of `jpeg` whose header causes no warnings. Bytes between segments are removed, and an
+/// invalid JFIF version or colour transform is replaced by the value that decoders assume. Returns `None` if
+/// there is nothing to fix, or no header.
 ///
 /// ```
 /// use shardpack_jpeg::tidied;
@@ -53,7 +53,7 @@ pub fn tidied(jpeg: &[u8]) -> Option<Vec<u8>> {
         }
     }
     if let Some(transform) = transform_at.and_then(|at| out.get_mut(at)) {
-        // libjpeg assumes this transform if the value is unknown.
+        // libjpeg assumes this transform if the value is invalid.
         let known = match (components, *transform) {
             (3, 0 | 1) | (4, 0 | 2) | (1 | 2, _) => *transform,
             (4, _) => 2,
@@ -106,7 +106,7 @@ mod tests {
             let whole = encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S420), process);
             let odd = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
             assert!(pixels(&odd) == pixels(&whole), "{process:?}");
-            // Bytes other than zeros may be the result of a flipped bit.
+            // Bytes other than zeros may be the effect of a flipped bit.
             let other = [&whole[..whole.len() - 2], &[9; 40], b"\xFF\xD9"].concat();
             // If the data ends early, pixels are missing.
             let short = [&whole[..whole.len() - 12], b"\xFF\xD9"].concat();

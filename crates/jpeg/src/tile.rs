@@ -1,9 +1,9 @@
-//! Lossless tiling: turns any usual JPEG into a baseline JPEG with one scan, which restart markers divide
-//! into independent segments.
+//! Lossless tiling: turns almost any JPEG into a baseline JPEG with one scan, divided into independent
+//! segments by restart markers.
 //!
-//! The DCT coefficients are copied and encoded again, so every decoder gives exactly the same pixels for both
-//! pictures. In most pictures the segments are a grid of tiles, and rectangles can be cut out by copying
-//! bytes ([`cut`](super::cut)).
+//! The DCT coefficients are copied and encoded again, so every decoder computes exactly the same pixels for
+//! both pictures. In most pictures the segments form a grid of tiles, and rectangles can be cut out by
+//! copying bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
 use super::baseline::BaselineTranscoder;
@@ -18,7 +18,7 @@ use super::{JpegHeader, end_of_image};
 use shardpack_base::parts::split_mut;
 use shardpack_format::{Error, Limits, Result};
 
-/// Options of tiling.
+/// Options for tiling.
 ///
 /// ```
 /// use shardpack_jpeg::{Interval, TileOptions};
@@ -27,19 +27,22 @@ use shardpack_format::{Error, Limits, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TileOptions {
-    /// Restart interval, which determines the tiles. Default [`Interval::Auto`].
+    /// Restart interval, which determines the size of tiles. Default [`Interval::Auto`].
     pub interval: Interval,
     /// Keeps the metadata segments (Exif, ICC profile, XMP, comments…) in the stored JPEG. By default they
-    /// are dropped, so read the important ones with [`Metadata`](super::Metadata) first.
+    /// are dropped. To keep the important ones, read them with [`Metadata`](super::Metadata) first.
     pub keep_metadata: bool,
-    /// Rotates the coefficients of a picture whose Exif orientation is not upright, if its edges are on the
-    /// MCU grid. Otherwise the orientation is applied after decoding. No coefficient is lost, but decoders
-    /// round a rotated picture differently by a step or two. Default false.
+    /// Turns a picture upright by rotating its coefficients, if its Exif orientation requires a turn and its
+    /// edges are on the MCU grid. Otherwise the orientation is applied after decoding. No coefficient is
+    /// lost, but the decoded pixels may differ by a step or two, because decoders round a rotated picture
+    /// differently. Default false.
     pub upright: bool,
-    /// Maximum growth of the tiled picture, as a fraction of the source. [`Interval::Auto`] tries whole rows
-    /// before the source is kept. Default 0.15, which a progressive source seldom exceeds.
+    /// Maximum growth of the tiled picture, as a fraction of the source. If tiles exceed it,
+    /// [`Interval::Auto`] tries whole rows before giving up and keeping the source. Default 0.15, which few
+    /// progressive sources exceed.
     pub max_growth: f64,
-    /// Limits for a picture. The limits on pixels and on memory for coefficients follow from `max_decoded_bytes`.
+    /// Limits for a picture. `max_decoded_bytes` also determines the limits on pixels and on the memory for
+    /// coefficients.
     pub limits: Limits,
 }
 
@@ -58,12 +61,12 @@ impl Default for TileOptions {
 /// Outcome of tiling a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileOutcome {
-    /// A baseline JPEG of one scan.
+    /// A baseline JPEG with one scan.
     Tiled {
         /// MCUs between restart markers.
         interval: u16,
-        /// Number of segments in a row of MCUs, rounded up. This is the number of tiles if the interval
-        /// divides the row.
+        /// Number of segments per MCU row, rounded up. This is the number of tiles if the interval divides
+        /// the row.
         tiles_per_row: u32,
         /// Number of segments of the picture.
         segments: u32,
@@ -75,14 +78,14 @@ pub enum TileOutcome {
 /// Result of [`JpegTiler::tile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled {
-    /// Outcome: the picture was tiled or kept.
+    /// Outcome: tiled or kept.
     pub outcome: TileOutcome,
-    /// Width of the stored picture, in pixels, before `orientation` is applied.
+    /// Width of the stored picture in pixels, before `orientation` is applied.
     pub width: u32,
-    /// Height of the stored picture, in pixels, before `orientation` is applied.
+    /// Height of the stored picture in pixels, before `orientation` is applied.
     pub height: u32,
     /// Exif orientation to apply after decoding, 1..=8; 1 = upright. Apply it even if the stored bytes also
-    /// have an Exif segment.
+    /// contain an Exif segment.
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients; 1 = none.
     pub applied: u8,
@@ -124,14 +127,16 @@ impl JpegTiler {
         Self { own: BaselineTranscoder::new(), transcoder: Transcoder::new(bounds), damage: DamageCheck::new() }
     }
 
-    /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond the allowed growth.
+    /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow by more than
+    /// `max_growth`.
     ///
-    /// Tiling drops bytes after the end of the image (further pictures of a phone's MPO file, padding).
+    /// Tiling drops all bytes after the end of the image, such as padding or the other pictures of a phone's
+    /// MPO file.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
-    /// many pixels; `Usage` if the interval is 0 or the maximum growth is not a number. An error leaves `out`
-    /// unchanged, and the tiler stays usable.
+    /// `Format` if the picture is damaged, which includes all warnings of libjpeg-turbo; `Limit` if it has
+    /// too many pixels; `Usage` if the interval is 0 or the maximum growth is not a number. After an error,
+    /// `out` is unchanged and the tiler stays usable.
     pub fn tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         let start = out.len();
         self.try_tile(jpeg, options, out).inspect_err(|_| out.truncate(start))
@@ -185,8 +190,8 @@ impl JpegTiler {
         }
     }
 
-    /// Encodes the coefficients again and returns the restart interval. If the source must be kept, returns
-    /// the reason and appends nothing.
+    /// Encodes the coefficients again and returns the restart interval. If the source must be kept, appends
+    /// nothing and returns the reason.
     fn code(
         &mut self,
         jpeg: &[u8],
@@ -198,8 +203,8 @@ impl JpegTiler {
         let start = out.len();
         let row = Interval::Row.of(grid, jpeg.len());
         let chosen = options.interval.of(grid, jpeg.len());
-        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles that the
-        // caller has chosen are not replaced.
+        // A picture that grows too much with the best tiles may grow less with whole rows. An interval that
+        // the caller has chosen is not replaced.
         let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
@@ -236,12 +241,12 @@ impl JpegTiler {
         self.transcoder.transcode(jpeg, how, out)
     }
 
-    /// Fails if a picture that is not transcoded is damaged.
+    /// Fails if a picture that is not transcoded has damage.
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.damage.check(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
-            // The 8-bit decoder does not read such pictures. If the picture is complete, its header is trusted.
+            // The 8-bit decoder does not support such pictures. Trust the header if the picture is complete.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
@@ -257,10 +262,11 @@ pub(super) const fn swaps_axes(orientation: u8) -> bool {
     matches!(orientation, 5..=8)
 }
 
-/// Returns the operation that turns a picture upright, if its edges allow this without loss.
+/// Returns the operation that turns a picture upright, if its edges make this possible without loss.
 fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
-    // Partial MCUs are at the right and bottom. An edge that moves to the left or top must have only whole MCUs.
+    // Partial MCUs must stay at the right and bottom. An edge that moves to the left or top must consist of
+    // whole MCUs.
     let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
     let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
     let possible = match operation {

@@ -72,7 +72,7 @@ proptest! {
             let row = matches!(tiled.outcome, TileOutcome::Tiled { tiles_per_row: 1, .. });
             prop_assert!(row);
         }
-        // Tiling a tiled picture again changes nothing, unless the interval is chosen again from the new size.
+        // Tiling twice is the same as tiling once, unless a new interval is chosen for the new size.
         if !upright && !keep_metadata && interval != Interval::Auto {
             prop_assert_eq!(tile(&stored, &options).unwrap().1, stored);
         }
@@ -94,7 +94,7 @@ proptest! {
 fn every_upright_turn_is_taken_where_the_grid_allows() {
     for sampling in SAMPLINGS {
         for orientation in 2..=8 {
-            // Both sides are multiples of every MCU size, the largest of which is 32 × 16.
+            // Both sides are multiples of every MCU size. The largest MCU is 32 × 16.
             let whole = encode((96, 64), PixelFormat::Rgb, plain(sampling), None);
             let source = with_segments(&whole, &[(0xE1, exif(orientation, true))]);
             let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
@@ -107,13 +107,13 @@ fn every_upright_turn_is_taken_where_the_grid_allows() {
     for orientation in 2..=8 {
         let source = with_segments(&odd, &[(0xE1, exif(orientation, true))]);
         let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
-        // The transposition is the only turn that moves no partial MCU to the left or top.
+        // Only the transposition moves no partial MCU to the left or top.
         assert_eq!(tiled.applied, if orientation == 5 { 5 } else { 1 });
         check_tiles(&source, tiled, &stored);
     }
 }
 
-/// A rotated picture decodes to the same pixels up to rounding, so [`PixelCheck`] turns it back.
+/// The pixels of a rotated picture differ by rounding, so [`PixelCheck`] turns it back before comparing.
 #[test]
 fn turned_pixels_differ_by_rounding_only() {
     let whole = encode((96, 64), PixelFormat::Rgb, plain(Subsampling::S444), None);
@@ -181,7 +181,7 @@ fn pictures_that_cannot_be_tiled_are_kept_to_the_byte() {
 
 #[test]
 fn coefficients_that_libjpeg_does_not_write_are_kept() {
-    // 8 × 8 pixels of gray, with a coefficient of 11 bits where T.81 allows 10.
+    // A gray picture of 8 × 8 pixels, with a coefficient of 11 bits. T.81 allows 10.
     let segment = |marker: u8, body: &[u8]| [&[0xFF, marker, 0, body.len() as u8 + 2], body].concat();
     let table = |class: u8, lengths: &[u8], values: &[u8]| {
         let mut body = vec![class];
@@ -214,11 +214,11 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder does not write such pictures, so change the factors of a usual one. Its blocks can be read
-    // in a different order because all RGB components share one Huffman table.
+    // The encoder cannot write such pictures, so change the sampling factors of a normal one. Its blocks can
+    // be read in a different order, because all RGB components share one Huffman table.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;
-    // With factors of 2×1 for every component, there are half as many MCUs with twice as many blocks.
+    // With factors of 2×1 for every component, there are half as many MCUs, each with twice as many blocks.
     for component in 0..3 {
         source[sof + 11 + 3 * component] = 0x21;
     }
@@ -236,7 +236,7 @@ fn a_picture_that_grows_is_kept() {
     let (tiled, stored) = tile(&source, &never).unwrap();
     assert_eq!(tiled.outcome, TileOutcome::Kept(KeepReason::Larger));
     assert_eq!(stored, source);
-    // If the limit is between the size with rows and the size with tiles, the picture is tiled in rows.
+    // If the limit lies between the size with rows and the size with tiles, the picture is tiled in rows.
     let size = |interval| tile(&source, &TileOptions { interval, ..lenient() }).unwrap().1.len() as f64;
     let (row, auto) = (size(Interval::Row), size(Interval::Auto));
     assert!(row < auto);
@@ -321,6 +321,6 @@ fn photos_keep_their_pixels_and_hardly_grow() {
         source_bytes += source.len();
         stored_bytes += stored.len();
     }
-    // All thousand photos together shrink by 0.3 %, but these hundred happen to grow by as much.
+    // All thousand photos together shrink by 0.3 %, but these hundred happen to grow slightly.
     assert!(stored_bytes <= source_bytes + source_bytes / 100, "{stored_bytes} > {source_bytes}");
 }

@@ -1,17 +1,17 @@
 //! A safe interface to libjpeg-turbo. This module contains all `unsafe` code for JPEG.
 //!
-//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart markers when
-//! it transcodes. Three of its properties shape this module:
+//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since version 3.0 it can add restart
+//! markers when transcoding. Three of its properties shape this module:
 //!
 //! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture.
-//!   Quantisation and Huffman tables also remain for pictures that have none. So an instance is used for one
-//!   picture and then dropped: creating one takes 0.2 µs, and the pixels of a picture depend only on its own
-//!   bytes. No instance leaves the function, or the [`OpenedJpeg`], that made it.
-//! - Any call that warned reports a warning, even if an error ended it afterwards. [`Handle::outcome`]
-//!   distinguishes the two.
-//! - It takes the size of the rows that it writes from the JPEG itself, without checking the buffer. So bytes
-//!   are decoded only after libjpeg has read their header on the same instance, and [`JpegHeader::parse`] has
-//!   read it in the same way.
+//!   Quantisation and Huffman tables are also kept for pictures that have none. So each instance is used for
+//!   only one picture, and the pixels depend on nothing but the picture's own bytes. Creating an instance
+//!   takes 0.2 µs. No instance leaves the function, or the [`OpenedJpeg`], that created it.
+//! - A call that fails after a warning still reports only a warning. [`Handle::outcome`] distinguishes the
+//!   two.
+//! - The library takes the size of the rows from the JPEG itself and does not check the buffer. So bytes are
+//!   decoded only after both libjpeg (on the same instance) and [`JpegHeader::parse`] have read the same
+//!   header from them.
 #![allow(unsafe_code)]
 
 mod kinds;
@@ -31,7 +31,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use turbojpeg_sys as sys;
 
-/// Beginnings of libjpeg's warnings about a source, up to their first number. Its errors have different texts.
+/// First words of libjpeg's warnings about a source, up to their first number. Its errors have different
+/// texts.
 const WARNINGS: [&str; 6] = [
     "Corrupt JPEG data: ",
     "Premature end of JPEG file",
@@ -41,21 +42,21 @@ const WARNINGS: [&str; 6] = [
     "Warning: unknown JFIF revision number ",
 ];
 
-/// End of the warning about bytes between the data of the last scan and the end of the image.
+/// Last words of the warning about bytes between the data of the last scan and the end of the image.
 const AT_THE_END: &str = " extraneous bytes before marker 0xd9";
 
-/// A TurboJPEG instance for one picture. Only this value owns it.
+/// A TurboJPEG instance for one picture, owned by this value.
 struct Handle(NonNull<c_void>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from `tj3Init`, is owned by `self`, and is not used after this.
+        // SAFETY: the pointer is from `tj3Init`. `self` owns it, and it is not used after this.
         unsafe { sys::tj3Destroy(self.0.as_ptr()) }
     }
 }
 
 enum TurboFailure {
-    /// The call finished despite damage.
+    /// The call finished in spite of damage.
     Warning(String),
     /// The call did not finish.
     Fatal(String),
@@ -63,9 +64,8 @@ enum TurboFailure {
 
 impl TurboFailure {
     /// Returns true if the warning is only about padding, that is, zeros before the end of the image. The
-    /// library keeps only the text of a picture's first warning, so this is the first one, and all pixels
-    /// were decoded without a warning. Bytes other than zeros in this place may be the only sign of damage
-    /// elsewhere.
+    /// library keeps the text of a picture's first warning, so all pixels were decoded without a warning
+    /// before this one. Other bytes in place of the zeros may be the only sign of damage elsewhere.
     fn is_padding(&self, jpeg: &[u8]) -> bool {
         let Self::Warning(text) = self else { return false };
         let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
@@ -76,7 +76,7 @@ impl TurboFailure {
         bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
     }
 
-    /// Returns true if the picture has a coefficient that libjpeg decodes but does not write.
+    /// Returns true if the picture has a coefficient that libjpeg can decode but not write.
     fn is_unwritable(&self) -> bool {
         matches!(self, Self::Fatal(text) if text.starts_with("DCT coefficient") && text.ends_with("out of range"))
     }
@@ -95,9 +95,9 @@ impl Handle {
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
-        // A larger limit would have no effect.
+        // Saturate, because an even larger limit would have no effect.
         let value = value.try_into().unwrap_or(c_int::MAX);
-        // SAFETY: the instance is alive; parameter and value are checked by the library.
+        // SAFETY: the instance is alive. The library checks the parameter and the value.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
             0 => Ok(()),
             _ => Err(Error::usage(format!("libjpeg-turbo refuses the value {value} of its parameter {parameter}"))),
@@ -117,14 +117,14 @@ impl Handle {
 
     /// Returns the result of the call that returned `status`.
     ///
-    /// The library's own code is "warning" whenever there was a warning, even if an error followed. But only
-    /// the first warning of a picture leaves its text, and an error always replaces that text. So the call
-    /// ended with a warning only if the text belongs to a warning. An unknown text counts as an error.
+    /// The library's own code says "warning" even if an error followed the warning. But the library keeps
+    /// only the text of a picture's first warning, and an error always replaces this text. So the call ended
+    /// with a warning only if the text is a known warning. An unknown text counts as an error.
     fn outcome(&self, status: c_int) -> Result<(), TurboFailure> {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: the instance is alive. The text is zero-terminated and lies in the instance or, if libjpeg
+        // SAFETY: the instance is alive. The text is zero-terminated. It lies in the instance or, if libjpeg
         // wrote it, in this thread's own buffer: the failed call was made on this thread, and no other call
         // is made before the text is copied.
         let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.0.as_ptr())) }.to_string_lossy().into_owned();
@@ -146,7 +146,7 @@ impl Handle {
     }
 }
 
-/// Settings for decoding pictures. This type holds no picture data.
+/// Settings for decoding pictures. This type contains no picture data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decompressor {
     bounds: Bounds,
@@ -165,15 +165,15 @@ impl Decompressor {
     /// Reads the header of `jpeg`.
     ///
     /// # Errors
-    /// `Format` if there is no header, or if libjpeg warns about it under [`Warnings::Refuse`]; `Limit` if it
-    /// has too many pixels.
+    /// `Format` if there is no header, or libjpeg warns about it and warnings are refused
+    /// ([`Warnings::Refuse`]); `Limit` if the picture has too many pixels.
     pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<OpenedJpeg<'a>> {
         let header = checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
         handle.bound(self.bounds)?;
-        // Otherwise libjpeg would copy the ICC profile each time it reads a header.
+        // Avoid a copy of the ICC profile each time libjpeg reads a header.
         handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
-        // SAFETY: the pointer and the length belong to a live slice, which the library only reads.
+        // SAFETY: the pointer and the length describe a live slice, and the library only reads it.
         let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
         self.accepted(handle.outcome(status), jpeg)?;
         let color = handle.color()?;
@@ -196,7 +196,7 @@ impl Decompressor {
         Ok(OpenedJpeg { handle, jpeg, header, frame, decompressor: *self })
     }
 
-    /// Converts an outcome to a result, which depends on whether warnings are accepted.
+    /// Converts an outcome to a result, depending on the handling of warnings.
     fn accepted(&self, outcome: Result<(), TurboFailure>, jpeg: &[u8]) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
@@ -207,9 +207,10 @@ impl Decompressor {
     }
 }
 
-/// A picture whose header was read, to be decoded once.
+/// A picture whose header has been read. It can be decoded once.
 pub(crate) struct OpenedJpeg<'a> {
-    /// An instance made for this picture. The only call on it so far has read the header of `jpeg` to the end.
+    /// An instance that was created for this picture. The only call on it so far has read the header of
+    /// `jpeg` to the end.
     handle: Handle,
     jpeg: &'a [u8],
     header: JpegHeader,
@@ -229,17 +230,17 @@ impl OpenedJpeg<'_> {
     /// Decodes the whole picture at `scale` into `out`, in rows of `pitch` bytes.
     ///
     /// # Errors
-    /// `Format` if the picture does not decode, or if libjpeg warns under [`Warnings::Refuse`]; `Limit` if it
-    /// exceeds the limits; `Usage` if `out` is too small.
+    /// `Format` if the picture does not decode, or libjpeg warns and warnings are refused
+    /// ([`Warnings::Refuse`]); `Limit` if it exceeds the limits; `Usage` if `out` is too small.
     pub(crate) fn decode(self, scale: Scale, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
         self.decode_at(scale, whole, format, out, pitch)
     }
 
-    /// Decodes `region` of the picture, whose left edge must be the edge of an MCU. Reads the entropy-coded
+    /// Decodes a region of the picture. Its left edge must be on an MCU boundary. Reads the entropy-coded
     /// data above and next to the region, but not below it, and computes pixels only for the region. libjpeg
-    /// interpolates chroma within the region. If that matters, the region must be a pixel larger on each side
-    /// than the part that is used.
+    /// does not interpolate chroma across the region's edges. If you need exact pixels, make the region one
+    /// pixel larger on each side.
     ///
     /// # Errors
     /// Same as [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
@@ -270,14 +271,14 @@ impl OpenedJpeg<'_> {
         let pitch = c_int::try_from(pitch)
             .map_err(|_| Error::usage(format!("row of pixels: expected less than 2³¹ bytes, found {pitch}")))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
-        // SAFETY: `jpeg` is a live slice that the library only reads. It writes `height` rows of `row` bytes,
-        // `pitch` apart, for which `out` has room as compared above, provided that the picture is
-        // `frame.width` × `frame.height`: it writes the rows of the region or fails, and without a region the
-        // rows of the whole picture. It takes the size from `jpeg`, whose header it reads again. It finds the
-        // same size as in `Decompressor::open`, because it starts from the same state: the bytes are the
-        // same, borrowed since then; and the instance was new then, and its one reading ended without an
-        // error. So it was not left in the middle of a marker, but aborted as a whole
-        // (`jpeg_abort_decompress`), after which libjpeg starts again at SOI.
+        // SAFETY: `jpeg` is a live slice, and the library only reads it. The library writes `height` rows of
+        // `row` bytes, `pitch` apart. `out` has room for them, as compared above, provided that the picture
+        // is `frame.width` × `frame.height`: with a region, the library writes the rows of the region or
+        // fails, and without a region it writes the rows of the whole picture. It reads the size from the
+        // header of `jpeg` again, and finds the same size as in `Decompressor::open`, because it starts from
+        // the same state. The bytes are the same, because they have been borrowed since then. The instance
+        // was new then, and its only reading ended without an error. So it was not left in the middle of a
+        // marker, but aborted as a whole (`jpeg_abort_decompress`), after which libjpeg starts again at SOI.
         let status = unsafe {
             sys::tj3Decompress8(
                 self.handle.0.as_ptr(),
@@ -298,8 +299,8 @@ impl OpenedJpeg<'_> {
         self.handle.outcome(status)?;
         let Some(region) = region else { return Ok(()) };
         let [x, y, w, h] = [region.x, region.y, region.width, region.height].map(u32::cast_signed);
-        // SAFETY: the instance is alive; the library compares the region with the scaled picture
-        // whose header it has read, this one.
+        // SAFETY: the instance is alive. The library compares the region with the scaled size of this
+        // picture, whose header it has read.
         let status = unsafe { sys::tj3SetCroppingRegion(self.handle.0.as_ptr(), sys::tjregion { x, y, w, h }) };
         self.handle.outcome(status)
     }
@@ -319,12 +320,12 @@ impl Output {
     /// Appends the library's output.
     ///
     /// # Safety
-    /// The call that filled this buffer has succeeded.
+    /// The call that filled this buffer must have succeeded.
     unsafe fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
             let len = to_usize(self.len);
-            // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it
-            // allocated and no other code holds.
+            // SAFETY: the call has succeeded, so the library has written `len` bytes at `bytes`. It allocated
+            // them, and no other code refers to them.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
     }
@@ -332,14 +333,14 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // SAFETY: null, or allocated by the library, which keeps no pointer to it, and not freed
+        // SAFETY: the pointer is null, or the library allocated it, keeps no copy of it, and has not freed it
         // yet.
         unsafe { sys::tj3Free(self.bytes.cast()) }
     }
 }
 
-/// Rewrites pictures from their DCT coefficients as baseline JPEGs with one scan and optimised Huffman
-/// tables. This type holds no picture data.
+/// Rewrites the DCT coefficients of pictures as baseline JPEGs with one scan and optimised Huffman tables.
+/// This type contains no picture data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoder {
     bounds: Bounds,
@@ -355,15 +356,15 @@ impl Transcoder {
     }
 
     /// Appends the transcoded picture to `out`. Returns false and appends nothing if the picture has a
-    /// coefficient that libjpeg decodes but does not write.
+    /// coefficient that libjpeg can decode but not write.
     ///
     /// # Errors
-    /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without loss;
+    /// `Format` if `jpeg` is damaged (which includes warnings) or the operation is impossible without loss;
     /// `Limit` if it exceeds the limits.
     pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<bool> {
         checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
-        // A rotation needs memory for two copies of the coefficients.
+        // Rotation needs memory for two copies of the coefficients.
         let max_memory_mib = self.bounds.max_memory_mib.saturating_mul(2);
         handle.bound(Bounds { max_memory_mib, ..self.bounds })?;
         handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
@@ -379,9 +380,9 @@ impl Transcoder {
             customFilter: None,
         };
         let mut output = Output::none();
-        // SAFETY: the instance is alive, `jpeg` is a live slice that the library only reads; there
-        // is one transform, one pointer and one length, all of them live; the pointer is null, so
-        // that the library allocates.
+        // SAFETY: the instance is alive. `jpeg` is a live slice, and the library only reads it. There is one
+        // transform, one pointer and one length, all of them live. The pointer is null, so the library
+        // allocates the output.
         let status = unsafe {
             sys::tj3Transform(
                 handle.0.as_ptr(),
@@ -396,16 +397,16 @@ impl Transcoder {
         match handle.outcome(status) {
             Err(failure) if failure.is_unwritable() => return Ok(false),
             Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
-            // The warning is about padding, so everything is written.
+            // The warning is only about padding, so the output is complete.
             _ => {}
         }
-        // SAFETY: the call has succeeded, perhaps with a warning.
+        // SAFETY: the call has succeeded, possibly with a warning.
         unsafe { output.append_to(out) };
         Ok(true)
     }
 }
 
-/// Encodes pictures. This type holds no picture data.
+/// Encodes pictures. This type contains no picture data.
 #[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Compressor {
@@ -419,7 +420,7 @@ impl Compressor {
         Self::default()
     }
 
-    /// Makes later calls write kinds of JPEGs that [`Encoding`] does not offer, as sources for tests.
+    /// Configures later calls for kinds of JPEGs that [`Encoding`] does not offer, as sources for tests.
     #[cfg(test)]
     pub(crate) const fn write(&mut self, process: Process) {
         self.process = Some(process);
@@ -439,7 +440,7 @@ impl Compressor {
         Ok(handle)
     }
 
-    /// Appends `pixels`, which are tightly packed rows of `width` pixels, to `out` as a JPEG.
+    /// Appends `pixels` (rows of `width` pixels without gaps) to `out` as a JPEG.
     ///
     /// # Errors
     /// `Usage` if the number of bytes does not match the dimensions, or the encoder rejects them.
@@ -467,9 +468,9 @@ impl Compressor {
         };
         let handle = self.handle(how)?;
         let mut output = Output::none();
-        // SAFETY: the instance is alive; `pixels` holds exactly `height` rows of `width` pixels as
-        // compared above (pitch 0 = tightly packed), which the library only reads; pointer and
-        // length are live, the pointer null, so that the library allocates.
+        // SAFETY: the instance is alive. `pixels` consists of exactly `height` rows of `width` pixels, as
+        // compared above (pitch 0 = no gaps), and the library only reads it. Pointer and length are live. The
+        // pointer is null, so the library allocates the output.
         let status = unsafe {
             sys::tj3Compress8(
                 handle.0.as_ptr(),

@@ -38,12 +38,12 @@ fn scans_are_counted_before_they_are_decoded() {
     assert!(decompressor(Warnings::Accept).open(&with(400)).is_ok());
     let error = decompressor(Warnings::Accept).open(&with(600)).map(drop).unwrap_err();
     assert!(matches!(error, Error::Limit { limit: 500, found: 600.., .. }), "{error}");
-    // Large pictures may have fewer scans, but never fewer than usual pictures have.
+    // The limit is lower for large pictures, but always above the number of scans in normal pictures.
     let allowed = [1, 1 << 24, 1 << 28, u64::MAX].map(|pixels| bounds().scans_of(pixels));
     assert_eq!(allowed, [500, 128, 64, 64]);
 }
 
-/// Returns bytes that make libjpeg warn, and then fail in the middle of a Huffman table.
+/// Returns bytes on which libjpeg first warns and then fails, in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();
     // Insert the bytes after the JFIF segment.
@@ -51,8 +51,8 @@ fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a picture of 1024 × 1024 pixels for a reader that wrongly continues where an earlier reader
-/// failed. That reader failed in the middle of a Huffman table, so the SOI of this picture would be read as
-/// the table's length.
+/// failed. The earlier reader failed in the middle of a Huffman table, so this picture's SOI would be read as
+/// the length of the table.
 fn resumed(inner: &[u8]) -> Vec<u8> {
     let table = |symbols: usize| {
         let mut out = vec![0; 17 + symbols];
@@ -68,7 +68,7 @@ fn resumed(inner: &[u8]) -> Vec<u8> {
         left -= 17 + part;
     }
     body.extend(table(left - 17));
-    // Make the first reader fail: it skips some bytes with a warning, and then fails on a table.
+    // Make the first reader skip some bytes with a warning, and then fail on a table.
     body[30..35].copy_from_slice(&[0xFF, 0xC4, 0, 0x30, 0]);
     body[35..51].fill(0xEE);
     [b"\xFF\xD8", body.as_slice(), &inner[2..]].concat()
@@ -118,7 +118,7 @@ fn dimensions_are_never_those_of_the_picture_before() {
     }
 }
 
-/// libjpeg would use the tables of one picture for the next picture if that has none.
+/// libjpeg would use the tables of the previous picture if a picture has none.
 #[test]
 fn tables_are_those_of_the_picture_itself() {
     let jpeg = photo((64, 48));
@@ -136,7 +136,7 @@ fn tables_are_those_of_the_picture_itself() {
 #[test]
 fn an_error_behind_a_warning_is_an_error() {
     let jpeg = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Progressive));
-    // Insert stray bytes before the second scan, and then a marker that libjpeg does not decode.
+    // Insert stray bytes before the second scan, followed by a marker that libjpeg does not decode.
     let scans: Vec<usize> = memchr::memmem::find_iter(&jpeg, b"\xFF\xDA").collect();
     let bad = [&jpeg[..scans[1]], b"stray\xFF\xC8\0\x02", &jpeg[scans[1]..]].concat();
     let strays = [&jpeg[..scans[1]], b"stray", &jpeg[scans[1]..]].concat();
@@ -195,7 +195,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop::sample::select(sources()), prop::collection::vec(change, 0..5)).prop_map(|(mut jpeg, changes)| {
         for (kind, at, value, early) in changes {
-            // Choose positions in the header more often than others.
+            // Prefer positions in the header.
             let at = at.index(if early { jpeg.len().min(650) } else { jpeg.len() });
             match kind {
                 0 => jpeg[at] = value,
@@ -224,8 +224,8 @@ fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
-    /// Slots with different initial content must end up the same. So every byte was written, and comes from
-    /// this picture.
+    /// Slots with different initial contents must end up equal. This shows that every byte was written and
+    /// depends only on this picture.
     #[test]
     fn a_reused_decoder_is_as_good_as_a_new_one(
         jpegs in prop::collection::vec(mutant(), 1..3),

@@ -1,25 +1,26 @@
-//! The chroma samples that a pixel uses: those rules of libjpeg(-turbo)'s upsampling that matter for cutting.
+//! The chroma samples that a pixel needs, by those rules of libjpeg(-turbo)'s upsampling that matter for
+//! cutting.
 //!
 //! If a component has half the resolution along an axis, libjpeg's default ("fancy") upsampling is a triangle
-//! filter: a pixel takes three quarters of the sample that covers it and a quarter of that sample's neighbour
-//! on the pixel's side. So the first and last pixel column of an MCU need the nearest chroma column of the
-//! neighbouring MCU, and no other column needs samples from outside. The same applies to rows. With every
-//! other ratio, samples are replicated and nothing else is needed (`jdsample.c`, `jdmaster.c`).
+//! filter: three quarters of a pixel come from the sample that covers it, and a quarter comes from the
+//! neighbour on the pixel's side. So the first and last pixel column of an MCU need the nearest chroma column
+//! of the neighbouring MCU, and no other column needs samples from outside. The same applies to rows. With
+//! all other ratios, samples are replicated and nothing else is needed (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
 
 /// Number of samples of a DCT block along an axis.
 pub(super) const BLOCK: u32 = 8;
 
-/// Pixels that upsampling needs beyond the MCUs of a rectangle.
+/// Pixels that upsampling needs in addition to the MCUs of a rectangle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// True if a pixel needs the pixel columns next to it.
+    /// True if a pixel needs the neighbours to its left and right.
     pub(super) beside: bool,
-    /// True if a pixel needs the pixel rows above and below it.
+    /// True if a pixel needs the neighbours above and below it.
     pub(super) above: bool,
-    /// Minimum width of a cut, in pixels of the stored picture. In a narrower cut, libjpeg replicates chroma
-    /// that it interpolates in the whole picture.
+    /// Minimum width of a cut, in pixels of the stored picture. In a narrower cut, libjpeg would replicate
+    /// chroma that it interpolates in the whole picture.
     pub(super) min_width: u32,
 }
 
@@ -35,12 +36,12 @@ impl Needs {
         let (max_h, max_v) = max_factors(components);
         for component in components {
             let (h, v) = (u32::from(component.h), u32::from(component.v));
-            // A component is interpolated if it has three or more samples per row of the picture.
+            // A component is interpolated if each row of the picture has at least three of its samples.
             let interpolates = (width * h).div_ceil(max_h) > 2;
             if h * 2 == max_h && (v == max_v || v * 2 == max_v) && interpolates {
                 needs.beside = true;
                 needs.above |= v * 2 == max_v;
-                // This is the smallest width for which the component has three samples per row (rounded up).
+                // The smallest width at which the component has three samples per row (rounded up).
                 needs.min_width = needs.min_width.max(2 * max_h / h + 1);
             } else if h == max_h && v * 2 == max_v {
                 needs.above = true;

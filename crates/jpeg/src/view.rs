@@ -1,18 +1,18 @@
 //! Views: the part of a picture that a sample shows, and its size.
 //!
 //! The rules are the same as in torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`,
-//! `RandomHorizontalFlip`), so that a model trained there gets the same geometry here. All coordinates refer
-//! to the upright picture.
+//! `RandomHorizontalFlip`), so a model that was trained with torchvision gets the same geometry. All
+//! coordinates refer to the upright picture.
 
 use super::{DrawKey, Draws, Interpolation, Rect};
 use shardpack_format::{Error, Result};
 
-/// Number of attempts to draw a random crop before the largest centre crop is used.
+/// Maximum number of attempts to draw a random crop. After that, the largest centre crop is used.
 const TRIES: u32 = 10;
-/// Red, green and blue of the padding, as is usual in the training of detectors.
+/// Default colour of the padding, which is common in detector training.
 const GREY: [u8; 3] = [114; 3];
 
-/// The part of a picture that a sample shows, and its size.
+/// View of a picture: the part to show, its size, and a possible flip.
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, View};
@@ -27,7 +27,7 @@ const GREY: [u8; 3] = [114; 3];
 pub struct View {
     /// Part to show, and its size.
     pub framing: Framing,
-    /// Probability of a left-to-right reflection. Default 0.
+    /// Probability of a left-to-right flip. Default 0.
     pub flip: f64,
     /// Interpolation for resizing. Default bilinear.
     pub interpolation: Interpolation,
@@ -36,20 +36,20 @@ pub struct View {
 /// The part of a picture to show, and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Framing {
-    /// The whole picture, at its own size.
+    /// The whole picture at its own size.
     Whole,
-    /// A rectangle, at its own size.
+    /// A rectangle at its own size.
     Rectangle(Rect),
-    /// The whole picture, at this size.
+    /// The whole picture, resized to the given size.
     Resize {
         /// Number of rows.
         height: u32,
         /// Number of columns.
         width: u32,
     },
-    /// The centre. It is cropped after the picture was resized so that its shorter side is `short_side`.
+    /// The centre, cropped after resizing the picture to a shorter side of `short_side`.
     CenterCrop {
-        /// Length of the shorter side after resizing, in pixels. It must be at least the size of the crop.
+        /// Length of the shorter side after resizing, in pixels. Must be at least the size of the crop.
         short_side: u32,
         /// Number of rows.
         height: u32,
@@ -62,34 +62,35 @@ pub enum Framing {
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Range of the area, as a fraction of the picture's area, drawn uniformly. Default 0.08 to 1.
+        /// Range of the area, as a fraction of the picture's area. Drawn uniformly. Default 0.08 to 1.
         scale: (f64, f64),
-        /// Range of width over height, drawn uniformly on a logarithmic scale. Default 3/4 to 4/3.
+        /// Range of the aspect ratio (width / height). Drawn uniformly on a logarithmic scale. Default 3/4 to
+        /// 4/3.
         ratio: (f64, f64),
     },
-    /// The whole picture, shrunk or enlarged until it just fits, and centred on one colour (a letterbox). It
-    /// fills one side; the other side is rounded to the nearest pixel, at least 1. If the number of border
-    /// pixels is odd, the right or lower border has one more.
+    /// The whole picture with padding (letterbox): it is scaled to the largest size that fits and centred on
+    /// a background of one colour. It fills one side. The other side is rounded to the nearest pixel, at
+    /// least 1. If the number of border pixels is odd, the right or lower border has one more.
     Pad {
         /// Number of rows.
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Red, green and blue of the border. Default 114, 114, 114.
+        /// Colour of the border: red, green and blue. Default 114, 114, 114.
         fill: [u8; 3],
     },
 }
 
-/// An area in pixels, possibly fractional.
+/// An area in pixels. Its coordinates may be fractional.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Area {
     /// Distance from the left edge.
     pub x: f64,
     /// Distance from the upper edge.
     pub y: f64,
-    /// Extent along x.
+    /// Length along x.
     pub width: f64,
-    /// Extent along y.
+    /// Length along y.
     pub height: f64,
 }
 
@@ -99,7 +100,7 @@ impl Area {
         Self { x: x.into(), y: y.into(), width: width.into(), height: height.into() }
     }
 
-    /// Returns the area as a rectangle, or `None` if it does not consist of whole pixels.
+    /// Returns the area as a rectangle, or `None` if its coordinates are not whole pixels.
     #[must_use]
     pub fn rect(self) -> Option<Rect> {
         let whole = |v: f64| {
@@ -111,31 +112,31 @@ impl Area {
     }
 }
 
-/// A view of one picture, with all random choices made.
+/// A view of one picture, after all random choices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
     /// Area to show.
     pub area: Area,
-    /// Pixels that the resizing filter may use. If the picture is cropped before it is resized, these are the
-    /// shown pixels. If it is cropped afterwards, they also include the pixels that the filter reaches.
+    /// Pixels that the resizing filter may read. If the picture is cropped before resizing, these are the
+    /// pixels of the crop. If it is cropped afterwards, they also include the neighbours that the filter
+    /// reaches.
     pub window: Rect,
     /// Number of rows of the output.
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// True if the picture is reflected left to right.
+    /// True to flip the picture left to right.
     pub flip: bool,
-    /// Position of `area` in the output, after the reflection. It is the whole output unless there is padding.
+    /// Position of `area` in the output, after the flip. Without padding it is the whole output.
     pub inner: Rect,
-    /// Red, green and blue of the padding.
+    /// Colour of the padding: red, green and blue.
     pub fill: [u8; 3],
 }
 
 impl Crop {
-    /// Returns the area that the whole output covers, in pixels of the picture. It is `area` and, if there is
-    /// padding, also the extent of the borders beyond the picture. The area is that before the reflection:
-    /// column c of the output begins at `x + c · width / columns`, or with a reflection at `x + (columns − c)
-    /// · …`.
+    /// Returns the area that the whole output covers, in pixels of the picture. With padding, the area
+    /// extends beyond the picture. It is the area before the flip: column c of the output starts at `x + c ·
+    /// width / columns`, or at `x + (columns − c) · width / columns` if flipped.
     ///
     /// ```
     /// use shardpack_jpeg::{DrawKey, View};
@@ -169,7 +170,7 @@ impl Crop {
     }
 }
 
-/// Size of a view in pixels, for the constructors of [`View`]. It is made from `224` or `(height, width)`.
+/// Size of a view in pixels, for the constructors of [`View`]. Converts from `224` or `(height, width)`.
 ///
 /// ```
 /// use shardpack_jpeg::{View, ViewSize};
@@ -199,7 +200,7 @@ impl From<(u32, u32)> for ViewSize {
 impl Framing {
     /// Default range of the area of a random crop, as a fraction of the picture's area.
     pub const SCALE: (f64, f64) = (0.08, 1.0);
-    /// Default range of width over height in a random crop.
+    /// Default range of the aspect ratio (width / height) of a random crop.
     pub const RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
 }
 
@@ -220,30 +221,31 @@ impl View {
         Self::new(Framing::Rectangle(rect))
     }
 
-    /// Shows the whole picture at this size.
+    /// Shows the whole picture, resized to the given size.
     #[must_use]
     pub fn resize(size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::Resize { height, width })
     }
 
-    /// Shows the centre of the picture, in this size, after the picture was resized to a shorter side of
-    /// `short_side`. ImageNet evaluation usually uses 256 and 224.
+    /// Resizes the picture to a shorter side of `short_side`, and shows its centre at the given size.
+    /// ImageNet evaluation usually uses 256 and 224.
     #[must_use]
     pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::CenterCrop { short_side, height, width })
     }
 
-    /// Shows a random part with 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to this size.
+    /// Shows a random part, resized to the given size. It has 8 to 100 % of the area and an aspect ratio of
+    /// 3/4 to 4/3.
     #[must_use]
     pub fn random_resized_crop(size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::RandomResizedCrop { height, width, scale: Framing::SCALE, ratio: Framing::RATIO })
     }
 
-    /// Shows the whole picture, centred on a grey of 114, as large as it fits into this size without changing
-    /// its proportions.
+    /// Shows the whole picture, centred on gray (114), at the largest size that fits without changing the
+    /// aspect ratio.
     ///
     /// ```
     /// use shardpack_jpeg::{Framing, View};
@@ -256,7 +258,7 @@ impl View {
         Self::new(Framing::Pad { height, width, fill: GREY })
     }
 
-    /// Adds a left-to-right reflection with probability `flip`.
+    /// Adds a left-to-right flip with probability `flip`.
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
         Self { flip, ..self }
@@ -268,7 +270,7 @@ impl View {
         Self { interpolation, ..self }
     }
 
-    /// Returns the height and width of the output, if they are the same for every picture.
+    /// Returns the height and width of the output, if they are the same for all pictures.
     #[must_use]
     pub const fn size(&self) -> Option<(u32, u32)> {
         match self.framing {
@@ -281,11 +283,11 @@ impl View {
         }
     }
 
-    /// Fails unless the view is possible for some picture.
+    /// Fails if the view is impossible for every picture.
     ///
     /// # Errors
     /// `Usage` if the output has no pixels, a crop is larger than its source, a range is empty or not
-    /// positive, or the probability is not valid.
+    /// positive, or the probability is invalid.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
             return Err(Error::usage(format!("probability of a flip: expected 0 to 1, found {}", self.flip)));
@@ -317,14 +319,15 @@ impl View {
         }
     }
 
-    /// Returns the shown part of an upright picture of `width` × `height` pixels.
+    /// Returns the crop of an upright picture of `width` × `height` pixels.
     ///
-    /// Draw 0 of `key` decides about the flip: the picture is reflected if the number is below the
-    /// probability. Attempt i at a random crop uses draws 4i + 4 to 4i + 7, for the area, the ratio, the row
-    /// and the column. So changing the framing does not change the flips, and vice versa.
+    /// Draw 0 of `key` decides the flip: the picture is flipped if the number is below the probability.
+    /// Attempt i at a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the
+    /// column. So a different framing does not change the flips, and vice versa.
     ///
     /// # Errors
-    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels or a rectangle is not within it.
+    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, or a rectangle is not
+    /// within it.
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
@@ -379,7 +382,7 @@ impl View {
     }
 }
 
-/// Returns the largest width and height that fit into `room` and have the proportions of `picture`.
+/// Returns the largest width and height with the proportions of `picture` that fit into `room`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to the room")]
 fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
     let ([width, height], [columns, rows]) = (picture, room);
@@ -398,22 +401,22 @@ fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
 struct Centre {
     start: f64,
     extent: f64,
-    /// Range of the pixels that the filter reaches, with an exclusive end.
+    /// Range of the pixels that the filter reads, with an exclusive end.
     seen: (u32, u32),
 }
 
 impl Centre {
-    /// Computes one axis. `side` is the length of the side in pixels before resizing, `short` is the
-    /// picture's shorter side, `crop` is the size of the crop, and `support` is the reach of the filter.
+    /// Computes one axis. `side` is its length in pixels before resizing, `short` is the picture's shorter
+    /// side, `crop` is the size of the crop, and `support` is the reach of the filter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
-        // Like torchvision, round the longer side down, and the start of the crop to the nearest pixel, with
-        // halves to even.
+        // Like torchvision, round the longer side down, and the start of the crop to the nearest pixel
+        // (halves to even).
         let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
         let (start, extent) = (start * scale, f64::from(crop) * scale);
-        // The reach of the filter, and one more pixel for its rounding.
+        // The reach of the filter, plus one pixel for rounding.
         let reach = scale.max(1.0) * support + 1.0;
         let first = (start - reach).floor().max(0.0) as u32;
         let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;
@@ -421,7 +424,7 @@ impl Centre {
     }
 }
 
-/// Returns the part that a random crop shows, like torchvision's `RandomResizedCrop.get_params`.
+/// Draws a random crop, like torchvision's `RandomResizedCrop.get_params`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -430,7 +433,7 @@ impl Centre {
 fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
     let between = |range: (f64, f64), draw: f64| range.0 + (range.1 - range.0) * draw;
     let (wide, high) = (f64::from(width), f64::from(height));
-    // Use libm, so that every platform draws the same numbers.
+    // Use libm, so that all platforms draw the same numbers.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     for attempt in 0..TRIES {
         let [area, shape] = draws.pair(2 * attempt + 2);

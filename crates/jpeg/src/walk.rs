@@ -1,10 +1,10 @@
-//! Walks through a JPEG from marker to marker (ITU-T T.81, Annex B). The bytes may come from strangers.
+//! Walks through a JPEG from marker to marker (ITU-T T.81, Annex B). The input is untrusted.
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
 
-/// Returns the offset just after EOI, found by walking `bytes`, which must be a whole file, from the first
-/// entropy-coded byte on. Returns `None` if the file ends before EOI.
+/// Returns the offset just after EOI, or `None` if the file ends before EOI. `bytes` must be a whole file.
+/// The walk starts at its first entropy-coded byte.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
@@ -17,8 +17,8 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     }
 }
 
-/// Returns the number of scans of the picture whose first entropy-coded byte is at `scan_offset`. Counts up
-/// to the picture's end, or to bytes that are not a marker.
+/// Returns the number of scans of a picture whose first entropy-coded byte is at `scan_offset`. Stops at the
+/// picture's end, or at bytes that are not a marker.
 pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
     let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
     let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
@@ -50,11 +50,11 @@ impl<'a> Walk<'a> {
         Self { bytes, pos }
     }
 
-    /// Returns the next marker and its offset, and moves past it. Bytes before the marker, except fill bytes,
-    /// are added to `stray`.
+    /// Returns the next marker and its offset, and moves past it. The number of bytes before the marker,
+    /// except fill bytes, is added to `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
-            // A start beyond the end counts as the end.
+            // A position past the end counts as the end.
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
             let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
                 return Err(JpegError::Truncated { needed: self.bytes.len().max(self.pos) as u64 + 2 });
@@ -75,7 +75,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the content of the segment whose length comes next, and moves past the segment.
+    /// Returns the content of the segment at the current position, which starts with its length, and moves
+    /// past it.
     pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
         let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
         let start = self.pos + 2;

@@ -1,5 +1,5 @@
-//! Prints a page of made-up figures: `cargo run -p shardpack-report --example made_up_page -- cubes`. The
-//! possible arguments are `pictures`, `cubes`, `dataset`, `hostile` and `one`.
+//! Prints a page with made-up numbers: `cargo run -p shardpack-report --example made_up_page -- cubes`.
+//! Possible arguments are `pictures`, `cubes`, `dataset`, `hostile` and `one`.
 #![allow(missing_docs, clippy::print_stdout)]
 
 #[path = "../tests/report/made_up/mod.rs"]

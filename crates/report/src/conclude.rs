@@ -1,4 +1,4 @@
-//! Draws conclusions from the measured rows: the distributions, the Pareto front, the deltas between ladders,
+//! Draws conclusions from the measurements: the distributions, the Pareto front, the deltas between ladders,
 //! and the verdict.
 
 use crate::data::{
@@ -8,7 +8,7 @@ use crate::stats::{bjontegaard_percent, distribution, pareto_front};
 use crate::want::{COSTS_LITTLE, Want, choose, choose_careful};
 use crate::words;
 
-/// Returns the measure by which candidates are compared on a single axis.
+/// Returns the default measure for comparing candidates on a single axis.
 #[must_use]
 pub const fn main_measure(content: SampleKind) -> Measure {
     match content {
@@ -20,8 +20,9 @@ pub const fn main_measure(content: SampleKind) -> Measure {
 /// Returns the default conditions of the verdict.
 ///
 /// For pictures, nine of ten samples must have a very high score. For cubes, the largest error in each band
-/// of each cube must be within that band's noise, and the spectra of 99 % of each cube's pixels may turn by
-/// at most half a degree. Spectra within 0.1 rad, about ten times as much, usually count as one material.
+/// of each cube must be within that band's noise, and for 99 % of each cube's pixels the spectrum may turn by
+/// at most half a degree. For comparison, spectra within 0.1 rad (about ten times as much) usually count as
+/// one material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -30,8 +31,8 @@ pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] 
     }
 }
 
-/// Fills in the distributions, the deltas, the front, and the verdict for the conditions `wants`. The command
-/// of the verdict is not changed.
+/// Fills in the distributions, the deltas, the front, and the verdict for the conditions `wants`. Leaves the
+/// verdict's command unchanged.
 pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     for candidate in &mut report.candidates {
         spread(candidate);
@@ -70,11 +71,11 @@ fn spread(candidate: &mut Candidate) {
         .collect();
 }
 
-/// Compares each ladder with the first one. A ladder is a group of at least two lossy candidates.
+/// Compares each ladder with the first one. A ladder is a group of two or more lossy candidates.
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
-        // Decibels can be averaged over a ladder, whereas an average of errors would mean little.
+        // Decibels can be averaged over a ladder. The average of other errors would mean little.
         SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -113,8 +114,8 @@ fn front(report: &mut Report) {
     }
 }
 
-/// Returns short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is
-/// 1.9 times as fast as …`.
+/// Writes the verdict in short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples ….
+/// Loading is 1.9 times as fast as …`.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
     let (named, become_) = match report.subject {
         Subject::Sources => ("Pack with", "become"),
@@ -150,8 +151,8 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach. If the samples are few, the text counts them, because p10 may
-/// then be the worst sample.
+/// Describes the score that most samples reach. With few samples, the text mentions their number, because p10
+/// may be the worst sample.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
@@ -205,12 +206,12 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Returns the relative difference between two candidates' rates that chance alone may cause.
+/// Returns the relative difference between two candidates' rates that may be due to chance.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// Describes a ratio of two rates. Rates that differ by no more than their spread count as equal.
+/// Describes a ratio of two rates. The rates count as equal if they differ by no more than their spread.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
     let times = words::significant(larger, 2);
@@ -244,7 +245,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
-/// Explains the recommendation, and describes the loss of the smallest refused candidate.
+/// Explains the recommendation, and describes the loss of the smallest candidate that was rejected.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");

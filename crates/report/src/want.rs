@@ -1,5 +1,5 @@
-//! The rule behind the verdict, which consists of conditions such as `ssimulacra2.p10>=80` and of the choice
-//! among the candidates that meet them.
+//! The rule behind the verdict: conditions such as `ssimulacra2.p10>=80`, and the choice among the candidates
+//! that meet them.
 
 use crate::data::{Better, Candidate, Distribution, Measure};
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct Want {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
-    /// Predicted bytes of the whole set.
+    /// Predicted size of the whole set in bytes.
     Size,
     Score(Measure, Statistic),
 }
@@ -46,9 +46,8 @@ impl fmt::Display for Want {
 }
 
 impl Want {
-    /// Parses `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without a
-    /// statistic, the condition applies to the worst sample. `size_of` parses a number of bytes with its
-    /// unit.
+    /// Parses `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. The default
+    /// statistic is the worst sample. `size_of` parses a number of bytes with its unit.
     ///
     /// ```
     /// use shardpack_report::want::Want;
@@ -58,7 +57,7 @@ impl Want {
     /// ```
     ///
     /// # Errors
-    /// A text that states the expected and the found value.
+    /// A text with the expected and the actual value.
     pub fn parse(text: &str, size_of: &dyn Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
         let fail = || {
             let found = text.escape_debug();
@@ -109,8 +108,8 @@ impl Want {
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
     }
 
-    /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a
-    /// measure. Any other candidate fails the condition if it lacks the measure.
+    /// Returns true if a candidate meets the condition. Lossless candidates meet all conditions on measures.
+    /// Other candidates fail if they lack the measure.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {
         let value = match self.subject {
@@ -121,7 +120,7 @@ impl Want {
         value.is_some_and(|value| if self.at_least { value >= self.value } else { value <= self.value })
     }
 
-    /// Returns the measure that the condition is about, if any.
+    /// Returns the measure in the condition, if there is one.
     #[must_use]
     pub const fn measure(&self) -> Option<Measure> {
         match self.subject {
@@ -131,10 +130,10 @@ impl Want {
     }
 }
 
-/// Returns the position of the recommended candidate, and true if it meets all conditions. Among the
-/// candidates that meet all conditions, the candidate with the smallest predicted size is recommended. If there is
-/// none, it is the smallest lossless candidate, or else the candidate that meets most conditions. A candidate
-/// that cannot store every sample is the last choice.
+/// Returns the position of the recommended candidate, and true if it meets all conditions. The recommendation
+/// is the candidate with the smallest predicted size among those that meet all conditions. If there is none,
+/// it is the smallest lossless candidate, or else the candidate that meets the most conditions. Candidates
+/// that cannot store every sample come last.
 #[must_use]
 pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
@@ -156,20 +155,20 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
         .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
 }
 
-/// Maximum ratio of sizes at which a candidate with less loss is preferred over a lossier one.
+/// A candidate with less loss is preferred up to this multiple of the smallest size.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Largest multiple of the smallest size at which candidates of the same kind count as equally small.
+/// Candidates of the same kind count as equally small up to this multiple of the smallest size.
 const AS_SMALL: f64 = 1.25;
 
-/// Returns the recommended candidate for cubes if the user gave no conditions. Among the candidates that meet
-/// `wants`, it is one with small loss that is not much larger than the smallest. If no candidate meets
-/// `wants`, the choice is the same as for [`choose`].
+/// Returns the recommended candidate for cubes if the user gave no conditions. It meets `wants`, has little
+/// loss, and is not much larger than the smallest candidate that meets them. If no candidate meets `wants`,
+/// the choice is the same as in [`choose`].
 ///
-/// Lossless candidates are preferred over float16, whose error shrinks with the value, and float16 is
-/// preferred over fixed point. A preferred kind must be at most [`COSTS_LITTLE`] times as large as the
-/// smallest candidate, so precision is given up only to halve the bytes. Among the candidates of one kind,
-/// the first of the ladder that is at most a quarter larger than the smallest is chosen, because `pack`'s own
-/// choice of a codec comes first and decodes faster.
+/// Lossless candidates are preferred over float16, and float16 over fixed point, because its error shrinks
+/// with the value. A preferred kind may be at most [`COSTS_LITTLE`] times as large as the smallest candidate,
+/// so precision is given up only if this halves the bytes. Within a kind, the choice is the first candidate
+/// of the ladder that is at most a quarter larger than the smallest. This favours the codec that `pack`
+/// itself would choose, because it comes first and decodes faster.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
@@ -248,7 +247,7 @@ mod tests {
         assert_eq!(choose(&all, &[]), Some((2, true)));
         assert!(!choose(&all, &[p10[0].clone(), want("size<=10").unwrap()]).unwrap().1);
         assert_eq!(choose(&[], &p10), None);
-        // A lossless candidate meets every condition on a score, and is the fallback if no candidate meets
+        // A lossless candidate meets all conditions on scores. It is also the fallback if no candidate meets
         // all conditions.
         let tile = Candidate { lossless: true, ..candidate(120.0, 100.0) };
         let strict = [want("ssimulacra2>=99").unwrap()];
@@ -275,22 +274,22 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // These candidates are three times smaller but unusable: their errors exceed the noise of some band
-        // or turn the spectra of pixels.
+        // Three times smaller but unusable: the errors exceed the noise of some band, or the spectra of
+        // pixels turn.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
-        // The choice is lossless if float16 would save little, and float16 if it saves much.
+        // The choice is lossless if float16 saves little, and float16 if it saves much.
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(190.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(170.0)]), Some((2, true)));
-        // The choice is fixed point only if float16 is much larger or too coarse.
+        // Fixed point is chosen only if float16 is much larger or too coarse.
         let quiet = |bytes| of("fixed", bytes, 0.9, 0.1);
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
         assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
-        // A slow codec is chosen if it saves much, but not if it saves little.
+        // A slow codec is chosen only if it saves much.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // If no candidate qualifies, the candidate with the smallest loss is recommended.
+        // If no candidate meets the conditions, the one that comes closest is recommended.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

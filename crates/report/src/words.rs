@@ -1,20 +1,20 @@
-//! Formats numbers for people to read: sizes, counts, times and scores, in the notation of the page.
+//! Formats numbers for people: sizes, counts, times and scores, in the notation of the page.
 //!
-//! A number and its unit are joined by a no-break space. Negative numbers have a real minus sign.
+//! A no-break space separates a number from its unit. Negative numbers have a real minus sign.
 
 use crate::data::{Measure, NO_NOISE};
 
 /// Space between a number and its unit.
 pub const NBSP: char = '\u{a0}';
 
-/// Formats a size with three significant digits and a decimal unit, as in `43.2 MB`.
+/// Formats a size with three significant digits and a decimal unit, such as `43.2 MB`.
 pub fn bytes(n: f64) -> String {
     let (value, unit) = in_unit(n);
     let decimals = if unit == "B" { 0 } else { usize::from(value < 99.95) + usize::from(value < 9.995) };
     format!("{value:.decimals$}{NBSP}{unit}")
 }
 
-/// Formats bytes for a tick label, as `20 kB` instead of `20.0 kB`.
+/// Formats bytes for a tick label, such as `20 kB` instead of `20.0 kB`.
 pub(crate) fn bytes_tick(n: f64) -> String {
     if n == 0.0 {
         return "0".into();
@@ -34,7 +34,7 @@ fn in_unit(n: f64) -> (f64, &'static str) {
     (value, "PB")
 }
 
-/// `1,234,567`.
+/// Formats a count with separators, such as `1,234,567`.
 pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
@@ -50,7 +50,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// Formats a count with its noun, as in `1 sample`, `2 samples` and `2 classes`.
+/// Formats a count with its noun, such as `1 sample`, `2 samples` and `2 classes`.
 pub fn plural(n: u64, noun: &str) -> String {
     let end = match n {
         1 => "",
@@ -60,7 +60,7 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{}{NBSP}{noun}{end}", count(n))
 }
 
-/// Formats a duration, as in `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s` and `5 h 12 min`.
+/// Formats a duration, such as `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s` and `5 h 12 min`.
 pub fn seconds(s: f64) -> String {
     let two =
         |n: f64, small: f64, a: &str, b: &str| format!("{:.0}{NBSP}{a} {:.0}{NBSP}{b}", (n / small).floor(), n % small);
@@ -76,13 +76,14 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be long.
+/// Formats a number with `digits` significant digits. Uses scientific notation only where plain digits would
+/// be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();
     }
     let text = if (1e-4..1e6).contains(&value.abs()) {
-        // Determine the magnitude after rounding, because 9.996 with three digits becomes 10.0.
+        // Determine the magnitude after rounding, because with three digits 9.996 becomes 10.0.
         let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
         let magnitude = rounded.abs().log10().floor();
         let decimals =
@@ -96,7 +97,7 @@ pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value < 0.0 { format!("−{text}") } else { text }
 }
 
-/// Removes trailing zeros from the decimals.
+/// Removes trailing zeros after the decimal point.
 pub(crate) fn trimmed(text: &str) -> String {
     if text.contains('.') && !text.contains('e') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -105,14 +106,14 @@ pub(crate) fn trimmed(text: &str) -> String {
     }
 }
 
-/// Formats a number with `decimals` decimals and a real minus sign.
+/// Formats a number with `decimals` decimal places and a real minus sign.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let zero = text.bytes().all(|b| b == b'0' || b == b'.');
     if value < 0.0 && !zero { format!("−{text}") } else { text }
 }
 
-/// Formats a measure's value without its unit; shares are in per cent.
+/// Formats the value of a measure without its unit. Fractions are in per cent.
 pub(crate) fn score(measure: Measure, value: f64) -> String {
     match measure {
         Measure::Ssimulacra2 | Measure::Psnr => fixed(value, 1),

@@ -1,4 +1,4 @@
-//! Counts the attempts at a request, and pauses between them.
+//! Counts the attempts at a request, and waits between them.
 
 use crate::folder::StoreFolder;
 use crate::schedule::RequestError;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Number of attempts until the store has answered once. It is small, so that a wrong host name is reported soon.
+/// Maximum number of attempts before the store's first answer. It is low to report a wrong host name soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Counts the attempts to read. Only a few are made until the store has answered once.
+    /// Counts the attempts at a read. Only a few are made before the store's first answer.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }
@@ -39,7 +39,7 @@ impl<'a> Attempts<'a> {
     /// Returns `error` if no attempts are left.
     pub(crate) async fn pause_after(&mut self, error: RequestError) -> Result<(), RequestError> {
         let (options, counters) = (&self.folder.options, &self.folder.counters);
-        // Reduce only the rate of reads, because writing an object sends few parallel parts anyway.
+        // Reduce only the rate of reads, because writes send few parallel parts anyway.
         if error.slow_down && !self.is_patient {
             self.folder.schedule().tuner.slow_down();
         }
@@ -57,8 +57,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns half of a time that doubles with each attempt, plus a random part of the other half, so that
-/// requests that failed together are not repeated together.
+/// Returns a random pause of 50 to 100 % of a time that doubles with each attempt. The randomness keeps
+/// requests that failed together from being repeated together.
 fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

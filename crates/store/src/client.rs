@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
-/// Number of fetching threads. Each transfers more than 1 GB/s without TLS.
+/// Number of fetching threads. Each can transfer more than 1 GB/s without TLS.
 const THREADS: usize = 4;
 
 /// A client of one folder in a store. Dropping it aborts its requests.
@@ -25,7 +25,7 @@ const THREADS: usize = 4;
 pub(crate) struct Client {
     fetcher: Arc<Fetcher>,
     runtime: Option<Runtime>,
-    /// Id of the process that runs the threads. A fork of the process lacks them.
+    /// Id of the process that runs the threads. A fork of this process does not have them.
     pid: u32,
 }
 
@@ -44,7 +44,7 @@ impl Client {
         Ok(Self { fetcher, runtime: Some(runtime), pid: std::process::id() })
     }
 
-    /// Fails in a fork, which lacks the threads and whose locks may be held forever.
+    /// Fails in a forked process: it does not have the threads, and its locks may be held forever.
     fn check_process(&self) -> Result<(), Cause> {
         if self.pid == std::process::id() {
             return Ok(());
@@ -72,7 +72,7 @@ impl Client {
         self.folder().options.is_cancelled()
     }
 
-    /// Fails in a fork, or if the caller has cancelled. Cancelling also drops all announcements.
+    /// Fails in a forked process, or if the caller has cancelled. Cancelling also drops all announcements.
     fn check(&self) -> Result<(), Cause> {
         self.check_process()?;
         if self.is_cancelled() {
@@ -82,8 +82,8 @@ impl Client {
         Ok(())
     }
 
-    /// Turns the error of a request into the caller's error. Returns `Ok` if other readers aborted the
-    /// request, which must then be sent again.
+    /// Converts the error of a request to the caller's error. Returns `Ok` if other readers aborted the
+    /// request, and the caller must send it again.
     fn failed(&self, error: &RequestError) -> Result<(), Cause> {
         self.check()?;
         if error.is_abandoned() { Ok(()) } else { Err(error.cause()) }
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Reads bytes that have already arrived. Otherwise, waits for a request in flight or sends one.
+    /// Reads bytes that have already arrived, waits for a request in flight, or sends a request.
     pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
@@ -160,7 +160,7 @@ impl Client {
         self.finish(unless_cancelled(|| self.is_cancelled(), future))?
     }
 
-    /// Same as [`Self::wait`], but without the check for cancellation, so that it can clean up after one.
+    /// Like [`Self::wait`], but ignores cancellation. Use it to clean up after a cancelled call.
     pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         self.check_process()?;
         Ok(self.fetcher.handle.block_on(future))
@@ -210,11 +210,11 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Clear the schedule first, because otherwise each aborted request would start the next one.
+            // Clear the schedule first. Otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {
-            // In a fork, the threads and their locks belong to the parent process.
+            // In a forked process, the threads and their locks belong to the parent.
             std::mem::forget(runtime);
             std::mem::forget(Arc::clone(&self.fetcher));
         }

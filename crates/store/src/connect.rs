@@ -16,18 +16,18 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// `object_store` must not retry, because this crate counts the attempts itself and pauses between them.
+/// Disables the retries of `object_store`, because this crate counts attempts itself and waits between them.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // There are separate time-outs for the first byte and for pauses. A body may take any time as long as it
+    // The first byte and pauses have their own time-outs. The whole body may take any time, as long as it
     // keeps flowing.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// This is a macro because the builder types have the same methods but no trait in common.
+/// Configures a builder. This is a macro because the builders have the same methods but no common trait.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -58,7 +58,7 @@ pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<d
     match &target.protocol {
         Protocol::Http => {
             let base = target.url[..Position::BeforePath].to_owned();
-            // By writing `http://`, the user has permitted unencrypted requests.
+            // A user who writes `http://` permits unencrypted requests.
             let client = configured(target, options, client(options).with_allow_http(target.url.scheme() == "http"))?;
             check_addresses(target, options, true, |key| key.parse::<ClientConfigKey>().is_ok())?;
             over_http(target, options, base, client, GuardedConnector::default())
@@ -116,8 +116,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Checks the store's addresses. Unencrypted ones are refused too, unless the user has permitted them or they
-/// belong to an emulator on this machine.
+/// Checks the store's addresses. Refuses unencrypted ones, unless the user has permitted them or they belong
+/// to an emulator on this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

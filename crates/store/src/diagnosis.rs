@@ -40,7 +40,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     let Some(http) = find::<HttpError>(error) else {
         return RequestError::again(ErrorKind::Other, words);
     };
-    // The request itself is invalid, so another attempt would fail too.
+    // The request itself is invalid, so it would fail again.
     if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
         return RequestError::last(ErrorKind::InvalidInput, words);
     }
@@ -51,7 +51,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
             format!("cannot make a secure connection{to}: the server does not use TLS on this port"),
         )
         .with_hint("if the server does not support TLS, use http://"),
-        // Another attempt would meet the same certificate and the same protocol versions.
+        // The next attempt would find the same certificate and protocol versions.
         (
             Some(
                 TlsError::InvalidCertificate(_)
@@ -73,7 +73,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     }
 }
 
-/// Returns the innermost error, which states the cause. The outer errors only state where it occurred.
+/// Returns the innermost error, which explains the cause. The outer errors only say where it occurred.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {
@@ -88,7 +88,7 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
         if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        // The `source` of an I/O error skips its inner error, which may be another I/O error.
+        // The `source` of an I/O error skips its inner error, which may itself be an I/O error.
         let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
@@ -101,7 +101,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
         text = text.replace(secret.as_str(), "…");
     }
     let text = plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ");
-    // Escape and shorten the text, because it may come from a server.
+    // The text may come from a server, so shorten and escape it.
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 

@@ -1,5 +1,5 @@
-//! Checks the addresses in the options of a store. `object_store` does not check them, and panics in the
-//! middle of a request if they are invalid.
+//! Checks addresses in the options of a store. `object_store` does not check them, and an invalid address
+//! makes it panic in the middle of a request.
 
 use crate::http::switch;
 use crate::location::Protocol;
@@ -7,12 +7,12 @@ use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
 
-/// Punctuation that the URL rules permit in an address before its query.
+/// Punctuation that URLs permit before the query.
 const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
 
 pub(crate) struct Address<'a> {
     pub(crate) key: &'a str,
-    /// Name of the option or environment variable, as the user wrote it.
+    /// Name of the option or environment variable, as written by the user.
     pub(crate) name: String,
     pub(crate) value: &'a str,
 }
@@ -63,7 +63,8 @@ fn is_address(key: &str) -> bool {
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Returns true if `key` sets the address of the store. Addresses for fetching credentials may be on this machine.
+/// Returns true if `key` sets an address of the store itself. An address for credentials may be on this
+/// machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_", "hf_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")

@@ -1,4 +1,4 @@
-//! Fetches one range of an object, with several attempts if needed.
+//! Fetches a range of an object, with several attempts if needed.
 
 use crate::attempts::Attempts;
 use crate::diagnosis::diagnose;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) enum Extent {
     Range(Range<u64>),
     Suffix(u64),
-    /// The whole object, or only its metadata if it is larger than this number of bytes.
+    /// The whole object if it has at most this many bytes, otherwise only its metadata.
     Whole(u64),
     Meta,
 }
@@ -40,7 +40,7 @@ impl Answer {
         Self { range, size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() }
     }
 
-    /// Returns true if size and ETag are equal or, if there is no ETag, size and modification time.
+    /// Returns true if the sizes and ETags are equal, or, without ETags, the sizes and modification times.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.e_tag.is_some() || self.modified == other.modified;
         self.size == other.size && self.e_tag == other.e_tag && times
@@ -51,8 +51,8 @@ impl Answer {
     }
 }
 
-/// Passes the bytes to `push` piece by piece and in order. If an attempt fails, the next one continues at the
-/// same byte. Ends early if all readers have given up.
+/// Passes the bytes to `push` in order, piece by piece. A new attempt continues where the failed one ended.
+/// Stops early if all readers have given up.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -80,7 +80,7 @@ pub(crate) async fn fetch(
 struct FetchProgress {
     /// Version of the object in the first answer.
     known: Option<Answer>,
-    /// The requested range as numbers, once it is known.
+    /// The requested byte range, once it is known.
     range: Option<Range<u64>>,
     arrived: u64,
 }
@@ -104,7 +104,7 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Weak ETags never match in HTTP conditions. They are compared after the answer arrives.
+        // Weak ETags never match in HTTP conditions, so compare them after the answer arrives.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -177,11 +177,11 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Content codings that are refused. Others are accepted, because some programs leave values such as
-/// `aws-chunked` behind when they write.
+/// Content codings that are refused. All others are accepted, because some programs leave behind values such
+/// as `aws-chunked` when they write.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Checks the rate of an answer. One that only trickles never stalls, but would take forever.
+/// Checks the rate of an answer, because an answer that only trickles never stalls but takes forever.
 struct Pace {
     least: u64,
     window: Duration,

@@ -1,4 +1,4 @@
-//! Runs requests on the fetching threads, in the order that the schedule decides.
+//! Runs requests on the fetching threads, in the order of the schedule.
 
 use crate::fill::bring;
 use crate::folder::StoreFolder;
@@ -20,12 +20,12 @@ impl Fetcher {
         Self { folder, handle, begun: Instant::now() }
     }
 
-    /// Sends a request, which the schedule has already counted as in flight.
+    /// Sends a request. The schedule has already counted it as in flight.
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // Move the whole struct into the closure. Otherwise only some fields would be captured, and its
-            // `drop` would not run here.
+            // Move the whole struct into the closure. Otherwise the closure would capture only some of its
+            // fields, and its `drop` would not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
             running.result = match &running.request {
@@ -35,7 +35,8 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // Report only success here. A failure is reported later, when the name is free for a new request.
+                    // Report only success here. A failure is reported later, once a new request may use the
+                    // name.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -56,11 +57,11 @@ impl Fetcher {
     }
 }
 
-/// A request that notifies waiting readers when dropped, even during a panic.
+/// A request in progress. Dropping it notifies the waiting readers, even during a panic.
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// Number of bytes that have arrived. While the request runs, this holds an error.
+    /// Number of bytes that have arrived, or an error while the request is running.
     result: Result<u64, RequestError>,
 }
 

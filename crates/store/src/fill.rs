@@ -1,7 +1,8 @@
-//! Fetches a range through the cache. Pages in the cache are read from disk, and all others are fetched from the store.
+//! Fetches a range through the cache: cached pages are read from disk, and all others are fetched from the
+//! store.
 //!
 //! If the cache has room for the whole dataset, a miss fetches the whole block around it. Reading small
-//! samples in random order then takes one request and one file per MiB instead of one per sample.
+//! samples in random order then takes one request and one file per MiB rather than per sample.
 
 use crate::cache::{Cache, CachedObject, PAGE, WHOLE, bytes_of, pages_of};
 use crate::fetch::{Extent, fetch};
@@ -13,9 +14,9 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of missing ranges of one transfer that are fetched at the same time.
+/// Number of missing ranges that a transfer fetches in parallel.
 const HOLES: usize = 4;
-/// Fetches a transfer. Without a cache or a strong ETag of the object, all bytes come from the store.
+/// Fetches a transfer. If there is no cache, or the object has no strong ETag, all bytes come from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -25,7 +26,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     };
     let source = CacheFill { folder, pin, cache, object: Arc::new(object), readers: &transfer.readers };
     let found = source.find(pages_of(&transfer.range)).await?;
-    // If the whole dataset fits into the cache, the bytes around a miss will be needed sooner or later.
+    // If the whole dataset fits into the cache, the bytes around a miss will be needed eventually.
     let whole = cache.has_room_for(folder.schedule().opened_bytes);
     let holes = found.into_iter().flat_map(|(range, hit)| {
         let parts = if hit.is_none() && whole { by_blocks(&range) } else { vec![range] };
@@ -49,7 +50,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,
-    /// The part of `range` that this request needs. The rest is for other requests, if any need it.
+    /// The part of `range` that this transfer needs. The rest is fetched for the cache.
     wanted: Range<u64>,
     is_new: bool,
 }
@@ -86,7 +87,7 @@ impl CacheFill<'_> {
         let _memory = self.folder.locks.memory.acquire().await;
         let range = bytes_of(&(number * WHOLE..(number + 1) * WHOLE), self.pin.size);
         let pieces = self.fetch(range.clone()).await?;
-        // Write the block before releasing the lock, so that the next request finds its pages.
+        // Write the block before releasing the lock, so that the next request finds it.
         self.keep(range.clone(), pieces.clone()).await?;
         Ok(FilledRange { range, pieces, wanted, is_new: false })
     }
@@ -110,7 +111,7 @@ impl CacheFill<'_> {
     }
 }
 
-/// Splits a range that is shorter than a block at the boundary between two blocks.
+/// Splits a range at the boundary between two blocks, if the range is shorter than a block.
 fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
     let middle = (range.start + 1).next_multiple_of(WHOLE * PAGE);
     if range.end - range.start >= WHOLE * PAGE || middle >= range.end {
@@ -123,8 +124,8 @@ fn gone() -> RequestError {
     RequestError::given_up()
 }
 
-/// Passes on the bytes that are both in `wanted` and in the range of the transfer. `at` is the offset of the
-/// first byte of `bytes`.
+/// Passes on the bytes in both `wanted` and the range of the transfer. `at` is the offset of the first byte
+/// of `bytes`.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

@@ -1,4 +1,4 @@
-//! A folder of a store, with the state that all its readers share.
+//! A folder of a store, with the state that its readers share.
 
 use crate::cache::{BlockLocks, Cache, CachedObject, PAGE};
 use crate::latencies::Latencies;
@@ -73,17 +73,17 @@ impl StoreFolder {
         key.ok_or_else(not_below)
     }
 
-    /// Returns the object's name relative to the folder, or `None` if it is outside the folder. The name is
-    /// empty if the object has the name of the folder itself.
+    /// Returns the object's name relative to the folder, or `None` if the object is outside the folder. The
+    /// name is empty if the object has the same name as the folder.
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
     }
 
-    /// Returns the sorted names of the entries directly in the folder, given the store's listing.
+    /// Returns the sorted names of the entries directly in the folder, from the store's listing.
     pub(crate) fn names(&self, found: &object_store::ListResult) -> Vec<String> {
         let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
-        // Some programs create an empty object with the name of the folder.
+        // Some programs create an empty object with the folder's name.
         let inside = keys.filter(|key| **key != self.key);
         let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
         names.sort();
@@ -91,7 +91,7 @@ impl StoreFolder {
         names
     }
 
-    /// Returns the cache and this object's entry, or `None` if the object cannot be cached.
+    /// Returns the cache and the object's entry in it, or `None` if the object cannot be cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
         Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))

@@ -1,7 +1,7 @@
-//! Datasets on the Hugging Face Hub, or on a server with its interface.
+//! Datasets on the Hugging Face Hub, or on a server with the same interface.
 //!
-//! The hub serves the files of a repository at `/datasets/OWNER/NAME/resolve/REVISION/PATH`, and redirects to
-//! another server for large files. Source: <https://huggingface.co/docs/hub/api>.
+//! The hub serves the files of a repository at `/datasets/OWNER/NAME/resolve/REVISION/PATH`, and redirects
+//! requests for large files to another server. Source: <https://huggingface.co/docs/hub/api>.
 
 use crate::client::unless_cancelled;
 use crate::diagnosis::diagnose_chain;
@@ -19,12 +19,12 @@ use url::Url;
 
 const ENDPOINT: &str = "https://huggingface.co";
 const REVISION: &str = "main";
-/// Maximum number of attempts to ask for the commit of a revision.
+/// Maximum number of attempts to resolve a revision to a commit.
 const ATTEMPTS: u32 = 3;
-/// Maximum size of an answer, which lists all files of the repository.
+/// Maximum size of the answer. It lists all files of the repository.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// The repository that a URL `hf://datasets/OWNER/NAME[@REVISION]/PATH` names.
+/// The repository of a URL `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HubRepository {
     /// `OWNER/NAME`.
@@ -34,7 +34,7 @@ pub(crate) struct HubRepository {
 }
 
 impl HubRepository {
-    /// Returns the repository, and the path of the dataset in it, or `None` if the URL has another form.
+    /// Returns the repository and the dataset's path in it, or `None` if the URL has a different form.
     pub(crate) fn parse(url: &Url) -> Option<(Self, Key)> {
         let mut parts = url.path_segments().filter(|_| url.host_str() == Some("datasets"))?;
         let (owner, name) = (parts.next()?, parts.next()?);
@@ -51,8 +51,8 @@ impl HubRepository {
         is_valid.then(|| (Self { name: format!("{owner}/{name}"), revision }, path))
     }
 
-    /// Asks the hub for the commit of the revision, and returns the address of that commit's files. All later
-    /// requests then read the same files, even if the branch moves.
+    /// Resolves the revision to a commit, and returns the address of that commit's files. All later requests
+    /// then read the same files, even if the branch moves.
     pub(crate) fn address(&self, dataset: &str, options: &StoreOptions, client: &ClientOptions) -> Result<String> {
         let wrong = |text: String| Error::usage(format!("`{}`: {text}", dataset));
         let endpoint = options.value("hf_endpoint").unwrap_or_else(|| ENDPOINT.to_owned());
@@ -102,7 +102,7 @@ impl HubRepository {
     }
 }
 
-/// Returns the headers of every request: the token, if there is one.
+/// Returns the headers for all requests: the token, if there is one.
 pub(crate) fn headers(dataset: &str, options: &StoreOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     if let Some(token) = options.value("hf_token") {
@@ -118,7 +118,7 @@ fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the status and the body of the answer.
+/// Sends a request and returns the status and the body of the answer.
 async fn ask(url: &Url, client: &ClientOptions) -> Result<(u16, bytes::Bytes), HttpError> {
     let unknown = |error| HttpError::new(HttpErrorKind::Unknown, error);
     let connector = GuardedConnector::default();

@@ -1,10 +1,10 @@
-//! Measured times to the first byte, by which slow requests are recognised.
+//! Measured times to the first byte, used to recognise slow requests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const SAMPLES: usize = 256;
-/// Number of measured times below which a percentile means nothing.
+/// Minimum number of measurements for a meaningful percentile.
 const LEAST_SAMPLES: usize = 100;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct LatestTimes {
 }
 
 impl Latencies {
-    /// Returns the 99th percentile, or `None` if too few times have been measured.
+    /// Returns the 99th percentile, or `None` if there are too few measurements.
     pub(crate) fn slow_after(&self) -> Option<Duration> {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
         times.sort_unstable();

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The crate `object_store` handles requests and credentials. This crate decides which bytes to request and
-//! when: readers announce their reads, and up to 256 requests fetch the bytes in advance ([`Remote`]). Every
-//! object is pinned to the size and ETag of its first answer. A shard that changes during a run therefore
-//! causes an error, and never a mixture of two versions.
+//! when: readers announce their reads, and up to 256 parallel requests fetch the bytes in advance
+//! ([`Remote`]). Every object is pinned to the size and ETag of its first answer. If a shard changes during a
+//! run, reading fails instead of mixing two versions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -52,8 +52,8 @@ use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyRep
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the dataset at a URL, which may be a folder with a manifest, a manifest (`….json`), or a single
-/// shard (`….shard`). Local paths and `file://` URLs are opened as paths.
+/// Opens the dataset at a URL: a folder with a manifest, a manifest (`….json`), or a single shard
+/// (`….shard`). Local paths and `file://` URLs are accepted too.
 ///
 /// # Errors
 /// `Usage` if the URL or an option is invalid; `Io` if the store cannot be reached, refuses the request, or
@@ -71,8 +71,7 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
     }
 }
 
-/// Returns the local path that a text names, either as a plain path or as a `file://` URL. Returns `None` for
-/// other URLs.
+/// Returns the local path in a text that is a plain path or a `file://` URL, or `None` for other URLs.
 ///
 /// # Errors
 /// `Usage` if the URL is invalid.
@@ -86,7 +85,7 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
 /// Verifies the dataset at a path, or at a URL as in [`open`].
 ///
 /// # Errors
-/// The errors of [`open`] and [`shardpack_reader::verify`].
+/// Same as [`open`] and [`shardpack_reader::verify`].
 pub fn verify(url: &str, verify: &VerifyOptions<'_>, options: &StoreOptions) -> Result<VerifyReport> {
     match Location::parse(url)? {
         Location::Local(path) => shardpack_reader::verify(Path::new(&path), verify),

@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Lists all objects, up to a thousand names per answer. After a failure, the listing resumes after the last
-/// name received.
+/// Lists all objects, with up to a thousand names per answer. After a failure, the listing resumes after the
+/// last received name.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -35,7 +35,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // The store does not list names in order, so start the listing again.
+        // This store does not list names in order, so start again.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())
@@ -56,18 +56,18 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
     }
 }
 
-/// Returns the entry of an object, or `None` if it has the name of the folder itself.
+/// Returns the entry of an object, or `None` if the object has the same name as the folder.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
         let words = format!("the listing contains `{}`, which is outside the folder", object.location);
         return Err(RequestError::last(ErrorKind::InvalidData, words));
     };
-    // Some programs create an empty object with the name of the folder.
+    // Some programs create an empty object with the folder's name.
     if name.is_empty() {
         return Ok(None);
     }
     let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
-    // In listings, Azure omits the quotes that surround ETags in its other answers.
+    // Azure's listings omit the quotes around ETags that its other answers have.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
     Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))
 }

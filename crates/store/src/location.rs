@@ -11,15 +11,15 @@ use url::Url;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Scheme {
-    /// The word before `://`.
+    /// Word before `://`.
     pub name: &'static str,
-    /// Other names of the same scheme.
+    /// Alternative names of the scheme.
     pub aliases: &'static [&'static str],
-    /// True if datasets can be written to such URLs. It is false for `file`, which is a folder and not a store.
+    /// True if datasets can be written to such URLs. False for `file`, because a local folder is not a store.
     pub is_written: bool,
 }
 
-/// All URL schemes that datasets can have.
+/// All URL schemes for datasets.
 ///
 /// ```
 /// let names: Vec<&str> = shardpack_store::SCHEMES.iter().map(|scheme| scheme.name).collect();
@@ -35,7 +35,7 @@ pub const SCHEMES: [Scheme; 7] = [
     Scheme { name: "file", aliases: &[], is_written: false },
 ];
 
-/// Lists the schemes for a message, as in `s3://, gs:// or az://`.
+/// Lists the schemes for a message, for example `s3://, gs:// or az://`.
 pub(crate) fn schemes(is_listed: impl Fn(&Scheme) -> bool) -> String {
     let names: Vec<String> = SCHEMES.iter().filter(|s| is_listed(s)).map(|s| format!("{}://", s.name)).collect();
     match names.split_last() {
@@ -75,10 +75,10 @@ impl Location {
             return Ok(Self::Local(text.into()));
         }
         let expected = schemes(|_| true);
-        // Leave out the URL, because it may contain a password.
+        // Do not show the URL, because it may contain a password.
         let url =
             Url::parse(text).map_err(|error| Error::usage(format!("invalid URL ({error}): expected {expected}")))?;
-        // In `abfss://container@account…`, the part before `@` is the container, not a user name.
+        // The part before `@` in `abfss://container@account…` is the container, not a user name.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
             return Err(Error::usage("the URL contains a user or a password")

@@ -1,4 +1,4 @@
-//! An object as a file that can be read at any offset.
+//! An object as a file with random access.
 
 use crate::client::Client;
 use crate::schedule::Pin;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) struct Object {
     pub(crate) client: Arc<Client>,
     pub(crate) pin: Arc<Pin>,
-    /// True if no other reader uses the pin. In this case, dropping the object frees the bytes held for it.
+    /// True if no other reader uses the pin. Dropping the object then frees its bytes in memory.
     pub(crate) is_alone: bool,
 }
 

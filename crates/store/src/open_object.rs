@@ -1,4 +1,4 @@
-//! Opens an object. A single round trip fetches its size, its ETag, and the first bytes that every reader needs.
+//! Opens an object. One round trip fetches its size, its ETag, and the bytes that every reader needs first.
 
 use crate::fetch::{Answer, Extent, fetch};
 use crate::folder::StoreFolder;
@@ -8,7 +8,7 @@ use object_store::path::Path as Key;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// Size up to which a manifest is fetched as a whole. A larger one is fetched range by range.
+/// Maximum size of a manifest that is fetched as a whole. Larger manifests are fetched range by range.
 const MOST_WHOLE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 64;
 
@@ -17,8 +17,8 @@ struct Arrived {
     pieces: Vec<Bytes>,
 }
 
-/// Passes the fetched bytes to the schedule. Manifests are fetched as a whole, and other objects only at
-/// their start and end.
+/// Opens an object and passes the fetched bytes to the schedule. Manifests are fetched as a whole, other
+/// objects only at their start and end.
 pub(crate) async fn open(folder: &StoreFolder, name: &str, readers: &Readers) -> Result<Arc<Pin>, RequestError> {
     let key = folder.key(name)?;
     let (answer, arrived) = match name.ends_with(".json") {
@@ -58,8 +58,8 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
     )
     .await;
     let tail = match tail {
-        // Azure does not support suffix ranges, and an empty object has no last bytes. In both cases, ask for
-        // the size first.
+        // Azure does not support suffix ranges, and an empty object has no last bytes. In both cases, first
+        // ask for the size.
         Err(error) if matches!(error.kind, ErrorKind::Unsupported | ErrorKind::InvalidData) => {
             last.clear();
             let answer = fetch(folder, key, Extent::Meta, None, readers, &mut |_| {}).await?;
@@ -74,8 +74,8 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
         other => other?,
     };
     let mut arrived = vec![Arrived { start: tail.range.start, pieces: last }];
-    // If the object was replaced between the two requests, the first bytes are dropped. The next read reports
-    // the change.
+    // Drop the first bytes if the object was replaced between the two requests. The next read reports the
+    // change.
     if head.is_ok_and(|head| head.is_same(&tail)) && tail.range.start >= HEAD_BYTES {
         arrived.push(Arrived { start: 0, pieces: first });
     }

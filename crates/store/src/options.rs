@@ -1,4 +1,4 @@
-//! Options of a store: connection, time-outs and read-ahead.
+//! Options for a store: connection, time-outs and read-ahead.
 
 use shardpack_format::to_usize;
 use shardpack_io::{Error, Result};
@@ -10,11 +10,10 @@ use std::time::Duration;
 /// Keys of the Hugging Face Hub.
 pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
 
-/// Options of a store. Every field has a default.
+/// Options for a store. Every field has a default.
 ///
-/// The keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) have the names that the crate
-/// `object_store` defines. They can be set in capitals with [`StoreOptions::environment`], or with
-/// [`StoreOptions::set`].
+/// The keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) have the names from the crate
+/// `object_store`. Set them with [`StoreOptions::set`], or in capitals with [`StoreOptions::environment`].
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -25,43 +24,43 @@ pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
 /// ```
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Maximum time to connect. Default 5 s.
+    /// Time-out for connecting. Default 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time until the first byte of an answer arrives. Default 20 s.
+    /// Time-out for the first byte of an answer. Default 20 s.
     pub first_byte_timeout: Duration,
-    /// Maximum pause within an answer. Default 20 s.
+    /// Maximum pause in the middle of an answer. Default 20 s.
     pub stall_timeout: Duration,
     /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]; 0 for no
-    /// limit. Default 1000, which even the slowest connection exceeds with 256 parallel requests.
+    /// limit. Default 1000. Even the slowest connection is faster than this with 256 parallel requests.
     pub min_rate: u64,
-    /// Maximum number of attempts per range. Default 10. Until the store has answered once, at most 3.
+    /// Maximum number of attempts per range. Default 10. At most 3 before the store's first answer.
     pub max_attempts: u32,
-    /// Maximum total time for the attempts at a range. Default 3 min.
+    /// Maximum total time for all attempts at a range. Default 3 min.
     pub retry_timeout: Duration,
-    /// Pause before the second attempt. It doubles with each further attempt, up to 100 times its value.
-    /// Default 100 ms.
+    /// Pause before the second attempt. It doubles with each further attempt, up to a factor of 100. Default
+    /// 100 ms.
     pub backoff: Duration,
-    /// Maximum bytes in flight or waiting for a reader. Default 256 MiB.
+    /// Maximum number of bytes that are in flight or waiting for a reader. Default 256 MiB.
     pub read_ahead_bytes: u64,
-    /// Minimum and maximum number of parallel requests. Between these, the number adapts to the measured
-    /// rate. Default 8 and 256.
+    /// Minimum and maximum number of parallel requests. The actual number adapts to the measured rate.
+    /// Default 8 and 256.
     pub in_flight: (usize, usize),
-    /// Sends a second request if the first byte takes longer than it does for 99 of 100 requests. Default
-    /// false, because this costs additional requests.
+    /// Sends a second request if the first byte takes longer than in 99 % of requests. Default false, because
+    /// this costs additional requests.
     pub hedge: bool,
-    /// Local folder for cached blocks, which all processes on this machine may share. The folder must be
-    /// empty or already be a cache. Default none.
+    /// Local folder for cached blocks. All processes on this machine may share it. It must be empty or
+    /// already contain a cache. Default none.
     pub cache: Option<PathBuf>,
-    /// Maximum size of the cache in bytes. Each additional process that fills the cache may exceed it by a
-    /// 32nd. Default 100 GB.
+    /// Maximum size of the cache in bytes. Each additional process that fills the cache may exceed the limit
+    /// by 1/32. Default 100 GB.
     pub cache_bytes: u64,
-    /// Flag that cancels waiting: once it is true, threads that wait for the store return an error. Default none.
+    /// Cancellation flag: once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Keys of the store itself. By default there are none, so that only the URL matters.
+    /// Keys of the store itself. There are none by default, so only the URL matters.
     pub keys: Keys,
 }
 
-/// Keys of a store. Their values are never displayed.
+/// Keys of a store. Their values are never printed.
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -104,8 +103,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`, `HF_ENDPOINT` and
-    /// `HF_TOKEN`. Unknown names are ignored, because other programs use these prefixes too.
+    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`, `HF_ENDPOINT`
+    /// and `HF_TOKEN`. Unknown names are ignored, because other programs use the same prefixes.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |key: &str| {
@@ -116,11 +115,12 @@ impl StoreOptions {
         self
     }
 
-    /// Sets one option by its name, which is either a field of this struct (`stall_timeout`,
-    /// `read_ahead_bytes`, `hedge`, …) or a key of the store.
+    /// Sets an option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`, `hedge`, …)
+    /// or a key of the store.
     ///
     /// # Errors
-    /// `Usage` if the value of a field is invalid. Keys of the store are checked when the store is opened.
+    /// `Usage` if the value of a field is invalid. Keys of the store are checked only when the store is
+    /// opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let wrong =
             |expected: &str| Error::usage(format!("storage option `{key}`: expected {expected}, found `{value}`"));
@@ -160,13 +160,13 @@ impl StoreOptions {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
     }
 
-    /// Returns the value of a key of the store. A setting takes precedence over the environment.
+    /// Returns the value of a key of the store. Explicit settings take precedence over the environment.
     pub(crate) fn value(&self, key: &str) -> Option<String> {
         let set = self.settings().filter(|(name, _)| *name == key).last().map(|(_, value)| value.to_owned());
         set.or_else(|| self.variables().find(|(name, _)| name == key).map(|(_, value)| value.to_owned()))
     }
 
-    /// Returns the endpoints that are configured for the store and are therefore not part of the URL.
+    /// Returns the endpoints that are configured for the store. They are not part of the URL.
     pub(crate) fn endpoints(&self, is_hub: bool) -> String {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_where =

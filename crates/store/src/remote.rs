@@ -1,4 +1,4 @@
-//! The storage of a dataset in a folder of a store.
+//! The storage of a dataset in a store's folder.
 
 use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
 ///
-/// Announced ranges are fetched at once. Neighbouring ranges are fetched together, with up to 16 MiB per
-/// request. The number of parallel requests grows for as long as the rate grows with it, within
-/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read takes bytes that have already arrived, waits
+/// Announced ranges are fetched in advance. Neighbouring ranges are fetched together, with up to 16 MiB per
+/// request. The number of parallel requests grows as long as the rate grows with it, within
+/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read uses bytes that have already arrived, waits
 /// for a request in flight, or sends its own request. A `Remote` runs up to four threads until it is dropped.
 ///
 /// ```
@@ -37,13 +37,13 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    /// True for plain HTTP, which may not support listing.
+    /// True for plain HTTP, where the server may not support listing.
     is_http: bool,
 }
 
 impl Remote {
-    /// Uses the folder `folder` of `store`; `""` is the whole store. Requests are retried as `options`
-    /// specifies, in addition to any retries that the store makes itself.
+    /// Uses the folder `folder` of `store`; `""` is the whole store. Failed requests are repeated according
+    /// to `options`, in addition to the store's own retries.
     ///
     /// # Errors
     /// `Usage` if `folder` is not a valid key or no thread can be started.
@@ -63,7 +63,7 @@ impl Remote {
         Ok(Self { is_http: matches!(url.protocol, Protocol::Http | Protocol::Hub(_)), ..remote })
     }
 
-    /// Uses the folder at a URL. The URL has the same form as for [`crate::open`].
+    /// Uses the folder at a URL, in the form of [`crate::open`].
     ///
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or if it is a local path.
@@ -105,7 +105,7 @@ impl Storage for Remote {
         let listed = listed.map_err(|_| fail(ErrorKind::TimedOut.into()))?;
         let listed = listed.map_err(|error| {
             let mut error = diagnose(&error, &folder.secrets);
-            // A plain file server cannot list, and answers with a status of 400 or more.
+            // A plain file server cannot list files, and responds with a status of 400 or more.
             if self.is_http && error.kind != ErrorKind::PermissionDenied {
                 error.kind = ErrorKind::Unsupported;
             }

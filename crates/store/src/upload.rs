@@ -1,4 +1,4 @@
-//! Writes objects, each of which appears whole or not at all.
+//! Writes objects atomically: each appears whole or not at all.
 
 use crate::attempts::Attempts;
 use crate::client::{Client, cannot_start};
@@ -21,16 +21,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Size of a part. S3 allows 10,000 parts, so an object can have up to 156 GiB.
+/// Size of a part. S3 allows 10,000 parts, so objects can have up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_A_TIME: usize = 4;
 
-/// A folder in an object store that can be written to. It knows nothing about datasets: the caller chooses
-/// the order of the objects, with the manifest last.
+/// A writable folder in an object store. It is independent of datasets: the caller chooses the order of the
+/// objects, with the manifest last.
 ///
-/// If a request fails temporarily, it is repeated within [`max_attempts`](StoreOptions::max_attempts) and
-/// [`retry_timeout`](StoreOptions::retry_timeout). Many threads may call at once. Each call sends up to four
-/// parts of 16 MiB in parallel and holds them in memory.
+/// Requests that fail temporarily are repeated within [`max_attempts`](StoreOptions::max_attempts) and
+/// [`retry_timeout`](StoreOptions::retry_timeout). Many threads may call it at once. Each call sends up to
+/// four parts of 16 MiB in parallel and keeps them in memory.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -59,7 +59,7 @@ impl Upload {
         Self::start(store, key, folder, options)
     }
 
-    /// Uses the folder at a URL that begins with `s3://`, `gs://` or `az://`.
+    /// Uses the folder at a URL that starts with `s3://`, `gs://` or `az://`.
     ///
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or the folder is not writable.
@@ -80,7 +80,7 @@ impl Upload {
         Ok(Self { client: Arc::new(client), store, path: name.into() })
     }
 
-    /// Same as [`Objects::send`](shardpack_io::Objects::send), except that errors do not name the object.
+    /// Like [`Objects::send`](shardpack_io::Objects::send), except that errors do not name the object.
     pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> Result<u64, Cause> {
         let key = self.key(name)?;
         let first = part(source)?;
@@ -92,7 +92,7 @@ impl Upload {
         let id = self.ask(async || self.store.create_multipart(&key).await)?;
         let sent = self.send_parts(&key, &id, first, source);
         if sent.is_err() {
-            // If this fails too, the unfinished upload remains until the store's own rules remove it.
+            // If this fails too, the unfinished upload stays until the store's own rules remove it.
             let abort = self.store.abort_multipart(&key, &id);
             let most = self.client.folder().options.first_byte_timeout;
             let _ = self.client.finish(async { tokio::time::timeout(most, abort).await });
@@ -118,7 +118,7 @@ impl Upload {
                         continue;
                     }
                 }
-                // Wait before reading the next part, so that only parts in flight are in memory.
+                // Wait before reading the next part, so that memory contains only parts in flight.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
@@ -128,7 +128,7 @@ impl Upload {
         Ok(bytes)
     }
 
-    /// Writes a small object conditionally. Returns true if the object now holds `bytes`.
+    /// Writes a small object conditionally. Returns true if the object contains `bytes` afterwards.
     pub(crate) fn put_if(&self, name: &str, bytes: &[u8], mode: &PutMode) -> Result<bool, Cause> {
         let key = self.key(name)?;
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
@@ -161,7 +161,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// Returns a future for [`Self::wait`] that repeats the request if needed.
+    /// Makes a request and repeats it if needed. Pass the future to [`Self::wait`].
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
@@ -182,7 +182,7 @@ impl Upload {
     }
 }
 
-/// Reads the next part. Only an object's last part can be shorter than the others.
+/// Reads the next part. Only the last part of an object can be shorter than the others.
 fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let mut part = Vec::new();
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
@@ -195,8 +195,8 @@ async fn attempts<T>(
     mut request: impl AsyncFnMut() -> object_store::Result<T>,
 ) -> Result<T, RequestError> {
     let options = &folder.options;
-    // The answer begins only after the whole part has been uploaded, so a slow line may need more than the
-    // first-byte time-out.
+    // The store answers only after the whole part has been uploaded, which may exceed the first-byte time-out
+    // on a slow line.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
     let mut attempts = Attempts::to_write(folder);
     loop {

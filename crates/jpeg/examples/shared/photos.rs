@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the sorted paths of the files below a folder that have the extension of a JPEG.
+/// Returns the sorted paths of all JPEGs below a folder, by their extension.
 pub(crate) fn jpegs(folder: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     walk(Path::new(folder), &mut paths);

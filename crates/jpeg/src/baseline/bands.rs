@@ -1,4 +1,4 @@
-//! Coefficients of a few rows of MCUs at a time.
+//! Decodes the coefficients of a few MCU rows at a time.
 //!
 //! Segments may begin and end anywhere in a row. They are decoded one after the other without gaps, so the
 //! shown MCUs of a row are contiguous.
@@ -19,15 +19,15 @@ pub(super) struct Bands {
     lasts: Vec<u8>,
 }
 
-/// Coefficients of whole segments that cover some rows of MCUs.
+/// Coefficients of the segments that cover a few rows of MCUs.
 pub(super) struct Band<'a> {
-    /// Rows of the picture in this band, counted in MCUs.
+    /// MCU rows of the picture that this band covers.
     pub(super) rows: Range<usize>,
-    /// Index of the first block of the shown MCUs, for each row.
+    /// For each row, the index of the first block of its shown MCUs.
     pub(super) starts: [usize; BAND_ROWS],
-    /// Blocks of the MCUs, one MCU after another.
+    /// Blocks in the order of their MCUs.
     pub(super) blocks: &'a [Coefficients],
-    /// Zigzag position of the last coefficient, for each block.
+    /// For each block, the zigzag position of its last coefficient.
     pub(super) lasts: &'a [u8],
 }
 
@@ -38,10 +38,11 @@ pub(super) struct Reading<'a> {
     phases: [Phase<'a>; MOST_BLOCKS],
     bands: &'a mut Bands,
     row: usize,
-    /// Number of blocks of the previous band.
+    /// Number of blocks in the previous band.
     size: usize,
     index: usize,
-    /// Used if segments are longer than a row: the next MCU, its segment if that has begun, and the predictions.
+    /// The next MCU, its segment if partly decoded, and the DC predictions. Used only if segments are longer
+    /// than a row.
     mcu: usize,
     current: Option<Segment<'a>>,
     predictions: [i32; 3],
@@ -52,7 +53,7 @@ impl Bands {
         self.blocks.capacity() * size_of::<Coefficients>()
     }
 
-    /// Starts before the first of the rows that the layout decodes.
+    /// Starts at the first row that the layout decodes.
     #[inline(always)]
     pub(super) fn begin<'a>(
         &'a mut self,
@@ -82,8 +83,8 @@ impl Bands {
 }
 
 impl<'a> Reading<'a> {
-    /// Decodes the next rows. The inner `None` means that no rows are left, and the outer `None` that the
-    /// picture is irregular.
+    /// Decodes the next rows. Returns `None` if the picture is irregular, and `Some(None)` after the last
+    /// row.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Option<Band<'_>>> {
         let layout = self.layout;
@@ -104,8 +105,8 @@ impl<'a> Reading<'a> {
         let layout = self.layout;
         let mcu = layout.blocks;
         let segment = layout.interval * mcu;
-        // The segment that was already decoded is the last one in the band above. It is never the picture's
-        // last segment, which may be shorter.
+        // The last segment of the band above was already decoded. It is never the picture's last segment,
+        // which may be shorter.
         let held = layout.segments(rows.start).len() - layout.new_segments(rows.start).len();
         let (mut count, mut starts) = (held, [0; BAND_ROWS]);
         let mut last = 0;
@@ -140,7 +141,7 @@ impl<'a> Reading<'a> {
         Some(starts)
     }
 
-    /// Decodes a row. For the first row, also decodes the part of its segment before the row.
+    /// Decodes one row. The first call also decodes the part of the row's segment that lies above it.
     #[inline(always)]
     fn long(&mut self, row: usize) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
@@ -165,8 +166,8 @@ impl<'a> Reading<'a> {
             let to = mcus.end.min(end);
             let part = (self.mcu - first) * mcu..(to - first) * mcu;
             let (blocks, lasts) = (blocks.get_mut(part.clone())?, lasts.get_mut(part)?);
-            // The segment's end is followed by zeros or by the next segment, which the decoder would also
-            // accept. So check that it has not read past the end.
+            // Zeros or the next segment follow the segment's end, and the decoder would accept them too. So
+            // check that it has not read past the end.
             self.current =
                 Some(decode_one(BlockReader::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;
@@ -177,7 +178,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns true if the last segment ended at the right position. A segment that continues below the
-    /// rectangle is not read to its end, and passes.
+    /// rectangle always passes, because it is not read to its end.
     fn finish(&self) -> bool {
         let mcus = self.layout.columns * self.layout.rows;
         let through = self.mcu == mcus || self.mcu.is_multiple_of(self.layout.interval);

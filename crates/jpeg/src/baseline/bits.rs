@@ -2,16 +2,16 @@
 
 /// A position in the bits of one segment.
 ///
-/// `buffer` holds the next bits, with the first bit highest. At least `count` of them are valid; the bits
-/// below are zero or valid too.
+/// `buffer` contains the next bits, starting at its highest bit. At least `count` of them are valid. The bits
+/// below are either valid or zero.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a> {
-    /// All unstuffed bytes. A reader may look past the end of the segment; a check at the end detects whether
-    /// it used those bits.
+    /// All bytes, without stuffing. A reader may look past the end of its segment. A check at the end detects
+    /// bits that were consumed from there.
     bytes: &'a [u8],
     at: usize,
     buffer: u64,
-    /// Below 64.
+    /// Number of valid bits, at most 63.
     count: u32,
 }
 
@@ -20,7 +20,7 @@ impl<'a> Bits<'a> {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
-    /// Starts at the bit with this position.
+    /// Starts at the given bit position.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the remainder of a division by 8")]
     pub(super) fn at_bit(bytes: &'a [u8], position: usize) -> Self {
@@ -33,8 +33,8 @@ impl<'a> Bits<'a> {
         bits
     }
 
-    /// Fills the buffer to 56 bits, with zeros after the end. Always reads eight bytes and keeps those that
-    /// fit, to avoid a branch on the number of missing bits.
+    /// Refills the buffer to at least 56 bits, with zeros after the end of the data. It always reads eight
+    /// bytes and uses those that fit, which avoids a branch on the number of missing bits.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let next = self.bytes.get(self.at..).and_then(|bytes| bytes.first_chunk());
@@ -62,13 +62,13 @@ impl<'a> Bits<'a> {
         self.count = self.count.wrapping_sub(n & 63);
     }
 
-    /// Returns the position of the next bit, counted from the first bit of all bytes.
+    /// Returns the position of the next bit, counted from the start of `bytes`.
     #[inline(always)]
     pub(super) const fn position(&self) -> usize {
         (self.at * 8).wrapping_sub(self.count as usize)
     }
 
-    /// Returns the offset after the last byte of which a bit was consumed.
+    /// Returns the offset just past the last byte with a consumed bit.
     pub(super) const fn end(&self) -> usize {
         self.position().div_ceil(8)
     }

@@ -2,7 +2,7 @@
 //!
 //! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Red and blue, as in libjpeg-turbo,
 //! use only the upper half of a 16-bit product: the factor 1.402 is split into 1 + 0.402, and 1.772 into 2 −
-//! 0.228. To round, half a unit is added to twice the product's upper half.
+//! 0.228. Results are rounded by adding half a unit to twice the upper half of the product.
 
 const LANES: usize = 32;
 

@@ -2,26 +2,26 @@
 
 use super::bits::Bits;
 
-/// Number of bits that index a table. It is the largest for which four tables fit into the first-level cache
-/// (measured with 10 to 13).
+/// Number of bits that index a table. At 11, four tables still fit into the L1 cache (measured with 10 to
+/// 13).
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
 
 /// Meaning of the next bits.
 ///
-/// Bits 0 to 7: number of bits to consume. Bits 8 to 15: distance to the coefficient, 1 to 16 positions, or
+/// Bits 0 to 7: number of bits to consume. Bits 8 to 15: distance to the coefficient (1 to 16 positions) or
 /// one of the marks below. Bits 16 to 31: value of the coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodeEntry(u32);
 
 impl CodeEntry {
     pub(super) const END: u32 = 64;
-    /// Mark that the code is known, but its value has more bits than the table covers. The entry's value is
-    /// then the symbol.
+    /// Marks a known code whose value has more bits than the table covers. The entry then contains the symbol
+    /// instead of the value.
     const LONG_VALUE: u32 = 128;
-    /// Mark that the code is longer than the table's index, or does not exist.
+    /// Marks a code that is longer than the table's index, or does not exist.
     const LONG_CODE: u32 = 192;
-    /// Mark that the symbol never occurs in a valid stream.
+    /// Marks a symbol that never occurs in a valid stream.
     const NONE: u32 = 224;
 
     const fn new(bits: u32, step: u32, value: i32) -> Self {
@@ -43,8 +43,8 @@ impl CodeEntry {
         (self.0.cast_signed() >> 16) as i16
     }
 
-    /// Adds the value to an entry whose value has more bits than the table covers, as one symbol in thirty
-    /// does. The code and its value have at most 26 bits.
+    /// Completes an entry whose value has more bits than the table covers, as happens for one symbol in
+    /// thirty. The code and its value have at most 26 bits.
     #[inline(always)]
     pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
         if self.step() != Self::LONG_VALUE {
@@ -66,13 +66,13 @@ pub(super) enum Class {
 
 pub(super) struct Huffman {
     pub(super) lookup: Box<[CodeEntry; ENTRIES]>,
-    /// For each code length, the first code after all codes of this length, left-justified to 16 bits.
+    /// For each code length, the exclusive end of its codes, left-justified to 16 bits.
     ends: [u32; 17],
     /// For each code length, the difference between a code and the position of its symbol.
     offsets: [i32; 17],
     symbols: [u8; 256],
     class: Class,
-    /// Source of the table: the number of codes of each length, and the symbols. Empty before the first table.
+    /// Definition of the current table: the number of codes of each length, and the symbols. Empty at first.
     counts: [u8; 16],
     used: usize,
 }
@@ -90,9 +90,9 @@ impl Huffman {
         }
     }
 
-    /// Makes the table of a DHT segment from the number of codes of each length and their symbols. Keeps the
-    /// current table if it is the same. Returns `None` if the code is invalid by libjpeg's rules
-    /// (`jdhuff.c`).
+    /// Builds the table of a DHT segment from the number of codes of each length and their symbols. Does
+    /// nothing if the table is already the current one. Returns `None` if the code is invalid by libjpeg's
+    /// rules (`jdhuff.c`).
     pub(super) fn set(&mut self, counts: &[u8; 16], symbols: &[u8]) -> Option<()> {
         if self.used > 0 && self.counts == *counts && self.symbols.get(..self.used) == Some(symbols) {
             return Some(());
@@ -115,7 +115,7 @@ impl Huffman {
             }
             place += usize::from(count);
             code += u32::from(count);
-            // No code may consist of ones only.
+            // No code may consist only of ones.
             if code >= 1 << length {
                 return None;
             }
@@ -127,8 +127,8 @@ impl Huffman {
         (place == symbols.len()).then_some(())
     }
 
-    /// Returns the entry for a code that is longer than the table's index, or `None` if there is no such
-    /// code. The code and its value have at most 31 bits.
+    /// Returns the entry for a code that is longer than the table's index, or `None` if no such code exists.
+    /// The code and its value have at most 31 bits.
     #[cold]
     #[inline(never)]
     pub(super) fn long(&self, entry: CodeEntry, mut bits: Bits<'_>) -> Option<CodeEntry> {
@@ -153,13 +153,13 @@ impl Huffman {
     }
 }
 
-/// Returns the run of zeros before a coefficient, and the number of bits of its value.
+/// Splits a symbol into the number of zeros before the coefficient and the number of bits of its value.
 const fn parts(symbol: u8) -> (u32, u32) {
     (symbol as u32 >> 4, symbol as u32 & 15)
 }
 
-/// Returns the entry of a symbol that has no value: a difference of 0, the end of a block, or sixteen zeros.
-/// libjpeg also ends a block on other symbols, but no encoder writes them.
+/// Returns the entry of a symbol without a value: a difference of 0, the end of a block, or sixteen zeros.
+/// libjpeg accepts more symbols as the end of a block, but no encoder writes them.
 fn valueless(length: u32, symbol: u8, class: Class) -> Option<CodeEntry> {
     match (class, symbol) {
         (Class::Dc, _) => Some(CodeEntry::new(length, 1, 0)),
@@ -169,7 +169,7 @@ fn valueless(length: u32, symbol: u8, class: Class) -> Option<CodeEntry> {
     }
 }
 
-/// Fills the part of a table whose indices start with one code.
+/// Fills all entries of a table whose index starts with the given code.
 fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     let (run, size) = parts(symbol);
     if size == 0 {
@@ -183,7 +183,7 @@ fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     }
 }
 
-/// Returns the value that `size` bits encode (T.81, F.2.2.1). Bits that begin with 0 are negative numbers.
+/// Returns the value that `size` bits encode (T.81, F.2.2.1). A leading 0 bit marks a negative number.
 const fn extended(raw: u32, size: u32) -> i32 {
     let raw = raw.cast_signed();
     if raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }

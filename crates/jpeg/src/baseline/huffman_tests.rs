@@ -1,7 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Decodes bit by bit, as in the standard (T.81, F.2.2.3). Returns the symbol and the number of bits of its code.
+/// Decodes bit by bit, as the standard describes it (T.81, F.2.2.3). Returns the symbol and the length of its
+/// code.
 fn by_the_book(counts: &[u8; 16], symbols: &[u8], next: u32) -> Option<(u8, u32)> {
     let (mut code, mut place) = (0, 0);
     for (length, &count) in (1..).zip(counts) {
@@ -16,7 +17,7 @@ fn by_the_book(counts: &[u8; 16], symbols: &[u8], next: u32) -> Option<(u8, u32)
     None
 }
 
-/// Decodes a symbol and the bits after it. Returns the bits, the step and the value of the entry.
+/// Decodes a symbol and the bits after it. Returns the number of bits, the step and the value of the entry.
 fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32, i32)> {
     let size = u32::from(symbol & 15);
     let raw = (u64::from(next) << length >> 16 & 0xFFFF) as u32 >> (16 - size);
@@ -34,14 +35,14 @@ fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32
     }
 }
 
-/// Draws possible numbers of codes of each length. Some bit patterns may have no code.
+/// Generates numbers of codes for each length. Some bit patterns may have no code.
 fn counts() -> impl Strategy<Value = [u8; 16]> {
     prop::array::uniform16(0_u32..9).prop_map(|wanted| {
         let mut free = 1_u32;
         let mut total = 0;
         wanted.map(|wanted| {
             free *= 2;
-            // Keep some of the free codes for longer codes.
+            // Leave some codes free for the longer lengths.
             let count = wanted.min(free / 2).min(256 - total);
             (free, total) = (free - count, total + count);
             count as u8

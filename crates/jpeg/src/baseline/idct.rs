@@ -7,13 +7,13 @@ use fearless_simd::{i16x16, i32x8, u8x32};
 const CONST_BITS: u32 = 13;
 const PASS1_BITS: u32 = 2;
 
-/// Bound on the inputs of a pass: they must be in −`BIAS`..`BIAS`, so that the sum with `BIAS` is not
-/// negative in 16 bits.
+/// Bound on the inputs of a pass. They must be in −`BIAS`..`BIAS`, so the sum with `BIAS` is not negative in
+/// 16 bits.
 const BIAS: i16 = 1 << 14;
 
-/// Records whether all values so far are in the range where libjpeg-turbo's 16-bit arithmetic is exact: sums
-/// of two inputs of a pass fit, and nothing saturates in between. Coefficients of 8-bit pixels are in this
-/// range, because a row or column of eight adds up to 12,000 at most.
+/// Tracks whether all values so far are in the range where libjpeg-turbo's 16-bit arithmetic is exact: the
+/// sum of any two inputs of a pass fits, and nothing saturates in between. Coefficients of 8-bit pixels are
+/// always in this range, because a row or column of eight adds up to 12,000 at most.
 #[derive(Clone, Copy)]
 pub(super) struct Within<S: Simd>(i16x16<S>);
 
@@ -49,7 +49,7 @@ pub(super) fn samples<S: Simd>(
     match last {
         0 => {
             let value = i32::from(block[0]) * i32::from(quantiser[0]);
-            // The inputs of the second pass are four times as large. An input that does not fit 16 bits
+            // The inputs of the second pass are four times as large. An input that does not fit into 16 bits
             // counts as the largest 16-bit number, which is out of range.
             within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
@@ -77,7 +77,7 @@ fn inverse<S: Simd, const N: usize>(
     let mut rows = [zero; 8];
     let sources = block.as_chunks::<16>().0.iter().zip(quantiser.as_chunks::<16>().0);
     for (rows, (coefficients, factors)) in rows.as_chunks_mut::<2>().0.iter_mut().zip(sources).take(N / 2) {
-        // Take the lower half of the product, which is also all that libjpeg-turbo uses.
+        // Use only the lower half of the product, as libjpeg-turbo does.
         let two = i16x16::from_slice(simd, coefficients) * i16x16::from_slice(simd, factors);
         within.see(two);
         let (above, below) = simd.widen_i16x16(two);
@@ -90,8 +90,8 @@ fn inverse<S: Simd, const N: usize>(
     }
     // Samples are centred at 128.
     let columns = pass::<S, SECOND>(simd, columns, (1 << (SECOND - 1)) + (128 << SECOND));
-    // Each lane is a row. Its eight samples are joined by shifts, which do not compete with the shuffles for
-    // execution ports.
+    // Each lane is a row. Join its eight samples by shifts, because shifts do not compete with the shuffles
+    // for execution ports.
     let [a, b, c, d, e, f, g, h] = columns;
     let left = together(simd, a, b, c, d);
     let right = together(simd, e, f, g, h);
@@ -114,7 +114,7 @@ fn sample<S: Simd>(simd: S, value: i32x8<S>) -> i32x8<S> {
     value.max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
 }
 
-/// Transposes rows to columns. Values that do not fit 16 bits are recorded as out of range.
+/// Transposes rows to columns. Values that do not fit into 16 bits are recorded as out of range.
 #[inline(always)]
 fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> [i32x8<S>; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
@@ -136,7 +136,7 @@ fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> 
 }
 
 /// Runs one pass over eight columns at a time, or over rows if the input is transposed. `round` is added
-/// before the shift. The names of the variables are libjpeg's.
+/// before the shift. Variables are named as in libjpeg.
 #[inline(always)]
 fn pass<S: Simd, const SHIFT: u32>(simd: S, input: [i32x8<S>; 8], round: i32) -> [i32x8<S>; 8] {
     let [i0, i1, i2, i3, i4, i5, i6, i7] = input;

@@ -1,4 +1,4 @@
-//! A segment index changes which bytes are read, but never a pixel.
+//! Tests that a segment index changes which bytes are read, but never a pixel.
 
 use super::tests::{Change, Source, by_us, config, damaged, source, window, within};
 use super::*;
@@ -21,7 +21,7 @@ fn by_index(jpeg: &[u8], index: &[u8], window: Rect) -> Option<Vec<u8>> {
     BaselineDecoder::new().decode(jpeg, &header, Some(&index), window, &mut out).map(|_| out)
 }
 
-/// Returns the pixels of a window by the usual decoder, and whether the decoder used the index.
+/// Decodes a window with the default decoder. Returns its pixels, and true if the decoder used the index.
 fn decoded(jpeg: &[u8], index: Option<&[u8]>, window: Rect) -> (Result<Vec<u8>, String>, bool) {
     let mut decoder = JpegDecoder::new(&Limits::default());
     let mut slot = vec![0; window.width as usize * window.height as usize * 3];
@@ -88,7 +88,7 @@ proptest! {
         let window = within((header.width.into(), header.height.into()), numbers);
         let (found, used) = decoded(&jpeg, Some(&index), window);
         let whole = decoded(&jpeg, None, window).0;
-        // With the index, damage before the window's segments is not read.
+        // A decoder with an index does not read damage before the window's segments.
         if found != whole {
             prop_assert!(used && index_of(&jpeg).map_or(true, |now| now.as_deref() != Some(&index)), "{:?}", whole.err());
         }
@@ -146,7 +146,8 @@ fn an_index_of_another_picture_is_refused() {
     assert!(SegmentIndexer::new().verify(&other, &index, &Limits::default()).is_err());
 }
 
-/// A flipped bit with a corrected CRC32 is found where a decoder starts or ends, in any window.
+/// If one bit of an index is flipped and its CRC32 corrected, a decoder notices the contradiction at the
+/// segments that it decodes, for any window.
 #[test]
 fn a_contradiction_is_noticed() {
     let source = Source { noise: 6, ..plain(0) };
@@ -169,19 +170,19 @@ fn a_contradiction_is_noticed() {
     assert!(used > 0, "a window far from the flipped bit may use the index");
 }
 
-/// Neither the host nor a device decodes RGB pictures in parts.
+/// RGB pictures are never decoded in parts, neither on the host nor on a device.
 #[test]
 fn pictures_without_luma_get_no_index() {
     let jpeg = Source { subsampling: crate::Subsampling::S444, ..plain(0) }.encoded();
     assert!(index_of(&jpeg).unwrap().is_some() && jpeg[2..4] == [0xFF, 0xE0]);
-    // The segment of Adobe says that the components are red, green and blue.
+    // The Adobe segment declares the components as red, green and blue.
     let rest = &jpeg[4 + usize::from(u16::from_be_bytes([jpeg[4], jpeg[5]]))..];
     let rgb = [b"\xFF\xD8\xFF\xEE\0\x0EAdobe\0\x64\0\0\0\0\0".as_slice(), rest].concat();
     assert!(JpegHeader::parse(&rgb).unwrap().is_rgb());
     assert_eq!(index_of(&rgb).unwrap(), None);
 }
 
-/// The number of MCUs in a segment is the writer's choice, within limits.
+/// A writer may choose the number of MCUs per segment, within limits.
 #[test]
 fn segments_of_other_lengths_serve() {
     let source = Source { noise: 6, ..plain(0) };

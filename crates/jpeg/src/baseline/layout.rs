@@ -1,4 +1,4 @@
-//! Geometry of a picture, and the parts that must be decoded for a rectangle.
+//! Geometry of a picture, and the segments that must be decoded for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
 use crate::interval::LONGEST;
@@ -6,10 +6,10 @@ use crate::{JpegHeader, Rect, SegmentIndex};
 use shardpack_format::saturating_u32;
 use std::ops::Range;
 
-/// Number of segments that a band should have at least, so that only few segments are decoded alone at the
-/// end of a band.
+/// Minimum number of segments that a band should have. Segments are decoded in pairs, and in larger bands
+/// fewer of them are left without a partner.
 const BAND_SEGMENTS: usize = 6;
-/// Maximum number of MCU rows in a band. More would not fit the caches.
+/// Maximum number of MCU rows in a band. More rows would not fit into the caches.
 pub(super) const BAND_ROWS: usize = 4;
 
 #[derive(Debug)]
@@ -31,20 +31,20 @@ pub(super) struct Layout {
     pub(super) interval: usize,
     /// MCUs between restart markers: equal to `interval`, or larger for a picture with an index.
     pub(super) restart_interval: usize,
-    /// True if segments are at most as long as a row. Each is then decoded as a whole. Longer segments are
-    /// decoded row by row, as far as needed.
+    /// True if no segment is longer than a row. Short segments are always decoded as a whole, longer ones row
+    /// by row as far as needed.
     pub(super) short: bool,
-    /// MCUs whose samples are computed: the window and the surroundings that upsampling needs.
+    /// MCUs whose samples are computed: the window and the neighbours that upsampling needs.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
     pub(super) band: usize,
 }
 
 impl Layout {
-    /// Lays out a picture. If there is an index, it defines the segments. Returns `None` if this decoder does
-    /// not handle such pictures, or the index belongs to a different picture.
+    /// Computes the layout of a picture. If there is an index, it defines the segments. Returns `None` if
+    /// this decoder does not support the picture, or the index belongs to a different picture.
     pub(super) fn of(header: &JpegHeader, window: Rect, index: Option<&SegmentIndex<'_>>) -> Option<Self> {
-        // libjpeg fails on unknown marker segments, with an error of its own.
+        // libjpeg has its own error for unknown marker segments.
         if !header.is_plain() || header.unknown_segment {
             return None;
         }
@@ -54,7 +54,7 @@ impl Layout {
         let (width, height) = (width as usize, height as usize);
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // libjpeg does not interpolate a row that is so narrow.
+        // libjpeg does not interpolate rows this narrow.
         if h == 2 && chroma_width <= 2 {
             return None;
         }
@@ -99,25 +99,26 @@ impl Layout {
         })
     }
 
-    /// Returns true if restart markers divide the picture into segments that need no index.
+    /// Returns true if restart markers already divide the picture into segments short enough to need no
+    /// index.
     pub(super) const fn has_short_segments(&self) -> bool {
         self.short && self.interval * self.blocks <= LONGEST as usize
     }
 
-    /// Returns the MCUs of a segment, counted row by row.
+    /// Returns the MCUs of a segment, numbered row by row.
     pub(super) fn mcus(&self, segment: usize) -> Range<usize> {
         segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
     }
 
-    /// Returns the segments to decode for a row: those that contain its shown MCUs or, if segments are longer
-    /// than a row, all of its MCUs.
+    /// Returns the segments to decode for a row: those that contain its shown MCUs, or all segments of the
+    /// row if segments are longer than a row.
     pub(super) fn segments(&self, row: usize) -> Range<usize> {
         let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
         let first = row * self.columns;
         (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
     }
 
-    /// Returns the segments of a row that do not already belong to a row above. Only the first segment can.
+    /// Returns the segments of a row, without the first one if the row above also contains it.
     pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.segments(row);
         match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {

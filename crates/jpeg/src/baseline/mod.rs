@@ -1,15 +1,15 @@
 //! Our own decoder, for pictures where it is faster than libjpeg-turbo: baseline, 8 bits, Huffman-coded, gray
 //! or YCbCr in one scan.
 //!
-//! Restart segments are separate bit streams, so two can be decoded in turns: one is decoded while the other
-//! waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md). Pixels are made only for the
-//! requested rectangle. The stages are: `segments` finds the bytes, `tables` and `huffman` read the tables,
-//! `streams` turns bits into coefficients, `idct` turns coefficients into samples, and `pixels` turns samples
-//! into RGB.
+//! Restart segments are independent bit streams, so the decoder alternates between two of them: it works on
+//! one while the other waits. A general JPEG decoder cannot do this (docs/adr/0011-own-decoder.md). Only the
+//! pixels of the requested rectangle are computed. The stages are: `segments` finds the bytes, `tables` and
+//! `huffman` read the tables, `streams` turns bits into coefficients, `idct` turns coefficients into samples,
+//! and `pixels` turns samples into RGB.
 //!
-//! The result equals libjpeg-turbo's for the whole picture, bit for bit. libjpeg-turbo decodes all pictures
-//! in which anything is odd, missing, left over or unusual, and it decides about errors and the pixels of
-//! damaged pictures. `docs/entropy-segments.md` has the rules, and `rules_tests.rs` has a test for each.
+//! The pixels equal libjpeg-turbo's, bit for bit. If anything in a picture is unusual, missing or left over,
+//! libjpeg-turbo decodes it instead, and so defines all errors and the pixels of damaged pictures. The rules
+//! are in `docs/entropy-segments.md`, and each has a test in `rules_tests.rs`.
 
 mod bands;
 mod bits;
@@ -38,8 +38,8 @@ use tables::Tables;
 pub(super) use transcode::BaselineTranscoder;
 pub(super) use walk::{ScanWalker, Walked};
 
-/// A decoder for one thread. Its buffers grow to the size that the largest picture so far needed: its
-/// entropy-coded bytes, and the coefficients and samples of a few rows of MCUs.
+/// A decoder for one thread. Its buffers grow with the largest picture so far. They store the picture's
+/// entropy-coded bytes, and a few MCU rows of coefficients and samples.
 pub(super) struct BaselineDecoder {
     tables: Tables,
     segments: Segments,
@@ -69,15 +69,14 @@ impl BaselineDecoder {
         }
     }
 
-    /// Decodes the pixels of `window` into `out`, as RGB in rows without gaps. Gray pictures repeat each
-    /// value three times. Returns the number of bytes read, that is, of the header and the entropy-coded
-    /// data.
+    /// Decodes the pixels of `window` into `out`, as RGB in rows without gaps. Gray values are repeated three
+    /// times. Returns the number of bytes read, including the header.
     ///
-    /// With an index, decoding begins at the segments that the window needs, although no markers separate them.
+    /// With an index, decoding starts at the segments that the window needs, even without restart markers.
     ///
-    /// Returns `None` if libjpeg-turbo has to decode this picture, or if the index does not belong to it. The
-    /// content of `out` is then unspecified. `header` must belong to `jpeg`, and its colours must be gray or
-    /// YCbCr.
+    /// `header` must be the header of `jpeg`, and its colours must be gray or YCbCr. Returns `None` if
+    /// libjpeg-turbo has to decode this picture, or if the index does not match it. The content of `out` is
+    /// then unspecified.
     pub(super) fn decode(
         &mut self,
         jpeg: &[u8],
@@ -86,7 +85,8 @@ impl BaselineDecoder {
         window: Rect,
         out: &mut [u8],
     ) -> Option<usize> {
-        // The code that joins four samples puts the first one lowest, as on a little-endian machine.
+        // The code that joins four samples puts the first one into the lowest byte, so it needs a
+        // little-endian machine.
         if cfg!(target_endian = "big") {
             return None;
         }
@@ -105,7 +105,7 @@ impl BaselineDecoder {
         Some(head + self.segments.len())
     }
 
-    /// Decodes a few rows of MCUs at a time, so that the output of one stage is still in the cache for the next.
+    /// Decodes a few MCU rows at a time, so each stage finds the output of the previous stage in the cache.
     #[inline(always)]
     fn rows(&mut self, layout: &Layout, out: &mut [u8]) -> Option<()> {
         self.planes.prepare(layout);

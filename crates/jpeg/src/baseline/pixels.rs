@@ -1,4 +1,4 @@
-//! Makes rows of pixels from rows of samples.
+//! Turns rows of samples into rows of pixels.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::Layout;
@@ -26,12 +26,13 @@ impl RowMaker {
         }
     }
 
-    /// Writes the rows of the window that are complete once all rows of MCUs above `end` have samples.
+    /// Writes the rows of the window that are complete once all MCU rows above `end` have samples.
     #[inline(always)]
     pub(super) fn write(&mut self, layout: &Layout, planes: &Planes, end: usize, out: &mut [u8]) -> Option<()> {
         let window = layout.window;
         let (top, bottom, width) = (window.y as usize, window.bottom() as usize, window.width as usize);
-        // The last row above `end` is interpolated with the row below it, which may not have samples yet.
+        // Hold back the last row above `end`. It is interpolated with the row below, which may not have
+        // samples yet.
         let limit =
             if end < layout.shown_rows.end { (end * layout.v * 8 - (layout.v - 1)).min(bottom) } else { bottom };
         let left = window.x as usize - layout.shown_columns.start * layout.h * 8;
@@ -64,7 +65,7 @@ impl RowMaker {
 
 #[inline(always)]
 fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    // Samples to the right of the picture's last column have no meaning.
+    // Samples to the right of the picture's last column are padding.
     let width = layout.chroma_width.min(layout.shown_columns.end * 8) - layout.shown_columns.start * 8;
     if layout.v == 1 {
         return upsample::widened(plane.row(y)?.get(..width)?, sums, out);

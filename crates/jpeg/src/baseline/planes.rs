@@ -1,4 +1,4 @@
-//! Samples of the components. Only the rows that are currently needed are kept.
+//! Samples of the components, of which only the rows in use are kept.
 #![deny(clippy::indexing_slicing)]
 
 use super::bands::Band;
@@ -8,8 +8,8 @@ use super::tables::Tables;
 use fearless_simd::prelude::Simd;
 use fearless_simd::{Level, dispatch};
 
-/// Samples of one component: the columns that the layout shows, and the latest rows. Row y is stored at y
-/// modulo the number of rows that fit.
+/// Samples of one component: the columns that the layout shows, and the latest rows. It is a ring buffer: row
+/// y is stored at y modulo the number of rows that fit.
 #[derive(Default)]
 pub(super) struct Plane {
     samples: Vec<u8>,
@@ -24,7 +24,7 @@ impl Plane {
         self.samples.get(start..start + self.stride)
     }
 
-    /// Stores a block at row `y`, which is a multiple of eight, and at column `x` of the stored columns.
+    /// Stores a block at row `y`, a multiple of eight, and at column `x` of the stored columns.
     #[inline(always)]
     fn put(&mut self, x: usize, y: usize, block: &[u8; 64]) -> Option<()> {
         let mut at = y.checked_rem(self.rows)? * self.stride + x;
@@ -50,7 +50,7 @@ impl Planes {
         self.planes.iter().map(|plane| plane.samples.capacity()).sum()
     }
 
-    /// Makes room for a band, and for the MCUs above it, whose last pixels are interpolated with the band's
+    /// Makes room for a band and for the MCU row above it, whose last pixels are interpolated with the band's
     /// first pixels.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         for (component, plane) in self.planes.iter_mut().enumerate().take(layout.components) {
@@ -64,12 +64,12 @@ impl Planes {
         }
     }
 
-    /// Converts coefficients to samples. Returns `None` if values are outside the range where all
+    /// Converts coefficients to samples. Returns `None` if a value is outside the range in which all
     /// implementations of the inverse DCT agree.
     #[inline(always)]
     pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
         let level = Level::new();
-        // Use AVX2, because this code is a fifth slower when it is compiled for AVX-512.
+        // Use AVX2, because the code compiled for AVX-512 is a fifth slower.
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if let Some(avx2) = level.as_avx2() {
             return avx2.vectorize(

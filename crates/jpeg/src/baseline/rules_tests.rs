@@ -1,4 +1,4 @@
-//! Tests the rules of `docs/entropy-segments.md`, with one test for each rule, on pictures that are written bit by bit.
+//! Tests the rules of `docs/entropy-segments.md`, one test per rule, on pictures that are written bit by bit.
 
 use super::*;
 use crate::{DecodePaths, JpegDecoder, Rendering, View};
@@ -6,8 +6,8 @@ use shardpack_format::Limits;
 
 /// A gray picture of one or more rows of MCUs, with the given segments.
 ///
-/// The code of a DC symbol is its number in five bits, and the code of an AC symbol is its number in eight.
-/// So 16 codes of five bits and one code of eight bits do not exist.
+/// The code of a DC symbol is its number in five bits. The code of an AC symbol is its number in eight bits.
+/// This leaves 16 five-bit codes and one eight-bit code undefined.
 pub(super) struct Picture {
     columns: u16,
     rows: u16,
@@ -64,7 +64,7 @@ impl Picture {
     }
 }
 
-/// Packs bits to bytes, padded with ones.
+/// Packs bits into bytes, padded with ones.
 pub(super) fn packed(bits: &str) -> Vec<u8> {
     let bits: Vec<u8> = bits.bytes().filter(|b| *b != b' ').map(|b| b - b'0').collect();
     bits.chunks(8).map(|byte| (0..8).fold(0, |value, n| value << 1 | byte.get(n).copied().unwrap_or(1))).collect()
@@ -74,7 +74,7 @@ fn stuffed(segment: &[u8]) -> Vec<u8> {
     segment.iter().flat_map(|&byte| if byte == 0xFF { vec![0xFF, 0] } else { vec![byte] }).collect()
 }
 
-/// Returns the number of bits that a value needs, and these bits (T.81, F.2.2.1).
+/// Returns the number of bits of a value, and the bits (T.81, F.2.2.1).
 fn value(value: i32) -> (u32, String) {
     let size = 32 - value.unsigned_abs().leading_zeros();
     let raw = if value < 0 { value + (1 << size) - 1 } else { value };
@@ -108,7 +108,7 @@ fn flat(difference: i32) -> String {
 enum Verdict {
     Regular,
     Odd {
-        /// The result of libjpeg-turbo for the rectangle: true for pixels, false for an error.
+        /// True if libjpeg-turbo decodes the rectangle, false if it fails.
         pixels: bool,
     },
 }
@@ -120,8 +120,8 @@ fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
     JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, partial, own_decoder })
 }
 
-/// Decodes `window` of a picture. If the picture is regular, its pixels must equal libjpeg-turbo's for the
-/// whole picture. If it is odd, the user must get libjpeg-turbo's result.
+/// Decodes `window` of a picture. The pixels of a regular picture must equal libjpeg-turbo's for the whole
+/// picture. For an odd picture, the user must get the result of libjpeg-turbo.
 fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     let how = Rendering { view: View::rectangle(window), ..Default::default() };
     let shown = |mut decoder: JpegDecoder| {
@@ -166,7 +166,7 @@ fn a_byte_left_over_is_odd() {
     let with = |bytes: &[u8]| [&packed(&flat(5)), bytes].concat();
     for count in 1..30 {
         let last = Picture::of(1, 1, 0, vec![with(&vec![0x12; count])]);
-        // libjpeg-turbo reads up to six bytes ahead and drops them.
+        // libjpeg-turbo reads up to six bytes ahead and drops them silently.
         let expected = if count < 7 { SILENT } else { ERROR };
         assert_eq!(whole(&last), expected, "{count} bytes in the last segment");
         let padded = Picture::of(1, 1, 0, vec![with(&vec![0; count])]);
@@ -187,11 +187,12 @@ fn missing_bits_are_odd() {
         assert_eq!(judged(&tiles.bytes(), mcu(at)), ERROR, "segment {at}");
         assert_eq!(judged(&tiles.bytes(), mcu(1 - at)), Verdict::Regular, "beside segment {at}");
     }
-    // The value of the last coefficient is missing. In its place a reader would find zeros or the next segment.
+    // The value of the last coefficient is missing, so a reader would use zeros or the next segment in its
+    // place.
     let cut = |bits: String| packed(&bits[..bits.len() - 8]);
     let long = dc(1) + "11" + &ac(0, 1 << 13);
     assert_eq!(whole(&Picture::of(1, 1, 0, vec![cut(long)])), ERROR);
-    // The first segment lacks the second of its two rows.
+    // The first segment has only the first of its two rows.
     let rows = Picture::of(1, 3, 2, vec![packed(&flat(5)), packed(&flat(5))]);
     assert_eq!(whole(&rows), ERROR);
     assert_eq!(judged(&rows.bytes(), mcu(0)), Verdict::Regular, "a row below the rectangle");
@@ -302,15 +303,15 @@ fn samples_out_of_range_are_odd() {
         let what = format!("{quantiser} times {inside} or {outside}");
         assert_eq!(block(quantiser, flat(inside)), Verdict::Regular, "DC alone, {what}");
         assert_eq!(block(quantiser, flat(outside)), SILENT, "DC alone, {what}");
-        // A row of coefficients, which the first pass multiplies by four.
+        // A row of coefficients. The first pass multiplies them by four.
         assert_eq!(block(quantiser, dc(0) + &ac(0, inside) + &end()), Verdict::Regular, "{what}");
         assert_eq!(block(quantiser, dc(0) + &ac(0, outside) + &end()), SILENT, "{what}");
     }
-    // The lower half of 257 · 255 is −1. For a block with only a DC coefficient, the whole product counts.
+    // The lower half of 257 · 255 is −1. But a block with only a DC coefficient uses the whole product.
     assert_eq!(block(255, dc(0) + &ac(0, 257) + &end()), Verdict::Regular);
     assert_eq!(block(255, dc(257) + &ac(0, 1) + &end()), Verdict::Regular);
     assert_eq!(block(255, flat(257)), SILENT);
-    // Zeros also count as visited positions.
+    // Positions that contain zeros count as well.
     assert_eq!(block(255, dc(257) + &symbol(0xF0) + &end()), Verdict::Regular);
     // Outside the rectangle, the range does not matter.
     let tile = Picture::of(2, 1, 2, vec![packed(&(flat(5_000) + &flat(-5_000)))]);
@@ -320,7 +321,7 @@ fn samples_out_of_range_are_odd() {
 
 #[test]
 fn only_decoded_segments_count() {
-    // Two rows of two tiles with two MCUs each. The last tile has a nonexistent code.
+    // Two rows of two tiles with two MCUs each. The last tile contains an undefined code.
     let good = || packed(&(flat(5) + &flat(-3)));
     let bad = packed(&(flat(5) + "11111"));
     let tiles = Picture::of(4, 2, 2, vec![good(), good(), good(), bad.clone()]);
@@ -328,7 +329,7 @@ fn only_decoded_segments_count() {
         let found = judged(&tiles.bytes(), Rect { x, y, width: 8, height: 8 });
         assert_eq!(found == Verdict::Regular, expected, "tile at {x}, {y}: {found:?}");
     }
-    // In a single segment, damage above the rectangle matters, but damage below it does not.
+    // Within a single segment, damage above the rectangle matters, and damage below it does not.
     let row = flat(5) + &flat(-3);
     for bad_row in 0..3 {
         let bits: String = (0..3).map(|n| if n == bad_row { "11111".to_owned() } else { row.clone() }).collect();
@@ -348,8 +349,8 @@ fn only_decoded_segments_count() {
     }
 }
 
-/// Tests rows of three MCUs. The rectangle is in the middle column, so some segments contain none of its
-/// MCUs, and some contain MCUs of two rows.
+/// Tests rows of three MCUs. The rectangle is in the middle column, so some segments lie outside it and some
+/// contain MCUs of two rows.
 #[test]
 fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
     let (columns, rows) = (3_usize, 4_usize);
@@ -359,7 +360,7 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
         let of = |n: usize| n * interval..mcus.min((n + 1) * interval);
         for damaged in 0..segments {
             let bits = |n: usize| match n {
-                // The last MCU has a nonexistent code.
+                // The last MCU contains an undefined code.
                 n if n == damaged => flat(5).repeat(of(n).len() - 1) + "11111",
                 n => flat(5).repeat(of(n).len()),
             };
@@ -372,8 +373,8 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
                     let odd = if interval <= columns {
                         (row..=last).any(|row| of(damaged).contains(&(row * columns + 1)))
                     } else {
-                        // The decoder reads everything from the segment at the start of the first row to the
-                        // end of the last row.
+                        // The decoder reads from the start of the first row's first segment to the end of the
+                        // last row.
                         let decoded = row * columns / interval * interval..(last + 1) * columns;
                         decoded.contains(&(of(damaged).end - 1))
                     };

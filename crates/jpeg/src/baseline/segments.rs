@@ -8,28 +8,28 @@ use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
 use std::ops::Range;
 
-/// Number of zeros after the last segment, so that eight bytes can be read from any position in it.
+/// Number of zeros after the last segment. They allow eight bytes to be read from any position in it.
 const PADDING: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Segments {
-    /// Bytes without stuffing, that is, without the 00 that follows each FF in entropy-coded data.
+    /// Bytes without stuffing, that is, without the 00 that follows each FF.
     bytes: Vec<u8>,
     places: Vec<Place>,
-    /// Starts of all segments in the index, as positions of bits in the file.
+    /// Start of every segment in the index, as a bit position in the file.
     starts: Vec<u64>,
-    /// Offsets of the stuffing that was removed from a run of segments.
+    /// Offsets of the stuffing bytes that were removed from a run of segments.
     stuffing: Vec<usize>,
 }
 
-/// A copied segment. Its positions count bits in the copies.
+/// A copied segment. Its positions are bit positions in the copies.
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
-    /// First and last position at which decoding may end.
+    /// First and last bit position at which decoding may end.
     ends: (usize, usize),
     predictions: [i16; 3],
-    /// DC coefficients that the decoder must have at the end, according to the index.
+    /// DC coefficients at the end of the segment, according to the index.
     last_dc: Option<[i16; 3]>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Returns true if all bits were consumed, except for up to seven that fill the last byte.
+    /// Returns true if all bits were consumed, except for up to seven padding bits in the last byte.
     pub(super) const fn is_read(&self) -> bool {
         let position = self.bits.position();
         self.ends.0 <= position && position <= self.ends.1
@@ -53,9 +53,8 @@ impl Segment<'_> {
 }
 
 impl Segments {
-    /// Finds and copies the segments that the layout decodes. Checks the whole scan, so that a lost marker is
-    /// found anywhere. Returns `None` unless the scan has exactly the right markers: RST0 to RST7 in turn,
-    /// then EOI.
+    /// Finds and copies the segments that the layout decodes. Scans all of the data, so a lost marker is
+    /// found anywhere. Returns `None` unless the markers are exactly RST0 to RST7 in turn, then EOI.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.places.clear();
@@ -77,7 +76,7 @@ impl Segments {
                 self.bytes.extend_from_slice(scan.get(copied..at)?);
                 let start = self.places.last().map_or(0, |before| before.ends.1);
                 let end = self.bytes.len() * 8;
-                // A segment without bytes ends where it begins.
+                // An empty segment ends where it begins.
                 let first = if end > start { end - 7 } else { end };
                 self.places.push(Place { start, ends: (first, end), predictions: [0; 3], last_dc: None });
             }
@@ -98,7 +97,7 @@ impl Segments {
         None
     }
 
-    /// Copies the segments that the layout decodes, at the positions that the index gives. Does not read the
+    /// Copies the segments that the layout decodes, using their positions in the index. Does not read the
     /// rest of the scan. Returns `None` if the bytes contradict the index.
     pub(super) fn read_indexed(&mut self, scan: &[u8], layout: &Layout, index: &SegmentIndex<'_>) -> Option<()> {
         self.bytes.clear();
@@ -123,9 +122,9 @@ impl Segments {
         Some(())
     }
 
-    /// Copies consecutive segments without a restart marker between them. `marker` is the number of the
-    /// marker that follows the last segment, if there is one. If a marker precedes the first segment, its DC
-    /// predictions are 0.
+    /// Copies consecutive segments that have no restart marker between them. `marker` is the number of the
+    /// marker after the last segment, if there is one. DC predictions start at 0 if a marker precedes the
+    /// first segment.
     fn copy_run(
         &mut self,
         scan: &[u8],
@@ -150,7 +149,8 @@ impl Segments {
         let copied_end = self.bytes.len() * 8;
         let mut stuffing = self.stuffing.iter().copied().peekable();
         let mut removed = from;
-        // Converts a position in the file to a position in the copies. Positions must ascend.
+        // Converts a position in the file to a position in the copies. Must be called with ascending
+        // positions.
         let mut copied = |position: u64| {
             let position = usize::try_from(position).ok()?;
             while stuffing.next_if(|&place| place < position / 8).is_some() {
@@ -167,7 +167,7 @@ impl Segments {
         for (number, &next) in run.clone().zip(positions.get(1..)?) {
             let is_marked = marker.is_some() && number + 1 == run.end;
             let ends = if is_marked {
-                // Up to seven bits before a marker have no meaning.
+                // Up to seven padding bits may precede a marker.
                 (copied_end.checked_sub(7)?, copied_end)
             } else {
                 let end = copied(next)?;
@@ -193,15 +193,15 @@ impl Segments {
         }
     }
 
-    /// Returns the n-th of the copied segments, which are in order row by row.
+    /// Returns the n-th copied segment, counted row by row.
     #[inline(always)]
     pub(super) fn get(&self, n: usize) -> Option<Segment<'_>> {
         let place = self.places.get(n)?;
         Some(Segment { bits: Bits::at_bit(&self.bytes, place.start), ends: place.ends })
     }
 
-    /// Returns the DC predictions at the start of the n-th segment, and the DC coefficients that the decoder
-    /// must have at its end, according to the index.
+    /// Returns the DC predictions at the start of the n-th segment, and its DC coefficients at the end
+    /// according to the index.
     #[inline(always)]
     pub(super) fn predictions(&self, n: usize) -> Option<([i32; 3], Option<[i32; 3]>)> {
         let Place { predictions, last_dc, .. } = self.places.get(n)?;
@@ -209,8 +209,8 @@ impl Segments {
     }
 }
 
-/// Appends these bytes of the scan without stuffing, and lists the offsets of the removed bytes. `scan` must
-/// have one byte more than the range. Returns `None` if there is a marker.
+/// Appends a range of the scan to `out` without stuffing, and lists the offsets of the removed bytes. `scan`
+/// must extend at least one byte past the range. Returns `None` if the range contains a marker.
 fn unstuff(scan: &[u8], bytes: Range<usize>, out: &mut Vec<u8>, stuffing: &mut Vec<usize>) -> Option<()> {
     stuffing.clear();
     let mut copied = bytes.start;
@@ -219,7 +219,7 @@ fn unstuff(scan: &[u8], bytes: Range<usize>, out: &mut Vec<u8>, stuffing: &mut V
         (*scan.get(at + 1)? == 0).then_some(())?;
         out.extend_from_slice(scan.get(copied..=at)?);
         stuffing.push(at + 1);
-        // The stuffing of the last byte may lie just outside the range.
+        // The stuffing after the last byte may lie just outside the range.
         copied = (at + 2).min(bytes.end);
     }
     out.extend_from_slice(scan.get(copied..bytes.end)?);

@@ -1,7 +1,7 @@
-//! Entropy decoding: turns bits into coefficients, for two segments in turns.
+//! Entropy decoding: turns bits into coefficients, alternating between two segments.
 //!
-//! A Huffman decoder must wait for each symbol, because the start of a symbol is known only after the
-//! previous symbol was looked up, which takes about eight cycles. The segments of a tiled picture do not wait
+//! The start of a symbol is known only after the lookup of the previous symbol, which takes about eight
+//! cycles. A Huffman decoder spends most of this time waiting. The segments of a tiled picture do not wait
 //! for each other.
 
 use super::huffman::{CodeEntry, Huffman, LOOKUP};
@@ -10,8 +10,8 @@ use super::segments::Segment;
 /// Quantised coefficients of a block, in natural order.
 pub(super) type Coefficients = [i16; 64];
 
-/// Maximum number of symbols that are decoded from a segment in its turn. The buffer is filled to 56 bits
-/// only once per turn, and each symbol takes up to LOOKUP bits.
+/// Maximum number of symbols that are decoded from a segment before switching to the other one. The bit
+/// buffer is refilled to 56 bits only once per turn, and each symbol consumes up to LOOKUP bits.
 pub(super) const TURN: usize = 5;
 const _: () = assert!(TURN * LOOKUP as usize <= 56);
 
@@ -21,7 +21,7 @@ pub(super) const NATURAL: [u8; 64] = [
     47, 55, 62, 63,
 ];
 
-/// The component that one block of an MCU belongs to, and the component's tables.
+/// The component of one block of an MCU, and the component's tables.
 #[derive(Clone, Copy)]
 pub(super) struct Phase<'a> {
     pub(super) component: usize,
@@ -29,13 +29,13 @@ pub(super) struct Phase<'a> {
     pub(super) ac: &'a Huffman,
 }
 
-/// A segment, and the blocks to fill from it.
+/// A segment, and the blocks that are decoded from it.
 ///
-/// All fields should stay in registers, so nothing is indexed by a variable, and nothing is passed by
-/// reference to a call that is not inlined.
+/// All fields should stay in registers. So the code never indexes with a variable, and passes no reference to
+/// a function that is not inlined.
 pub(super) struct BlockReader<'a, 'b> {
     segment: Segment<'a>,
-    /// Zigzag position of the last coefficient read of the current block.
+    /// Zigzag position of the last coefficient that was read in the current block.
     at: u32,
     block: &'b mut Coefficients,
     ac: &'a [CodeEntry; 1 << LOOKUP],
@@ -53,8 +53,7 @@ enum Turn {
 
 impl<'a, 'b> BlockReader<'a, 'b> {
     /// Creates a reader. `blocks` must be zero and belong to whole MCUs. `lasts` receives the position of
-    /// each block's last coefficient. Returns `None` if there is nothing to fill, or the first symbol is
-    /// irregular.
+    /// each block's last coefficient. Returns `None` if `blocks` is empty or the first symbol is irregular.
     #[inline(always)]
     pub(super) fn new(
         segment: Segment<'a>,
@@ -111,8 +110,8 @@ impl<'a, 'b> BlockReader<'a, 'b> {
         Turn::More
     }
 
-    /// Handles everything that the fast path does not: the end of a block, the last of 64 coefficients, and
-    /// codes or values that are not in the table.
+    /// Handles everything outside the fast path: the end of a block, the last of 64 coefficients, and codes
+    /// or values that are not in the table.
     #[inline(always)]
     fn rare(&mut self, mut entry: CodeEntry) -> Turn {
         if entry.step() > CodeEntry::END {
@@ -139,8 +138,8 @@ impl<'a, 'b> BlockReader<'a, 'b> {
                 return Turn::More;
             }
         }
-        // Each block must have an entry for its own last position. Otherwise its samples would be made with
-        // the shortcuts for another block.
+        // Each block needs an entry with its own last position. Otherwise the inverse DCT would take
+        // shortcuts that are valid only for another block.
         let Some(last) = self.lasts.next() else { return Turn::Odd };
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let at = self.at as u8;
@@ -166,8 +165,8 @@ pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<
     }
 }
 
-/// Decodes two streams in turns until one of them is done. Returns the segment of that stream, and the other
-/// stream, or `None` if a stream is irregular.
+/// Decodes two streams alternately until one of them is done. Returns the segment of the finished stream and
+/// the other stream, or `None` if a stream is irregular.
 #[inline(always)]
 fn decode_two<'a, 'b>(
     mut a: BlockReader<'a, 'b>,
@@ -188,7 +187,7 @@ fn decode_two<'a, 'b>(
 }
 
 /// Fills the blocks of all streams, each of which is a whole segment. Returns `None` if a stream is
-/// irregular, or has too many or too few bytes.
+/// irregular, or has missing or extra bytes.
 #[inline(always)]
 pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<BlockReader<'a, 'b>>>) -> Option<()> {
     let mut waiting = None;
@@ -212,7 +211,7 @@ pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<Bl
     }
 }
 
-/// Sums the differences to DC coefficients, with one prediction per component. Returns `None` if a
+/// Adds up the differences of DC coefficients, with one prediction per component. Returns `None` if a
 /// coefficient is out of range.
 #[inline(always)]
 pub(super) fn integrate(blocks: &mut [Coefficients], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {

@@ -1,4 +1,4 @@
-//! The quantisation and Huffman tables of the header, and which of them each component uses.
+//! The quantisation and Huffman tables of the header, and the tables that each component uses.
 #![deny(clippy::indexing_slicing)]
 
 use super::huffman::{Class, Huffman};
@@ -11,7 +11,7 @@ pub(super) struct Tables {
     ac: [Huffman; 4],
     /// Quantisers of each component, in natural order.
     pub(super) quantisers: [[i16; 64]; 3],
-    /// Indices of the DC table and the AC table of each component.
+    /// Indices of each component's DC and AC table.
     selected: [(usize, usize); 3],
 }
 
@@ -30,7 +30,7 @@ impl Tables {
         Some((self.dc.get(dc)?, self.ac.get(ac)?))
     }
 
-    /// Reads the tables of `jpeg`. Returns `None` if a table is missing, or if anything is unusual for a
+    /// Reads the tables of `jpeg`. Returns `None` if a table is missing, or anything is unusual for a
     /// baseline picture.
     pub(super) fn read(&mut self, jpeg: &[u8], header: &JpegHeader) -> Option<()> {
         let coding = Coding::read(jpeg, header)?;

@@ -8,13 +8,14 @@ use crate::{Bounds, DecodePaths, Decompressor, JpegDecoder, JpegTiler, Rendering
 use proptest::prelude::*;
 use shardpack_format::Limits;
 
-/// The seeds are random, and failures are kept in `proptest-regressions`. `PROPTEST_CASES` sets the number of cases.
+/// Configures proptest. Seeds are random, and failures are kept in `proptest-regressions`. `PROPTEST_CASES`
+/// sets the number of cases.
 pub(super) fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(1500), ..config }
 }
 
-/// Returns all pixels as RGB, decoded by libjpeg-turbo, or `None` if it warns or fails.
+/// Decodes the whole picture to RGB with libjpeg-turbo. Returns `None` if it warns or fails.
 fn by_turbo(jpeg: &[u8]) -> Option<Vec<u8>> {
     let picture = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse).open(jpeg).ok()?;
     let frame = picture.frame();
@@ -36,7 +37,7 @@ pub(super) fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) ->
     decoder.decode(jpeg, &header, None, window, &mut out).map(|_| out)
 }
 
-/// Asserts that both decoders give the same pixels for `windows`, and that ours does not leave them to libjpeg-turbo.
+/// Asserts that both decoders agree on the pixels of `windows`, and that ours decodes all of them itself.
 fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], what: &str) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let whole = by_turbo(jpeg).unwrap();
@@ -46,7 +47,8 @@ fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], wha
     }
 }
 
-/// A picture of any kind that our decoder handles, with colours from flat to black-and-white noise.
+/// A picture of any kind that our decoder supports, with contents from one flat colour to black-and-white
+/// noise.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) size: (u32, u32),
@@ -96,14 +98,14 @@ pub(super) fn source() -> impl Strategy<Value = Source> {
     )
 }
 
-/// Returns numbers for [`within`]: some are random positions, and some are at the right and lower edges,
+/// Generates numbers for [`within`]. Some are random positions. Others are at the right and lower edges,
 /// where different rules apply.
 pub(super) fn window() -> impl Strategy<Value = [u32; 4]> {
     let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// Stands for the last column or row. Smaller numbers count back from it.
+/// Denotes the last column or row. Smaller numbers count back from it.
 const LAST: u32 = u32::MAX;
 
 pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -112,7 +114,7 @@ pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rec
     Rect { x, y, width: 1 + w % (width - x), height: 1 + h % (height - y) }
 }
 
-/// One change to a file: its position (any number, modulo the length), a byte, and the kind of change.
+/// A change to a file: its position (any number, modulo the length), a byte, and the kind of change.
 pub(super) type Change = (usize, u8, u8);
 
 pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
@@ -122,7 +124,7 @@ pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
             0 => jpeg.truncate(at.max(2)),
             1 => jpeg.insert(at, byte),
             2 => drop(jpeg.remove(at)),
-            // End the scan early, with EOI after the cut.
+            // End the scan early, and keep EOI after the cut.
             4 if byte < 128 => drop(jpeg.drain(at..jpeg.len().saturating_sub(2).max(at))),
             3 => jpeg[at] ^= 1 << (byte & 7),
             _ => jpeg[at] = byte,
@@ -131,7 +133,8 @@ pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     jpeg
 }
 
-/// Checks that using our decoder makes no visible difference for `jpeg`. Returns the difference as an error.
+/// Checks that using our decoder makes no visible difference for `jpeg`. Any difference is returned as an
+/// error.
 fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
     let decoder = |own_decoder, lenient| {
         JpegDecoder::with_paths(&Limits::default(), DecodePaths { own_decoder, lenient, ..Default::default() })
@@ -149,8 +152,8 @@ fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
             decoded.map(|decoded| (decoded.kind, slot)).map_err(|error| error.to_string())
         };
         let (ours, mut turbo) = (seen(true, lenient), seen(false, lenient));
-        // Our decoder ignores damage outside the rectangle. libjpeg-turbo reads more and may report the
-        // damage as an error, so our pixels must then equal libjpeg-turbo's lenient result.
+        // Our decoder ignores damage outside the rectangle. libjpeg-turbo reads more and may fail on it. Our
+        // pixels must then equal libjpeg-turbo's lenient result.
         if ours.is_ok() && turbo.is_err() && view != View::whole() {
             turbo = seen(false, true);
         }
@@ -171,7 +174,7 @@ proptest! {
         let header = JpegHeader::parse(&jpeg).unwrap();
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
         windows.push(Rect::whole(source.size.0, source.size.1));
-        // Pictures whose chroma is too narrow to be interpolated are left to libjpeg-turbo.
+        // libjpeg-turbo handles pictures whose chroma is too narrow to be interpolated.
         if Layout::of(&header, windows[0], None).is_some() {
             assert_same(&mut BaselineDecoder::new(), &jpeg, &windows, &format!("{source:?}"));
         } else {
@@ -179,7 +182,7 @@ proptest! {
         }
     }
 
-    /// After bytes are changed, removed or inserted, using our decoder must make no visible difference.
+    /// Using our decoder must make no visible difference after bytes are changed, removed or inserted.
     #[test]
     fn damage_is_left_to_libjpeg_turbo(
         source in source(),
@@ -208,8 +211,8 @@ proptest! {
     }
 }
 
-/// Cases in which the two decoders once differed. In the first cases, the right edge has one column of
-/// chroma, and libjpeg-turbo decoded only that column.
+/// Cases in which the two decoders once disagreed. The first ones have a single chroma column at the right
+/// edge, and libjpeg-turbo decoded only that column.
 #[test]
 fn past_differences_stay_fixed() {
     let s420 = |size, quality, interval, noise| Source {

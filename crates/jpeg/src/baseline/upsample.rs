@@ -1,11 +1,11 @@
 //! Upsamples chroma rows to luma resolution, bit for bit like libjpeg's "fancy" upsampling (`jdsample.c`): a
 //! triangle filter with alternating rounding.
 //!
-//! At the picture's edges, repeating the outermost sample gives the same result as libjpeg's special cases.
+//! At the picture's edges, repeating the outermost sample has the same effect as libjpeg's special cases.
 #![deny(clippy::indexing_slicing)]
 
-/// Makes a row between two rows from three quarters of `near` and a quarter of `far`. `BIAS` is 1 if `far` is
-/// above and 2 if it is below. Returns `None` if the rows have different lengths.
+/// Computes a row between two rows from three quarters of `near` and a quarter of `far`. `BIAS` is 1 if `far`
+/// is above and 2 if it is below. Returns `None` if the rows have different lengths.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) -> Option<()> {
@@ -47,7 +47,8 @@ pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &m
     Some(())
 }
 
-/// Makes two pixels from each of `sums` except the first and the last, which become copies of their neighbours.
+/// Makes two pixels from each of `sums` except the first and the last, which are overwritten with copies of
+/// their neighbours.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 fn spread<const SHIFT: u32, const LEFT: u16, const RIGHT: u16>(sums: &mut [u16], out: &mut [u8]) {

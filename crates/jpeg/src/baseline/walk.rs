@@ -1,4 +1,4 @@
-//! Walks through the entropy-coded data of a whole picture without making pixels, and lists its segments.
+//! Walks through the entropy-coded data of a whole picture without computing pixels, and lists its segments.
 #![deny(clippy::indexing_slicing)]
 
 use super::bits::Bits;
@@ -13,26 +13,26 @@ use crate::{JpegHeader, Rect};
 use memchr::memchr;
 use shardpack_format::saturating_u32;
 
-/// Number of zeros after the entropy-coded data, so that eight bytes can be read from any position in it.
+/// Number of zeros after the entropy-coded data. They allow eight bytes to be read from any position in it.
 const PADDING: usize = 8;
 
 pub(crate) enum Walked {
-    /// The picture needs an index, whose segments are in the walker's list.
+    /// The picture needs an index. Its segments are in the walker's list.
     Listed,
     /// The data is complete, and restart markers already divide it into short segments.
     Short,
-    /// The data is complete, but our decoder cannot begin in the middle of such a picture.
+    /// The data is complete, but our decoder cannot start in the middle of such a picture.
     Other,
-    /// Our decoder does not handle such a picture, or its data is irregular.
+    /// Our decoder does not support the picture, or its data is irregular.
     Unknown,
 }
 
-/// Walks through pictures. Its buffers grow to the size that the largest picture so far needed.
+/// Walks through pictures. Its buffers grow with the largest picture so far.
 pub(crate) struct ScanWalker {
     tables: Tables,
     /// Bytes of one restart interval without stuffing.
     bytes: Vec<u8>,
-    /// Offsets in `bytes` after each FF, where stuffing was removed.
+    /// Offsets in `bytes` where stuffing was removed, each just after an FF.
     stuffed: Vec<usize>,
     pub(crate) list: SegmentList,
 }
@@ -51,7 +51,7 @@ impl ScanWalker {
         }
     }
 
-    /// Walks through a picture in segments of `wanted` MCUs, or of the usual number.
+    /// Walks through a picture in segments of `wanted` MCUs (default: the usual number).
     pub(crate) fn walk(&mut self, jpeg: &[u8], header: &JpegHeader, wanted: Option<u32>) -> Walked {
         if cfg!(target_endian = "big") || header.stray_bytes > 0 {
             return Walked::Unknown;
@@ -109,7 +109,7 @@ impl ScanWalker {
             let mut zeros = 0;
             for first in (mcu..last).step_by(interval) {
                 let position = bits.position();
-                // Count the stuffing before the byte that contains this bit.
+                // Count the stuffing bytes before the byte with this bit.
                 while removed.next_if(|&place| place * 8 <= position).is_some() {
                     zeros += 1;
                 }
@@ -127,7 +127,7 @@ impl ScanWalker {
                     }
                 }
             }
-            // At most seven bits may be left, all of them in the last byte.
+            // At most seven bits may be left over, all of them in the last byte.
             (bits.end() == after).then_some(())?;
             if last == mcus {
                 let position = bits.position();
@@ -145,8 +145,8 @@ impl ScanWalker {
     }
 }
 
-/// Copies the bytes from `at` up to the next marker, without stuffing. Returns the offset of the marker and
-/// the number of copied bytes.
+/// Copies the bytes from `at` to the next marker, without stuffing. Returns the offset of the marker and the
+/// number of copied bytes.
 fn unstuff(scan: &[u8], at: usize, bytes: &mut Vec<u8>, stuffed: &mut Vec<usize>) -> Option<(usize, usize)> {
     bytes.clear();
     stuffed.clear();

@@ -13,13 +13,13 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Quality {
-    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. It is found for each picture by
-    /// bisection in seven encodings. At 90 a picture looks like its source side by side; 70 is high quality.
-    /// The score does not rise with every step of quality, so a quality that is lower by one or two may also
-    /// reach it. If no quality reaches the score, quality 100 is used and the reported score is lower.
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. Each picture is encoded seven
+    /// times in a binary search. At 90 a picture looks like its source side by side; 70 is high quality. The
+    /// score does not rise with every step of quality, so a quality that is one or two steps lower may reach
+    /// it as well. If no quality reaches the score, quality 100 is used and the reported score is lower.
     #[serde(rename = "ssimulacra2")]
     Ssimulacra2(f64),
-    /// libjpeg's quality, 1..=100, which is the same for every picture. Default 90.
+    /// libjpeg's quality, 1..=100, for all pictures. Default 90.
     #[serde(untagged)]
     Fixed(u8),
 }
@@ -30,11 +30,11 @@ impl Default for Quality {
     }
 }
 
-/// Chroma subsampling of the encoded picture. Grey stays grey.
+/// Chroma subsampling of the encoded picture. Gray pictures stay gray.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChromaSampling {
-    /// The source's subsampling, turned with the picture. 4:1:0 becomes 4:2:0. RGB, CMYK, and other
-    /// subsamplings that the encoder does not write become 4:4:4.
+    /// The source's subsampling, turned with the picture. 4:1:0 is encoded as 4:2:0. RGB, CMYK, and other
+    /// subsamplings that the encoder does not support are encoded as 4:4:4.
     #[default]
     #[serde(rename = "keep")]
     Keep,
@@ -46,8 +46,8 @@ pub enum ChromaSampling {
     S444,
 }
 
-/// Size of the encoded picture after it was turned upright. The other side keeps the proportions and is
-/// rounded to the nearest pixel. Pictures are never enlarged.
+/// Maximum size of the encoded picture, measured after turning it upright. The aspect ratio is kept, and the
+/// other side is rounded to the nearest pixel. Pictures are never enlarged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resize {
@@ -61,7 +61,7 @@ pub enum Resize {
 }
 
 impl Resize {
-    /// Returns the width and height of the result for a picture of `width` × `height` pixels.
+    /// Returns the new width and height of a picture of `width` × `height` pixels.
     #[must_use]
     pub fn of(self, width: u32, height: u32) -> (u32, u32) {
         let (side, most) = match self {
@@ -72,7 +72,7 @@ impl Resize {
         if side <= most {
             return (width, height);
         }
-        // Sides have at most 65,535 pixels.
+        // A side has at most 65,535 pixels.
         let scaled = |n: u32| {
             let exact = (u64::from(n) * u64::from(most) + u64::from(side) / 2) / u64::from(side);
             u32::try_from(exact).unwrap_or(n).max(1)
@@ -81,7 +81,7 @@ impl Resize {
     }
 }
 
-/// Options of re-encoding. A recipe contains all of them except `tile`.
+/// Options for re-encoding. A recipe contains all of them except `tile`.
 ///
 /// ```
 /// use shardpack_jpeg::{Quality, ReencodeOptions, Resize};
@@ -94,13 +94,13 @@ pub struct ReencodeOptions {
     pub quality: Quality,
     /// Chroma subsampling. Default: same as the source.
     pub subsampling: ChromaSampling,
-    /// Size. Default: same as the source. Shrinking is antialiased with Lanczos3, on sRGB values. In linear
-    /// light the mean of a checkerboard would be more accurate, but networks are trained and tested on the
-    /// output of Pillow and torchvision, which use sRGB values.
+    /// Size. Default: same as the source. Shrinking uses an antialiased Lanczos3 filter on sRGB values. In
+    /// linear light the mean of a checkerboard would be more accurate. But networks are trained and tested on
+    /// the output of Pillow and torchvision, which use sRGB values.
     #[serde(flatten, with = "side")]
     pub resize: Resize,
-    /// Options of tiling and limits. They all apply to pictures whose source is stored. With `keep_metadata`,
-    /// a re-encoded picture gets the source's ICC profile.
+    /// Options for tiling, and limits. If the source is stored, all of them apply. With `keep_metadata`, a
+    /// re-encoded picture keeps the source's ICC profile.
     #[serde(skip)]
     pub tile: TileOptions,
 }
@@ -111,7 +111,7 @@ impl ReencodeOptions {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
                 return Err(Error::usage(format!("JPEG quality: expected 1..=100, found {quality}")));
             }
-            // Ruined pictures have negative scores, so there is no lower bound.
+            // There is no lower bound, because ruined pictures have negative scores.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
                 return Err(Error::usage(format!("SSIMULACRA2 score: expected at most 100, found {target}")));
             }
@@ -126,7 +126,7 @@ impl ReencodeOptions {
     }
 }
 
-/// Serialises the side that limits the size, or nothing if pictures keep their size.
+/// Serialises the side that limits the size, or nothing for [`Resize::No`].
 mod side {
     use super::Resize;
     use serde::ser::SerializeMap;

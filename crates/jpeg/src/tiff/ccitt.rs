@@ -1,27 +1,27 @@
 //! Decompresses bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
 //!
-//! A row is represented by the columns where its colour changes, and starts with white. The code tables come
-//! from the crate `fax`.
+//! A row is represented as the list of columns where its colour changes, starting from white. The code tables
+//! come from the crate `fax`.
 
 use fax::maps::{Mode, black, mode, white};
 use fax::{BitReader, ByteReader};
 use std::convert::Infallible;
 
-/// Number of zero bytes after the end, so that the last codes can be looked up.
+/// Number of zero bytes after the end. They are needed to look up the last codes.
 const PADDING: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fax {
-    /// Rows of runs. Each row begins at a byte.
+    /// Rows of runs. Each row starts at a byte boundary.
     Huffman,
-    /// Rows after end-of-line marks. If rows may refer to the row above, a bit after each mark says whether
-    /// the row does.
+    /// Rows that start with an end-of-line mark. If `two_dimensional` is true, a bit after each mark tells if
+    /// the row refers to the row above.
     Group3 { two_dimensional: bool },
     /// Every row refers to the row above.
     Group4,
 }
 
-/// Fills `out` with rows of `width` pixels from `packed`. Each pixel is one bit, and black is 1.
+/// Fills `out` with rows of `width` pixels from `packed`. Each pixel is one bit, 1 for black.
 pub(super) fn decode(how: Fax, packed: &[u8], width: usize, out: &mut [u8]) -> Result<(), String> {
     let bytes = packed.iter().copied().chain(std::iter::repeat_n(0, PADDING));
     let Ok(mut bits) = ByteReader::new(bytes.map(Ok::<u8, Infallible>));
@@ -57,13 +57,13 @@ fn take(bits: &mut impl BitReader, count: u8) -> Option<u16> {
 
 /// Skips fill bits and an end-of-line mark, if there is one.
 fn skip_end_of_row(bits: &mut impl BitReader) {
-    // A run never begins with nine zeros.
+    // No run starts with nine zeros.
     if bits.peek(9) == Some(0) {
         while take(bits, 1) == Some(0) {}
     }
 }
 
-/// Reads a run of one colour: any number of codes for multiples of 64, followed by one code for a number below 64.
+/// Reads a run of one colour: any number of codes for multiples of 64, then a code for a number below 64.
 fn run(bits: &mut impl BitReader, is_black: bool) -> Option<usize> {
     let mut length = 0_usize;
     loop {
@@ -75,7 +75,7 @@ fn run(bits: &mut impl BitReader, is_black: bool) -> Option<usize> {
     }
 }
 
-/// Adds a change of colour. If the run before it is empty, removes the previous change instead.
+/// Adds a change of colour. If the run before it is empty, the previous change is removed instead.
 fn push(row: &mut Vec<usize>, at: usize) {
     if row.last() == Some(&at) {
         row.pop();
@@ -94,16 +94,16 @@ fn runs(bits: &mut impl BitReader, width: usize, row: &mut Vec<usize>) -> Option
     Some(())
 }
 
-/// Reads a row that is coded by its differences from the row above (T.6, 2.2).
+/// Reads a row that is coded as differences from the row above (T.6, 2.2).
 fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut Vec<usize>) -> Option<()> {
-    // `at` is a0 of the standard. `next` is the first change in the row above that is to the right of a0.
+    // `at` is a0 of the standard. `next` is the first change in the row above to the right of a0.
     let (mut at, mut next, mut is_black) = (0, 0, false);
     let mut is_start = true;
     while at < width {
         while above.get(next).is_some_and(|&change| change <= at && !(is_start && change == 0)) {
             next += 1;
         }
-        // The change b1 of the standard must be to the opposite of the current colour.
+        // b1 of the standard must be a change to the opposite of the current colour.
         let first = next + usize::from(next % 2 != usize::from(is_black));
         let change = |place: usize| above.get(place).copied().unwrap_or(width);
         match mode::decode(bits)? {
@@ -116,7 +116,7 @@ fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut V
                 at = to;
                 push(row, at);
                 is_black = !is_black;
-                // The change that is needed next may lie to the left of one that was skipped.
+                // Step back, because the next change may lie to the left of one that was skipped.
                 next = next.saturating_sub(2);
             }
             Mode::Horizontal => {

@@ -1,4 +1,4 @@
-//! Decodes the lossless codings of TIFF strips and tiles piece by piece, for pictures and cubes.
+//! Decodes losslessly coded TIFF strips and tiles piece by piece, for pictures and cubes.
 
 use std::fmt;
 use std::io::Read;
@@ -8,7 +8,7 @@ use weezl::{BitOrder, LzwStatus};
 /// A lossless coding of a strip or tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TiffCoding {
-    /// LZW, as in TIFF 6.0 or by earlier writers.
+    /// LZW, in the TIFF 6.0 variant or the older one.
     Lzw,
     /// Deflate.
     Deflate,
@@ -19,7 +19,7 @@ pub enum TiffCoding {
 }
 
 impl TiffCoding {
-    /// Returns the coding with this number, or `None` for other compressions.
+    /// Returns the coding with this TIFF compression number, or `None` for other compressions.
     ///
     /// ```
     /// use shardpack_jpeg::TiffCoding;
@@ -31,14 +31,14 @@ impl TiffCoding {
             5 => Self::Lzw,
             8 | 32946 => Self::Deflate,
             32773 => Self::PackBits,
-            // 34926 was used before libtiff registered 50000.
+            // 34926 was in use before libtiff registered 50000.
             50000 | 34926 => Self::Zstd,
             _ => return None,
         })
     }
 
-    /// Returns the maximum number of decoded bytes per coded byte. If a file claims more, the claim is false,
-    /// and no memory is allocated.
+    /// Returns the maximum number of decoded bytes per coded byte. A file that promises more is damaged, and
+    /// no memory is allocated for it.
     #[must_use]
     pub const fn max_ratio(self) -> u64 {
         match self {
@@ -57,7 +57,7 @@ impl TiffCoding {
 /// Decodes one strip or tile.
 pub struct Unpacker<'a> {
     stream: CodedStream<'a>,
-    /// Number of remaining bytes of the strip or tile.
+    /// Number of bytes of the strip or tile that have not been decoded yet.
     left: usize,
 }
 
@@ -79,15 +79,15 @@ impl fmt::Debug for Unpacker<'_> {
 }
 
 impl<'a> Unpacker<'a> {
-    /// Creates an unpacker for a strip or tile of `bytes` decoded bytes.
+    /// Creates an unpacker for a strip or tile with `bytes` decoded bytes.
     ///
     /// # Errors
-    /// A message if there is no memory for the decoder.
+    /// A message if there is not enough memory for the decoder.
     pub fn new(coding: TiffCoding, packed: &'a [u8], bytes: usize) -> Result<Self, String> {
         let stream = match coding {
             TiffCoding::Lzw => {
-                // Before TIFF 6.0, codes began at the lowest bit and became longer one code later. Such a
-                // stream begins with the code 256 in that order of bits.
+                // Before TIFF 6.0, codes started at the lowest bit and became longer one code later. Such a
+                // stream starts with the code 256 in that bit order.
                 let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
                 let decoder = match is_old {
                     true => Decoder::new(BitOrder::Lsb, 8),
@@ -105,10 +105,10 @@ impl<'a> Unpacker<'a> {
         Ok(Self { stream, left: bytes })
     }
 
-    /// Fills the next piece. All pieces together must be as long as the strip or tile.
+    /// Fills the next piece. The pieces must add up to the length of the strip or tile.
     ///
     /// # Errors
-    /// A message if the coded bytes are damaged, or end early.
+    /// A message if the coded bytes are damaged or end early.
     pub fn fill(&mut self, piece: &mut [u8]) -> Result<(), String> {
         match &mut self.stream {
             CodedStream::Lzw(decoder, packed) => lzw(decoder, packed, piece, self.left)?,
@@ -120,7 +120,7 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Fills `to`, which begins `left` bytes before the end of the strip or tile.
+/// Fills `to`, which starts `left` bytes before the end of the strip or tile.
 fn lzw(decoder: &mut Decoder, packed: &mut &[u8], mut to: &mut [u8], mut left: usize) -> Result<(), String> {
     while !to.is_empty() {
         let step = decoder.decode_bytes(packed, to);
@@ -137,7 +137,7 @@ fn lzw(decoder: &mut Decoder, packed: &mut &[u8], mut to: &mut [u8], mut left: u
     Ok(())
 }
 
-/// Fills `to`, which begins `left` bytes before the end of the strip or tile.
+/// Fills `to`, which starts `left` bytes before the end of the strip or tile.
 fn pack_bits<'a>(
     run: &mut PackedRun<'a>,
     packed: &mut &'a [u8],
@@ -170,13 +170,13 @@ fn pack_bits<'a>(
     }
 }
 
-/// Returns the next run of a strip or tile that has `left` remaining bytes.
+/// Returns the next run. `left` bytes of the strip or tile remain.
 fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, String> {
     let early = || format!("an end {left} bytes early");
     loop {
         let (&control, rest) = packed.split_first().ok_or_else(early)?;
         *packed = rest;
-        // Some writers let the last run continue past the end.
+        // Some writers let the last run extend past the end.
         match control {
             0..=127 => {
                 let length = (usize::from(control) + 1).min(left);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_last_run_may_pass_the_end() {
-        // A run of ten bytes of 5, four literals, and a run of 100, of which the test requests six.
+        // A run of ten fives, four literals, and a run of 100 nines. The test requests only six of them.
         let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
         let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
         assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));

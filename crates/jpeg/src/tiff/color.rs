@@ -5,23 +5,23 @@ use shardpack_format::{Error, Result};
 
 #[derive(Debug, Clone)]
 pub(super) enum Ink {
-    /// Gray, where the largest value is white, or black if it is inverted.
+    /// Gray. The largest value is white, or black if inverted.
     Gray {
         is_inverted: bool,
     },
     Rgb,
-    /// Colours of which each sample is an index.
+    /// Palette. Each sample is an index into it.
     Palette(Vec<[u8; 3]>),
-    /// Cyan, magenta, yellow and black, where the largest value is full ink.
+    /// Cyan, magenta, yellow and black. The largest value is full ink.
     Cmyk,
     YCbCr(YCbCr),
 }
 
 impl Ink {
     /// Reads the meaning of the bands from the tags. `bits` is the number of bits per sample. `is_fax` is
-    /// true if rows are coded by CCITT.
+    /// true if the rows use a CCITT compression.
     pub(super) fn of(directory: &TiffDirectory<'_, [u8]>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
-        // The default if the writer omitted the tag.
+        // Default for writers that omit the tag.
         let usual = match bands {
             1 | 2 if is_fax => 0,
             1 | 2 => 1,
@@ -66,7 +66,7 @@ impl Ink {
         }
     }
 
-    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, of which the first ones are the colour.
+    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, and the first ones are the colour.
     pub(super) fn write(&self, samples: &[u16], bands: usize, depth: Depth, rgb: &mut [u8]) {
         let pixels = samples.chunks_exact(bands.max(1)).zip(rgb.as_chunks_mut::<3>().0);
         for (from, to) in pixels {
@@ -106,7 +106,7 @@ impl Depth {
     }
 }
 
-/// Reads the colours of a palette. Its tag contains first all reds, then all greens, then all blues.
+/// Reads the colours of a palette. Its tag lists all reds, then all greens, then all blues.
 fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]>> {
     let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
     let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
@@ -114,15 +114,15 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     if levels.len() < 3 * count {
         return Err(bad(format!("{} for {count} values", levels.len())));
     }
-    // A few old writers store 8-bit levels instead of 16-bit ones.
+    // A few old writers store 8-bit levels instead of 16-bit levels.
     let is_narrow = (0..3 * count).all(|at| levels.integer(at).is_some_and(|level| level < 256));
     let shift = if is_narrow { 0 } else { 8 };
     let level = |at| levels.integer(at).and_then(|level| u8::try_from(level >> shift).ok()).unwrap_or(u8::MAX);
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
-/// Returns the numbers of a tag, or `default` if one of them is not finite. Missing numbers at the end come
-/// from `default`.
+/// Returns the numbers of a tag, or `default` if one of them is not finite. Missing numbers are filled from
+/// `default`.
 fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
     let values = directory.values(tag)?;
     let mut found = default;
@@ -137,9 +137,9 @@ fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default
 pub(super) struct YCbCr {
     /// Number of pixels per chroma sample, horizontally and vertically.
     pub(super) subsampling: [usize; 2],
-    /// Weights of red, green and blue in luma.
+    /// Weights of red, green and blue in the luma.
     luma: [f64; 3],
-    /// Levels of black and white of each component.
+    /// Black and white level of each component.
     reference: [f64; 6],
 }
 

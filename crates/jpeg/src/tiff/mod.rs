@@ -1,8 +1,8 @@
 //! TIFF pictures (TIFF 6.0, BigTIFF): decodes the first page of a file in memory to 8-bit RGB.
 //!
-//! Supports gray, RGB, palettes, CMYK and YCbCr of 8 and 16 bits, single bands of 1, 2 or 4 bits, strips and
-//! tiles, bands together or separate, and the compressions of `unpack`. Only one strip or tile at a time is
-//! in memory in addition to the picture.
+//! Supports gray, RGB, palettes, CMYK and YCbCr with 8 or 16 bits, single bands with 1, 2 or 4 bits, strips
+//! and tiles, interleaved and separate bands, and the compressions of `unpack`. Besides the picture, only one
+//! strip or tile at a time is in memory.
 #![deny(clippy::indexing_slicing)]
 
 mod ccitt;
@@ -19,19 +19,19 @@ use shardpack_format::{Error, Limits, Result};
 use std::borrow::Cow;
 use unpack::{Compression, Predictor, unpack};
 
-/// Maximum size of all strips or tiles together, relative to the picture. They may exceed the picture,
-/// because tiles are not clipped at its edges. Up to 16 MiB are always allowed.
+/// Maximum decoded size of all strips or tiles, relative to the picture. It is more than 1, because tiles are
+/// not clipped at the picture's edges. Up to 16 MiB are always allowed.
 const UNPACKED_TIMES: u64 = 16;
 const MAX_SMALL: u64 = 16 << 20;
 
-/// Maximum number of compressed bytes of all strips or tiles, relative to the file. It is more than 1,
-/// because writers may store equal strips or tiles only once.
+/// Maximum compressed size of all strips or tiles, relative to the file. It is more than 1, because writers
+/// may store equal strips or tiles only once.
 const PACKED_TIMES: u64 = 16;
 
-/// CMYK has four bands, and there may be one extra band.
+/// Four bands of CMYK, plus one extra band.
 const MAX_BANDS: usize = 5;
 
-/// A picture, as described by its tags.
+/// A picture as described by its tags.
 #[derive(Debug)]
 pub(crate) struct Tiff<'a> {
     file: &'a [u8],
@@ -41,21 +41,21 @@ pub(crate) struct Tiff<'a> {
     bands: usize,
     bits: u32,
     ink: Ink,
-    /// Index of a premultiplied alpha band.
+    /// Index of the alpha band, if the colours are premultiplied by it.
     premultiplied: Option<usize>,
     /// True if each band is stored separately.
     is_planar: bool,
     compression: Compression,
     predictor: Predictor,
-    /// True if the first pixel of a byte is its lowest bit.
+    /// True if the lowest bit of a byte is its first pixel.
     is_low_first: bool,
-    /// True for tiles, which are not clipped at the picture's edges. Strips are handled as tiles that are as
+    /// True for tiles, which are not clipped at the picture's edges. Strips are treated as tiles that are as
     /// wide as the picture and clipped at its lower edge.
     is_tiled: bool,
     chunk: [usize; 2],
     offsets: TiffValues<'a>,
     counts: Option<TiffValues<'a>>,
-    /// Tables that all JPEGs of the picture share.
+    /// Tables shared by all JPEGs of the picture.
     jpeg_tables: Cow<'a, [u8]>,
     limits: Limits,
 }
@@ -67,10 +67,10 @@ struct StripScratch {
 }
 
 impl<'a> Tiff<'a> {
-    /// Reads the tags of the first page, and checks its sizes against the limits.
+    /// Reads the tags of the first page and checks its sizes against the limits.
     ///
     /// # Errors
-    /// `Format` if there is no page, or its kind is not supported; `Limit` if the picture exceeds
+    /// `Format` if there is no page or its kind is not supported; `Limit` if the picture exceeds
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let directory = TiffDirectory::first(file)?;
@@ -112,12 +112,12 @@ impl<'a> Tiff<'a> {
             false if rows == 0 => return Err(Error::format("rows of a TIFF strip", "at least one", 0)),
             false => (width, rows),
         };
-        // A few writers use the tags of strips for tiles.
+        // A few writers use the strip tags for tiles.
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
         let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
-        // The picture has alpha only if the first extra band is declared as alpha.
+        // The picture has alpha only if its first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
         let predictor = match compression.has_predictor() {
@@ -158,7 +158,8 @@ impl<'a> Tiff<'a> {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // Returns the stored bytes of all bands, even if they are stored separately. Each row is padded to whole bytes.
+        // Computes the stored bytes of all bands, even if the bands are stored separately. Each row is padded
+        // to whole bytes.
         let stored = |width: u64, height: u64| {
             width.saturating_mul(self.bands as u64 * u64::from(self.bits)).div_ceil(8).saturating_mul(height)
         };
@@ -177,13 +178,13 @@ impl<'a> Tiff<'a> {
         if self.offsets.len() < chunks {
             return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
         }
-        // The tables are read again for each JPEG.
+        // Count the tables once per JPEG, because they are read again each time.
         let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
         let packed = (0..chunks)
             .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
             .fold(0_u64, u64::saturating_add);
         let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
-        // Uncompressed data never uses more bytes than the picture has; see `read`.
+        // Uncompressed data never uses more bytes than the picture has (see `read`).
         if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
         }
@@ -219,7 +220,7 @@ impl<'a> Tiff<'a> {
         (self.height as usize).div_ceil(self.chunk[1])
     }
 
-    /// Returns the number of bands that are stored together.
+    /// Returns the number of interleaved bands: 1 if each band is stored separately.
     const fn together(&self) -> usize {
         if self.is_planar { 1 } else { self.bands }
     }
@@ -231,7 +232,7 @@ impl<'a> Tiff<'a> {
     pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
         let (width, [columns, rows]) = (self.width as usize, self.chunk);
         let mut scratch = StripScratch::default();
-        // If bands are separate, only the bands of the colour and of alpha are decoded.
+        // Decode only the colour and alpha bands if bands are stored separately.
         let planes = if self.is_planar { self.premultiplied.map_or(self.ink.bands(), |alpha| alpha + 1) } else { 1 };
         let mut chunks: Vec<Chunk> = Vec::new();
         for (y, part) in rgb.chunks_mut(rows.saturating_mul(width * 3)).enumerate() {
@@ -253,7 +254,7 @@ impl<'a> Tiff<'a> {
         Ok(())
     }
 
-    /// Converts one row of a strip or tile to RGB. `chunks` contains one chunk per band, or a single chunk of
+    /// Converts one row of a strip or tile to RGB. `chunks` has one chunk per band, or a single chunk with
     /// all bands.
     fn row(&self, chunks: &[Chunk], row: usize, rgb: &mut [u8], samples: &mut Vec<u16>) {
         let bytes = |chunk: &Chunk| -> (usize, usize) { (row * chunk.row_bytes, (row + 1) * chunk.row_bytes) };
@@ -262,7 +263,7 @@ impl<'a> Tiff<'a> {
             chunk.bytes.get(start..end).unwrap_or_default()
         };
         let is_jpeg = self.compression == Compression::Jpeg;
-        // JPEGs are already decoded to RGB.
+        // JPEGs have already been decoded to RGB.
         let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { &Ink::Rgb } else { &self.ink };
         let [first, rest @ ..] = chunks else { return };
         if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
@@ -302,11 +303,11 @@ impl<'a> Tiff<'a> {
         }
     }
 
-    /// Returns the stored bytes of strip or tile `number`. They extend to the end of the file if its byte
-    /// count is missing.
+    /// Returns the stored bytes of strip or tile `number`. Without a byte count, they extend to the end of
+    /// the file.
     fn packed(&self, number: usize) -> &'a [u8] {
         let count = match self.compression {
-            // A few writers give a wrong byte count for uncompressed data.
+            // Ignore the byte count of uncompressed data, because a few writers store a wrong one.
             Compression::None => None,
             _ => self.counts.as_ref().and_then(|counts| counts.integer(number)),
         };
@@ -315,7 +316,7 @@ impl<'a> Tiff<'a> {
         count.and_then(|count| rest.get(..usize::try_from(count).ok()?)).unwrap_or(rest)
     }
 
-    /// Decompresses strip or tile `number`, which has `rows` rows.
+    /// Decompresses strip or tile `number` with its `rows` rows.
     fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut StripScratch) -> Result<()> {
         let columns = self.chunk[0];
         let offset = self.offsets.integer(number).unwrap_or(0);
@@ -382,7 +383,7 @@ impl<'a> Tiff<'a> {
             |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
-        // The TIFF defines the colours. This Adobe segment passes them to libjpeg.
+        // The TIFF defines the colours, and this Adobe segment tells libjpeg about them.
         let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
         if self.together() >= 3 {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
@@ -409,7 +410,7 @@ impl<'a> Tiff<'a> {
     }
 }
 
-/// A decompressed strip or tile with all bands, or with one of them.
+/// A decompressed strip or tile with one band or all bands.
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -418,8 +419,8 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Gives each pixel its own chroma. `bytes` consists of units, each with the luma of several pixels
-    /// followed by their chroma.
+    /// Expands subsampled chroma to one sample per pixel. `bytes` consists of units, each with the luma of
+    /// several pixels and then their chroma.
     fn spread(&mut self, [across, down]: [usize; 2], units: [usize; 2], [columns, rows]: [usize; 2]) {
         let unit_bytes = across * down + 2;
         let mut out = vec![0; columns * rows * 3];

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SIZE: [u32; 2] = [37, 21];
 
-/// A TIFF to be written: the type and values of each tag, and the strips or tiles.
+/// A TIFF for a test to write: the type and values of each tag, and the strips or tiles.
 #[derive(Clone)]
 struct Made {
     big_endian: bool,
@@ -31,7 +31,7 @@ impl Made {
         self
     }
 
-    /// Splits the picture into tiles whose bands are together or separate.
+    /// Splits the picture into tiles with interleaved or separate bands.
     fn tiled(mut self, [width, height]: [usize; 2], planar: bool, of: impl Fn(usize, usize, usize) -> u8) -> Self {
         let [columns, rows] = SIZE.map(|side| side as usize);
         let bands = self.tags.iter().find(|(tag, ..)| *tag == 277).unwrap().2[0] as usize;
@@ -160,7 +160,7 @@ fn differences(bytes: &[u8], row: usize, bands: usize) -> Vec<u8> {
 
 #[test]
 fn a_band_beside_the_colours_changes_no_colour() {
-    // This is the form of many near-infrared aerial pictures: tiled, predictor 2, deflate.
+    // Many near-infrared aerial pictures have this form: tiled, predictor 2, deflate.
     for bands in [3, 4] {
         let made = Made::new(2, &vec![8; bands], Vec::new()).tiled([16, 16], false, level);
         let made = made.with(317, &[2]).packed(8, |tile| deflated(&differences(tile, 16 * bands, bands)));
@@ -268,7 +268,7 @@ fn bilevel_rows_of_ccitt_are_read() {
     }
     let Ok(writer) = encoder.finish();
     assert!(decoded(&Made::new(0, &[1], writer.finish()).with(259, &[4]).bytes()).unwrap() == shown);
-    // Rows of runs. Each row starts at a byte in modified Huffman, and after a mark in Group 3.
+    // Rows of runs. Each row starts at a byte boundary in modified Huffman, and after a mark in Group 3.
     let codes = |row: Vec<bool>| {
         let (mut out, mut at, mut is_black) = (String::new(), 0, false);
         while at < row.len() {
@@ -331,7 +331,7 @@ fn jpegs_in_strips_share_their_tables() {
         let whole = encode((SIZE[0], SIZE[1]), format, plain(sampling), process);
         let mut shown = vec![0; 37 * 21 * 3];
         JpegDecoder::new(&Limits::default()).decode_into(&whole, &Rendering::default(), &mut shown).unwrap();
-        // The bytes before the frame are the tables, and a colour segment that TIFFs do not have.
+        // The bytes before the frame are the tables, plus a colour segment that TIFFs do not have.
         let frame = memchr::memmem::find(&whole, b"\xFF\xC0").unwrap();
         let tables = memchr::memmem::find(&whole, b"\xFF\xDB").unwrap();
         let strip = [b"\xFF\xD8", &whole[frame..]].concat();
@@ -373,12 +373,12 @@ fn unsupported_tiffs_are_named() {
 
 #[test]
 fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
-    // A million columns, each of which is a tile of 16 MiB. All tiles share the same few bytes.
+    // A million columns, each of them a tile of 16 MiB. All tiles share the same few bytes.
     let million = vec![8; 1_000_000];
     let tall = Made::new(1, &[8], deflated(&[0; 1000])).with(256, &[1_000_000]).with(257, &[1]).with(259, &[8]);
     let tall = tall.with(322, &[1]).with(323, &[16 << 20]).with(324, &million).with(325, &million);
     assert!(refused(&tall).contains("unpacked: expected at most 16777216, found 16777216000000"), "{}", refused(&tall));
-    // Without counts, each strip is read to the end of the file.
+    // Without counts, each strip extends to the end of the file.
     let mut strips = Made::new(2, &[8; 3], Vec::new()).with(278, &[1]).with(259, &[8]);
     strips.chunks = strip(3).chunks(37 * 3).map(deflated).collect();
     strips.chunks.push(vec![0; 1 << 20]);
@@ -388,7 +388,7 @@ fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
     let mut none = strips.clone();
     none.tags.push((279, 3, Vec::new()));
     assert!(refused(&none).contains("bytes of all TIFF strips or tiles: expected at most"), "{}", refused(&none));
-    // Tables are read before each JPEG.
+    // The tables are read again before each JPEG.
     let mut tables = strips.with(259, &[7]);
     tables.chunks.pop();
     tables.tags.push((347, 7, vec![0; 1 << 20]));

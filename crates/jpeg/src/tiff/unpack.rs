@@ -13,7 +13,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Returns the compression with this number and with the options of CCITT T.4.
+    /// Returns the compression with this number. `t4_options` are the options of CCITT T.4.
     pub(super) fn of(code: u64, t4_options: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
@@ -41,7 +41,7 @@ impl Compression {
         })
     }
 
-    /// Returns true if the compression allows predictors. libtiff ignores them for other compressions.
+    /// Returns true if the compression supports predictors. libtiff ignores them for other compressions.
     pub(super) const fn has_predictor(self) -> bool {
         matches!(self, Self::Coded(TiffCoding::Lzw | TiffCoding::Deflate | TiffCoding::Zstd))
     }
@@ -57,7 +57,7 @@ pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u
         }
         Compression::Fax(how) => ccitt::decode(how, packed, width, out),
         Compression::Coded(coding) => Unpacker::new(coding, packed, out.len())?.fill(out),
-        // JPEGs are decoded to pixels elsewhere.
+        // JPEGs are decoded elsewhere, directly to pixels.
         Compression::Jpeg => Err("JPEG".to_owned()),
     }
 }
@@ -81,8 +81,8 @@ impl Predictor {
         })
     }
 
-    /// Undoes the predictor for one row of pixels with `bands` samples of `bits` bits. 16-bit samples are
-    /// big-endian if `big_endian` is true, both before and after the call.
+    /// Undoes the predictor for one row of pixels with `bands` samples of `bits` bits. If `big_endian` is
+    /// true, 16-bit samples are big-endian before and after the call.
     pub(super) fn undo(self, row: &mut [u8], bands: usize, bits: u32, big_endian: bool) {
         match (self, bits) {
             (Self::None, _) => {}

@@ -1,4 +1,4 @@
-//! Parameters for libjpeg-turbo, with the numbers of its interface.
+//! Parameters of libjpeg-turbo, with the numeric values of its interface.
 
 use crate::kinds::PixelFormat;
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ pub(super) const fn number_of(format: PixelFormat) -> c_int {
     }
 }
 
-/// A lossless rotation or reflection of the DCT coefficients.
+/// A lossless rotation or reflection of DCT coefficients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Operation {
@@ -40,11 +40,11 @@ pub(crate) enum Subsampling {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoding {
-    /// Rotation or reflection. If a partial block makes it impossible, transcoding fails.
+    /// Rotation or reflection. Transcoding fails if a partial block makes it impossible.
     pub(crate) operation: Operation,
     /// MCUs between restart markers; 0 = none.
     pub(crate) restart_interval: u16,
-    /// Copies metadata segments (APPn, COM). Segments on which colours depend are always written.
+    /// Copies metadata segments (APPn, COM). Segments that affect colours are always written.
     pub(crate) keep_metadata: bool,
 }
 

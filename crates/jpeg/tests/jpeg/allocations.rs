@@ -1,4 +1,4 @@
-//! Checks that decoding into slots allocates no memory for pixels after the decoder's buffers have grown.
+//! Checks that decoding into slots allocates no memory for pixels once the decoder's buffers have grown.
 //!
 //! The allocator counts per thread, because other tests run at the same time.
 #![allow(
@@ -24,23 +24,23 @@ fn count(bytes: usize) {
     LARGEST.set(LARGEST.get().max(bytes));
 }
 
-// SAFETY: every call and its result are passed to and from the system's allocator unchanged. Counting
-// allocates nothing, because the cells need neither a constructor at run time nor a destructor.
+// SAFETY: all calls and results are passed through to and from the system's allocator. Counting does not
+// allocate, because the cells need neither a constructor at run time nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on unchanged.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on unchanged.
         unsafe { System.realloc(at, layout, new_size) }
     }
 }
@@ -64,7 +64,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
     let key = DrawKey { seed: 1, epoch: 0, sample: 0 };
     let whole = View::whole();
     let views = [
-        // Without resizing, nothing is allocated.
+        // Nothing is allocated without resizing.
         (whole, 1, PixelLayout::HeightWidthChannels, 0),
         (whole.with_flip(1.0), 6, PixelLayout::ChannelsHeightWidth, 0),
         (
@@ -73,7 +73,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
             PixelLayout::HeightWidthChannels,
             0,
         ),
-        // With resizing, only tables of weights are allocated: less than 120 bytes per row and column of the output.
+        // Resizing allocates only tables of weights: less than 120 bytes per row and column of the output.
         (View::resize((40, 33)), 1, PixelLayout::HeightWidthChannels, 73 * 120),
         (View::random_resized_crop((24, 16)), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
     ];

@@ -1,4 +1,4 @@
-//! Tests pictures of the usual kinds: their pixels, and the error for a damaged picture.
+//! Tests common kinds of pictures: their pixels, and the error for a damaged picture.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_format::Limits;
@@ -20,7 +20,7 @@ fn decode(jpeg: &[u8], view: View, bytes: usize) -> shardpack_format::Result<(De
 fn baseline_pictures_have_the_pixels_of_pillow() {
     let (_, whole) = decode(TILED, View::whole(), 48 * 32 * 3).unwrap();
     let (_, part) = decode(TILED, View::rectangle(Rect { x: 20, y: 3, width: 11, height: 9 }), 11 * 9 * 3).unwrap();
-    // Checksums of the pixels that Pillow decodes, whole and cropped.
+    // Checksums of the pixels that Pillow decodes, for the whole picture and the crop.
     assert_eq!([whole, part].map(|crc| format!("{crc:08x}")), ["fc80bef8", "d0193c99"]);
     assert_eq!(decode(TILED, View::resize((20, 10)), 20 * 10 * 3).unwrap().0.width, 10);
     let size = PictureCheck::new().check("image/jpeg", TILED, &Limits::default()).unwrap();

@@ -1,4 +1,4 @@
-//! A candidate, which is one way to store the samples, with its effect on them.
+//! A candidate: one way to store the samples, with its effect on them.
 
 use super::Measure;
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 /// One way to store the samples, with its effect on the drawn samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Number of the candidate, counted from 1. The page shows it, and `pack --recipe` takes it.
+    /// Number of the candidate, counted from 1. It is shown on the page and accepted by `pack --recipe`.
     pub number: u32,
-    /// Short name, such as `reencode q80 4:2:0`. It is either generated or taken from the user's file.
+    /// Short name, such as `reencode q80 4:2:0`. It is generated or comes from the user's file.
     pub name: String,
     /// `pack` options by their long names: `{"jpeg": "reencode", "quality": "80"}`.
     pub options: BTreeMap<String, String>,
-    /// The same options as command arguments.
+    /// The same options, as command-line arguments.
     pub arguments: Vec<String>,
-    /// Ladder to which the candidate belongs, such as `reencode 4:2:0`. Plots join the points of a ladder by a line.
+    /// Ladder of the candidate, such as `reencode 4:2:0`. Plots join the points of a ladder by a line.
     pub group: String,
     /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
@@ -33,8 +33,9 @@ pub struct Candidate {
     pub rates: Rates,
     /// Predictions for the whole set.
     pub predictions: Predictions,
-    /// Bjøntegaard delta: how many per cent more bytes the ladder of this candidate needs than the first
-    /// ladder for the same score (negative: fewer bytes). `None` if the scores of the ladders do not overlap.
+    /// Bjøntegaard delta of the candidate's ladder: additional bytes in per cent that it needs for the same
+    /// score as the first ladder (negative: fewer bytes). `None` if the scores of the two ladders do not
+    /// overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bjontegaard_percent: Option<f64>,
     /// True if no other candidate is both smaller and better.
@@ -51,7 +52,7 @@ pub struct Candidate {
 pub struct StoredSample {
     /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Number of stored bytes, for all fields and the frame around them.
+    /// Number of stored bytes, including all fields and the record's own overhead.
     pub bytes: u64,
     /// Measured values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -63,23 +64,22 @@ pub struct StoredSample {
 pub struct FailedSample {
     /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Why the candidate cannot store the sample.
+    /// Reason why the candidate cannot store the sample.
     pub reason: String,
 }
 
-/// The distribution of a value over the samples. Percentiles count from the worse end.
+/// Distribution of a value over the samples. Percentiles count from the worse end.
 ///
-/// This means that a tenth of the samples are worse than p10. For a score they are below it, and for an error
-/// or a size they are above it.
+/// So a tenth of the samples are worse than p10: below it for a score, above it for an error or a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Number of samples that have this value.
+    /// Number of samples with this value.
     pub count: u64,
     /// Mean value.
     pub mean: f64,
-    /// The worst value.
+    /// Worst value.
     pub worst: f64,
-    /// Position of the sample with the worst value in [`Report::samples`](super::Report::samples).
+    /// Position of the worst sample in [`Report::samples`](super::Report::samples).
     pub worst_sample: usize,
     /// 1st percentile from the worse end.
     pub p1: f64,
@@ -89,7 +89,7 @@ pub struct Distribution {
     pub median: f64,
     /// 90th percentile from the worse end.
     pub p90: f64,
-    /// The best value.
+    /// Best value.
     pub best: f64,
 }
 
@@ -102,7 +102,7 @@ impl Distribution {
     }
 }
 
-/// Rates of encoding and decoding from memory to memory.
+/// Rates of encoding and decoding, from memory to memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Samples encoded per second on one core.
@@ -114,8 +114,8 @@ pub struct Rates {
     /// Samples decoded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
-    /// Spread of the decoding rate on all cores, relative to the rate: half of the range of the rounds after
-    /// the highest and the lowest quarter have been left out.
+    /// Relative spread of the decoding rate on all cores: half the range of the rounds, without the fastest
+    /// and the slowest quarter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_spread: Option<f64>,
     /// Samples decoded per second on the device.
@@ -126,16 +126,16 @@ pub struct Rates {
 /// Predictions for the whole set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predictions {
-    /// Bytes of all records.
+    /// Size of all records in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Estimate>,
-    /// Number of seconds that `pack` takes on all cores. A slow disk may increase it.
+    /// Time that `pack` takes on all cores, in seconds. A slow disk may increase it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_s: Option<f64>,
     /// Samples loaded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_per_s: Option<f64>,
-    /// Seconds per epoch at that rate.
+    /// Duration of an epoch at that rate, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
 }
@@ -143,16 +143,16 @@ pub struct Predictions {
 /// A value for the whole set, predicted from the drawn samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The predicted value.
+    /// Predicted value.
     pub value: f64,
-    /// Lower end of the interval at [`Provenance::confidence`](super::Provenance::confidence).
+    /// Lower end of the interval at the level [`Provenance::confidence`](super::Provenance::confidence).
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Returns half of the interval's width as a share of the value; 0 if the value is 0.
+    /// Returns half of the interval's width, as a fraction of the value. Returns 0 if the value is 0.
     #[must_use]
     pub fn half_width(&self) -> f64 {
         if self.value == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.value }

@@ -1,30 +1,30 @@
-//! Measures that only cubes have. They show where in the spectrum and in the picture the error is.
+//! Measures for cubes only. They show the position of errors in the spectrum and in the picture.
 
 use serde::{Deserialize, Serialize};
 
-/// The effect of one candidate on cubes, by band and by pixel.
+/// The effect of one candidate on cubes, per band and per pixel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CubePanel {
     /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
-    /// Unit of the wavelengths, such as `nm`. Empty if the bands have only numbers.
+    /// Unit of the wavelengths, such as `nm`. Empty if bands are only numbered.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub wavelength_unit: String,
-    /// Error in each band, over all drawn samples. Empty if the samples differ in their number of bands.
+    /// Error in each band, over all drawn samples. Empty if samples have different numbers of bands.
     pub bands: Vec<BandError>,
-    /// Spectra of single pixels, before and after.
+    /// Spectra of single pixels, before and after storing.
     pub spectra: Vec<SpectrumPair>,
-    /// Histogram of the pixels' spectral angles, in degrees.
+    /// Histogram of the spectral angles of all pixels, in degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angles: Option<Histogram>,
-    /// Histogram of the value errors (stored − original), in the values' unit.
+    /// Histogram of the errors of all values (stored − original), in the unit of the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Histogram>,
-    /// Bound on the absolute error that the recipe guarantees.
+    /// Bound on the absolute error, as guaranteed by the recipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// Autocorrelation of the error along the rows. Position k − 1 holds the correlation at a distance of k
-    /// rows. Values near 0 mean noise; other values mean structure that training could learn.
+    /// Autocorrelation of the error along the rows. Element k − 1 is the correlation at a distance of k rows.
+    /// Values near 0 mean noise. Other values mean structure that a model could learn.
     pub autocorrelation_rows: Vec<f64>,
     /// Autocorrelation of the error along the columns.
     pub autocorrelation_columns: Vec<f64>,
@@ -35,7 +35,7 @@ pub struct CubePanel {
 /// The error in one band.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BandError {
-    /// Wavelength of the band, if the sources state it.
+    /// Wavelength of the band, if the sources contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wavelength: Option<f64>,
     /// Root mean square error.
@@ -44,18 +44,18 @@ pub struct BandError {
     pub mean_abs_error: f64,
     /// Largest absolute error.
     pub max_abs_error: f64,
-    /// Mean of the source's values in this band, for comparison.
+    /// Mean value of the band in the source, for comparison.
     pub mean: f64,
-    /// Estimated noise of this band in the source of the median sample, in the same unit.
+    /// Estimated noise of the band in the source of the median sample, in the unit of the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
-    /// Largest ratio, over all samples, of the absolute error in this band to the noise of the band in the
-    /// same sample. At most [`NO_NOISE`](super::NO_NOISE).
+    /// Largest ratio of the absolute error to the noise of the band in the same sample, over all samples. At
+    /// most [`NO_NOISE`](super::NO_NOISE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_ratio: Option<f64>,
 }
 
-/// One pixel's spectrum before and after.
+/// A pixel's spectrum before and after storing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpectrumPair {
     /// Position of the sample in [`Report::samples`](super::Report::samples).
@@ -64,29 +64,29 @@ pub struct SpectrumPair {
     pub row: u64,
     /// Column of the pixel.
     pub column: u64,
-    /// Why this pixel is shown.
+    /// Reason for showing this pixel.
     pub why: Why,
     /// Angle between the two spectra, in degrees.
     pub angle: f64,
     /// Source values by band; `None` for NaN, infinities and no-data.
     pub original: Vec<Option<f64>>,
-    /// Values as stored, by band.
+    /// Stored values by band.
     pub stored: Vec<Option<f64>>,
 }
 
-/// Why a sample or a pixel is shown.
+/// Reason for showing a sample or a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The worst of all samples or pixels.
+    /// It is the worst of all samples or pixels.
     Worst,
-    /// The median of all samples or pixels.
+    /// It is the median of all samples or pixels.
     Median,
-    /// Drawn at random.
+    /// It was drawn at random.
     Random,
 }
 
-/// A histogram, with counts between equally spaced edges.
+/// A histogram: counts in bins of equal width.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Left edge of the first bin.

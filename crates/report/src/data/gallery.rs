@@ -1,60 +1,62 @@
-//! Pictures to look at: the original, the stored picture and their difference, for one region of a sample.
+//! Pictures for visual comparison: the original, the stored picture and their difference, for one region of a
+//! sample.
 
 use super::{Measure, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One region of one sample, before and after.
+/// One region of one sample, before and after storing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GalleryItem {
     /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
     /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Why this sample is shown.
+    /// Reason for showing this sample.
     pub why: Why,
-    /// Region of the stored picture with the largest difference.
+    /// Region with the largest difference, in the stored picture.
     pub region: Rect,
     /// Measures of the whole sample.
     pub scores: BTreeMap<Measure, f64>,
     /// Multiplier of the differences in `difference`.
     pub difference_factor: f64,
-    /// Bands shown as red, green and blue; only for cubes.
+    /// Bands shown as red, green and blue. Only for cubes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<u64>,
-    /// The region in the original, which is resized without loss if the candidate resizes.
+    /// The region in the original. If the candidate resizes pictures, the original is resized too, without
+    /// other loss.
     #[serde(skip)]
     pub original: EmbeddedPicture,
-    /// The same region in the stored picture, decoded.
+    /// The same region in the decoded stored picture.
     #[serde(skip)]
     pub stored: EmbeddedPicture,
-    /// The difference between the two pictures, multiplied by the factor and centred on mid grey.
+    /// The difference between the two pictures, multiplied by the factor and centred on mid gray.
     #[serde(skip)]
     pub difference: EmbeddedPicture,
 }
 
-/// Part of a picture, in pixels.
+/// A part of a picture, in pixels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rect {
     /// First column.
     pub x: u32,
     /// First row.
     pub y: u32,
-    /// Columns.
+    /// Number of columns.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
 }
 
-/// An encoded picture. The page embeds it, but the JSON omits it.
+/// An encoded picture. It is embedded in the page and omitted from the JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedPicture {
     /// `image/png` or `image/jpeg`.
     pub media_type: &'static str,
-    /// Columns.
+    /// Number of columns.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// File bytes.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Measures of a sample, with their names and units, and whether larger or smaller is better.
+//! Measures of a sample, with their names, units, and better direction.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,14 +16,14 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// SSIMULACRA2 of a picture: 100 means equal pictures, 90 visually lossless, and 50 medium quality.
+    /// SSIMULACRA2 of a picture: 100 means identical, 90 visually lossless, and 50 medium quality.
     Ssimulacra2,
-    /// Peak signal-to-noise ratio, dB. Not defined for equal samples.
+    /// Peak signal-to-noise ratio in dB. Undefined for equal samples.
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Largest ratio of a band's absolute error to its noise, over all bands of a cube. The maximum is
-    /// [`NO_NOISE`], which means an error in a band without noise.
+    /// Largest ratio of a band's absolute error to its noise, over all bands of a cube. At most [`NO_NOISE`],
+    /// which denotes an error in a band without noise.
     NoiseRatio,
     /// Median spectral angle of a cube's pixels, in degrees.
     SpectralAngleP50,
@@ -35,13 +35,13 @@ pub enum Measure {
     SpectralAngleMax,
     /// Largest absolute error of a cube's values, in the unit of the values.
     MaxAbsError,
-    /// Largest relative error of a cube's values, as a share.
+    /// Largest relative error of a cube's values, as a fraction.
     MaxRelError,
-    /// Share of values that decode to a different value than in the source.
+    /// Fraction of values that differ from the source after decoding.
     Altered,
 }
 
-/// Says whether larger or smaller values are better.
+/// Direction in which values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Larger is better.
@@ -50,14 +50,15 @@ pub enum Better {
     Lower,
 }
 
-/// Value of [`Measure::NoiseRatio`] for an error in a band without noise. It stands for infinity, which JSON lacks.
+/// Value of [`Measure::NoiseRatio`] for an error in a band without noise. It replaces infinity, because JSON
+/// cannot represent it.
 pub const NO_NOISE: f64 = 1e6;
 
-/// Spectral angles, from the median pixel to the worst pixel.
+/// Spectral angles, from the median to the worst pixel.
 pub const SPECTRAL_ANGLES: [Measure; 4] =
     [Measure::SpectralAngleP50, Measure::SpectralAngleP95, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
 
-/// All measures, in page order.
+/// All measures, in the order of the page.
 pub const MEASURES: [Measure; 11] = [
     Measure::Ssimulacra2,
     Measure::NoiseRatio,
@@ -91,7 +92,7 @@ impl Measure {
         }
     }
 
-    /// Returns the display name.
+    /// Returns the name for display.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -109,7 +110,7 @@ impl Measure {
         }
     }
 
-    /// Returns the unit, or an empty text if there is none. Shares are shown in per cent.
+    /// Returns the unit, or an empty text if there is none. Fractions are displayed in per cent.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -121,13 +122,13 @@ impl Measure {
         }
     }
 
-    /// Returns true if the measure is a share. A share is at least 0 and, if it has an upper bound, at most 1.
+    /// Returns true if the measure is a fraction. It is at least 0 and, if it has an upper bound, at most 1.
     #[must_use]
     pub const fn is_share(self) -> bool {
         matches!(self, Self::MaxRelError | Self::Altered)
     }
 
-    /// Returns whether larger or smaller values are better.
+    /// Returns the direction in which values are better.
     #[must_use]
     pub const fn better(self) -> Better {
         match self {

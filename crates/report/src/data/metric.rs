@@ -1,31 +1,32 @@
-//! A metric of the user's own: a number that a command prints.
+//! A metric defined by the user: a number that a command prints.
 
 use serde::{Deserialize, Serialize};
 
-/// A user's metric, computed on the original and on candidates.
+/// A user-defined metric, computed on the original and on candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// Name that the user gave the metric.
+    /// Name given by the user.
     pub name: String,
     /// Command that computes the metric.
     pub command: String,
-    /// Numbers from the runs on the original. Their spread shows the effect of the seed alone.
+    /// Results of the runs on the original. Their spread shows the effect of the seed alone.
     pub baseline: Vec<f64>,
-    /// Numbers of the candidates.
+    /// Results of the candidates.
     pub values: Vec<MetricValue>,
-    /// Failed runs, each with its reason.
+    /// Failed runs, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
 }
 
-/// One candidate's metric.
+/// The result of one candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
     /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
-    /// The number that the command printed.
+    /// Number that the command printed.
     pub value: f64,
-    /// True if the number is within the spread of the baseline. `None` if the baseline has fewer than two runs.
+    /// True if the number is within the spread of the baseline. `None` if the baseline has fewer than two
+    /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_spread: Option<bool>,
 }

@@ -1,7 +1,7 @@
-//! The data of a report, as types from which both `shardpack report --json` and the page are made.
+//! The data of a report, the source of both `shardpack report --json` and the page.
 //!
 //! The JSON omits values that were not measured, and floating-point numbers that are infinite or meaningless.
-//! Names end in their unit.
+//! Names end with the unit.
 
 mod candidate;
 mod cubes;
@@ -19,7 +19,7 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON format. It increases when readers of the old version would misread the new one.
+/// Version of the JSON format. It is increased if readers of the old version would misread the new one.
 pub const VERSION: u32 = 1;
 
 /// All results of one `shardpack report` run.
@@ -29,35 +29,35 @@ pub struct Report {
     pub shardpack_report: u32,
     /// Subject of the report: files or a packed dataset.
     pub subject: Subject,
-    /// The kind of the samples.
+    /// Kind of the samples.
     pub content: SampleKind,
-    /// Source path as the user gave it.
+    /// Path of the source, as given by the user.
     pub source: String,
-    /// The whole set, from which the samples were drawn.
+    /// The whole set that the samples were drawn from.
     pub whole: Whole,
-    /// The drawn samples, in the order of their keys. The rows of the candidates refer to positions in this list.
+    /// The drawn samples, in the order of their keys. The rows of candidates refer to positions in this list.
     pub samples: Vec<DrawnSample>,
-    /// The candidates, in the order of their ladders. A dataset has only one candidate, which is the form in
-    /// which its samples are stored.
+    /// The candidates, in the order of their ladders. A dataset has only one candidate: the form in which its
+    /// samples are stored.
     pub candidates: Vec<Candidate>,
     /// The recommended candidate, with the reason.
     pub verdict: Verdict,
-    /// Pictures to look at: the worst samples and a few random ones.
+    /// Pictures for visual comparison: the worst samples and a few random ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
-    /// Measures that only cubes have, for each candidate that has an error.
+    /// Measures for cubes only, for each candidate with an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cubes: Vec<CubePanel>,
-    /// The user's own metrics.
+    /// User-defined metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// Sources that cannot be read, each with the reason.
+    /// Sources that could not be read, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
     /// Notes for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Where the figures come from.
+    /// Origin of the numbers.
     pub provenance: Provenance,
 }
 
@@ -67,11 +67,11 @@ pub struct Report {
 pub enum Subject {
     /// Files that have not been packed. Each candidate is a way to pack them.
     Sources,
-    /// A packed dataset. Its only candidate is the form in which it is stored.
+    /// A packed dataset. Its only candidate is its stored form.
     Dataset,
 }
 
-/// The kind of the samples.
+/// Kind of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleKind {
@@ -81,24 +81,24 @@ pub enum SampleKind {
     Cubes,
 }
 
-/// The whole set, from which the samples were drawn.
+/// The whole set that the samples were drawn from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
     /// Number of samples.
     pub samples: u64,
-    /// Size of the sources in bytes. For a dataset without its sources, size of the shards in bytes.
+    /// Size of the sources in bytes. For a dataset without its sources, the size of its shards.
     pub source_bytes: u64,
     /// Class names; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-    /// Recipe in the manifest; only for a dataset.
+    /// Recipe from the manifest. Only for a dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<serde_json::Value>,
 }
 
 impl Whole {
-    /// Returns true if the size before packing is unknown, as for a dataset without its sources. `stored` is
-    /// the size after packing in bytes.
+    /// Returns true if the size before packing is unknown, because a dataset was measured without its
+    /// sources. `stored` is the size after packing in bytes.
     #[must_use]
     #[allow(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or another")]
     pub fn is_alone(&self, stored: f64) -> bool {
@@ -109,24 +109,24 @@ impl Whole {
 /// A randomly chosen sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSample {
-    /// Key of the sample. It comes from the user's file names and may contain any text.
+    /// Key of the sample. It comes from the user's file names, so it may contain any text.
     pub key: String,
     /// Class of the sample, as a position in [`Whole::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u32>,
-    /// Size of the sample's source in bytes.
+    /// Size of the sample's source, in bytes.
     pub source_bytes: u64,
-    /// Height, width and, for cubes, the number of bands.
+    /// Height, width and, for cubes, number of bands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u64>,
 }
 
-/// An unreadable source.
+/// A source that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     /// Key or path of the source.
     pub path: String,
-    /// Why the source cannot be read.
+    /// Reason why the source could not be read.
     pub reason: String,
 }
 
@@ -136,16 +136,16 @@ pub struct Verdict {
     /// Conditions in the user's notation, such as `ssimulacra2.p10>=80`. The smallest candidate that meets
     /// all conditions is chosen.
     pub want: Vec<String>,
-    /// True if the user gave the conditions; false if they are the default conditions.
+    /// True if the conditions come from the user, false for the default conditions.
     pub want_given: bool,
     /// Position of the chosen candidate in [`Report::candidates`]; `None` if no candidate was measured.
     pub chosen: Option<usize>,
-    /// True if the chosen candidate meets all conditions. Otherwise, the chosen candidate is lossless or comes closest.
+    /// True if the chosen candidate meets all conditions. Otherwise it is lossless, or comes closest.
     pub met: bool,
     /// The recommendation in one sentence.
     pub sentence: String,
     /// Reason for the choice, in one sentence.
     pub reason: String,
-    /// The command that packs with the chosen candidate, ready to copy. Empty for a dataset.
+    /// Command that packs with the chosen candidate, ready to be copied. Empty for a dataset.
     pub command: String,
 }

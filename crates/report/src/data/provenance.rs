@@ -1,29 +1,29 @@
-//! Where the figures of a report come from. This is everything needed to repeat the report and to know its limits.
+//! Origin of the numbers in a report: everything needed to repeat it and to judge its limits.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the figures of a report come from.
+/// Origin of the numbers in a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The command that repeats the report.
+    /// Command that repeats the report.
     pub command: String,
     /// Version of shardpack.
     pub version: String,
-    /// Seed of the draw.
+    /// Seed for drawing the samples.
     pub seed: u64,
-    /// How the samples were divided into strata before the draw.
+    /// Division of the samples into strata before drawing.
     pub strata: Strata,
     /// Number of strata.
     pub strata_count: u64,
     /// Number of drawn samples.
     pub drawn: u64,
-    /// Number of all samples.
+    /// Total number of samples.
     pub of: u64,
-    /// Confidence level of every interval, such as 0.95.
+    /// Confidence level of all intervals, such as 0.95.
     pub confidence: f64,
-    /// The machine on which the report was made.
+    /// Machine that the report was made on.
     pub machine: Machine,
-    /// The device on which decoding was timed.
+    /// Device that decoding was timed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<TimedDevice>,
     /// Date of the run in UTC, such as `2026-11-22`.
@@ -31,7 +31,7 @@ pub struct Provenance {
     pub date: String,
     /// Duration of the run in seconds.
     pub wall_s: f64,
-    /// Time spent on scoring, in core seconds.
+    /// Time spent on scoring, in seconds of one core.
     pub scoring_s: f64,
     /// Peak resident memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,45 +39,45 @@ pub struct Provenance {
     /// Progress of the run, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
-    /// Measurements that were omitted, in one sentence each.
+    /// Measurements that were left out, one sentence each.
     pub not_measured: Vec<String>,
 }
 
-/// How the samples are divided into strata before the draw.
+/// Division of the samples into strata before drawing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strata {
-    /// All samples are in a single stratum.
+    /// A single stratum with all samples.
     #[default]
     None,
-    /// Each class is a stratum.
+    /// One stratum per class.
     Classes,
-    /// Each folder is a stratum.
+    /// One stratum per folder.
     Folders,
 }
 
-/// The machine on which a report was made.
+/// Machine that a report was made on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor; empty if unknown.
     pub processor: String,
-    /// Number of threads used.
+    /// Number of threads in use.
     pub threads: u64,
     /// Operating system and architecture, such as `linux x86_64`.
     pub system: String,
 }
 
-/// The device on which decoding was timed.
+/// Device that decoding was timed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimedDevice {
     /// Name of the device.
     pub name: String,
 }
 
-/// Progress of a run that was interrupted.
+/// Progress of an interrupted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
-    /// Number of samples that were measured for every candidate.
+    /// Number of samples that were measured for all candidates.
     pub done: u64,
     /// Number of drawn samples.
     pub of: u64,

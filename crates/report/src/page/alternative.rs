@@ -1,5 +1,5 @@
-//! Renders a plot with its caption. A table with its data is added for readers who cannot see the plot or
-//! want the numbers.
+//! Renders a plot with its caption, and a table with the same data for readers who cannot see the plot or
+//! need the numbers.
 
 use maud::{Markup, html};
 

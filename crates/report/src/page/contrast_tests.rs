@@ -1,5 +1,5 @@
-//! Tests the contrast of the page's colours, in light and dark mode. WCAG 2.2 requires 4.5 : 1 for text
-//! (1.4.3) and 3 : 1 for the drawings in plots (1.4.11).
+//! Tests the contrast of the page's colours in light and dark mode. WCAG 2.2 requires 4.5 : 1 for text
+//! (1.4.3) and 3 : 1 for graphics in plots (1.4.11).
 
 use super::STYLE;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn schemes() -> [BTreeMap<&'static str, [u8; 3]>; 2] {
     [colours(&STYLE[..dark]), colours(&STYLE[dark..dark + end])]
 }
 
-/// <https://www.w3.org/TR/WCAG22/#dfn-relative-luminance>
+/// Returns the relative luminance: <https://www.w3.org/TR/WCAG22/#dfn-relative-luminance>
 fn luminance(colour: [u8; 3]) -> f64 {
     let [red, green, blue] = colour.map(|level| {
         let share = f64::from(level) / 255.0;
@@ -36,7 +36,7 @@ fn contrast(a: [u8; 3], b: [u8; 3]) -> f64 {
 #[test]
 fn the_measure_is_that_of_the_definition() {
     assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
-    // This grey is known to be the lightest text colour allowed on white.
+    // This gray is known to be the lightest permitted text colour on white.
     assert!((contrast([0x76; 3], [255; 3]) - 4.54).abs() < 0.01);
 }
 
@@ -62,7 +62,7 @@ fn colours_can_be_told_from_what_is_behind_them() {
             backs.iter().for_each(|back| check(front, back, 4.5));
         }
         drawn.iter().for_each(|front| check(front, "page", 3.0));
-        // The tooltip of a point has the two main colours of the page swapped.
+        // The tooltip of a point swaps the two main colours of the page.
         check("page", "ink", 4.5);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -1,5 +1,5 @@
-//! Renders the panels for cubes, which show where in the spectrum and in the picture the error is, and how it
-//! is structured.
+//! Renders the panels for cubes, which show the structure of the error and its position in the spectrum and
+//! in the picture.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -48,7 +48,7 @@ fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
     }
 }
 
-/// Describes the spectral angles in the worst sample, for several shares of its pixels.
+/// Describes the spectral angles in the worst sample, for several percentiles of its pixels.
 fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let scores = &view.report.candidates.get(panel.candidate)?.scores;
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
@@ -63,7 +63,7 @@ fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }
 
-/// Returns the wavelength of a band if all bands have one, and otherwise the number of the band.
+/// Returns the wavelength of a band if all bands have one, otherwise the number of the band.
 fn position(panel: &CubePanel, i: usize) -> f64 {
     let wavelength = if has_wavelengths(panel) { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
     wavelength.unwrap_or(i as f64)
@@ -186,7 +186,7 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    // Equal values fall into one bin of zero width, which is widened so that it can be drawn.
+    // If all values are equal, the only bin has zero width. Widen it so that it can be drawn.
     let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
     let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();

@@ -1,4 +1,4 @@
-//! Plots the bytes per sample against the fidelity, and against the decoding rate.
+//! Plots the bytes per sample against the fidelity and against the decoding rate.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -10,7 +10,7 @@ use crate::plot::{both, mark};
 use crate::words;
 use maud::{Markup, html};
 
-/// Names of SSIMULACRA2 ranges, as its authors define them.
+/// Names of SSIMULACRA2 ranges, as defined by its authors.
 const BANDS: &[Zone] = &[
     Zone { low: 50.0, high: 70.0, name: "medium" },
     Zone { low: 70.0, high: 80.0, name: "high" },
@@ -18,7 +18,8 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// Returns `None` for a dataset, which would be a single point, or if no candidate was measured.
+/// Renders the curve. Returns `None` for a dataset, which would be a single point, or if no candidate was
+/// measured.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
         return None;
@@ -136,7 +137,7 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     figure(&title, &both(|size| scatter.draw(size)), &caption, None)
 }
 
-/// Returns a title in lower case, for use within a sentence. Abbreviations stay unchanged.
+/// Converts a title to lower case, for use within a sentence. Abbreviations are kept.
 pub(super) fn lowered(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {

@@ -1,4 +1,4 @@
-//! Renders the distributions of size and score over the samples, by candidate and by class.
+//! Renders the distributions of sizes and scores over the samples, by candidate and by class.
 
 use super::alternative::{Data, figure};
 use super::curve::lowered;
@@ -12,13 +12,13 @@ use crate::plot::{Size, both};
 use crate::words;
 use maud::{Markup, html};
 
-/// Number of samples marked as the worst.
+/// Number of samples that are marked as the worst.
 const WORST: usize = 5;
 
-/// Approximate number of dots for a class: its worst samples, then every n-th sample.
+/// Approximate number of dots per class: the worst samples, then every n-th sample.
 const DOTS: usize = 60;
 
-/// Maximum number of classes to show, with one row each.
+/// Maximum number of classes, which take one row each.
 const CLASSES: usize = 24;
 
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
@@ -64,8 +64,8 @@ fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
-/// Draws a histogram in which a line marks p10 and triangles mark the worst values. `values` must be sorted,
-/// worst first.
+/// Draws a histogram with a line at p10 and triangles at the worst values. `values` must be sorted, worst
+/// first.
 fn histogram(
     view: &View<'_>,
     title: &str,

@@ -1,4 +1,4 @@
-//! Renders the gallery, whose pictures show the meaning of the numbers.
+//! Renders the gallery of pictures, which illustrate the numbers.
 
 use super::heading;
 use super::view::View;

@@ -1,4 +1,4 @@
-//! Renders the user's metrics, with the spread of the runs on the original.
+//! Renders the user-defined metrics, with the spread of the runs on the original.
 
 use super::alternative::{Data, figure};
 use super::heading;

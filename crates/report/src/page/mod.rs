@@ -1,8 +1,8 @@
 //! Renders the page as one self-contained HTML file.
 //!
 //! The page is readable without its script, which adds tooltips, sorting, buttons, and a slider for comparing
-//! two pictures. A content security policy allows exactly this script and style sheet, by their digests, and
-//! forbids every request. Every string passes through maud, which escapes it.
+//! two pictures. A content security policy allows only this script and style sheet, by their digests, and
+//! forbids all requests. All strings are escaped by maud.
 
 mod alternative;
 mod cubes;
@@ -24,7 +24,7 @@ use view::View;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Maximum bytes of the JSON, without tables and plots.
+/// Maximum size of the embedded JSON in bytes, without tables and plots.
 const DATA_BYTES: usize = 600_000;
 
 /// Renders the whole page as a UTF-8 file.
@@ -68,7 +68,7 @@ pub fn page(report: &Report) -> String {
     .into_string()
 }
 
-/// Renders the verdict and the curve for a notebook, as HTML that has its own style and no script.
+/// Renders the verdict and the curve for a notebook, as HTML with its own style and without a script.
 #[must_use]
 pub fn fragment(report: &Report) -> String {
     let view = View::new(report);
@@ -119,10 +119,10 @@ fn policy() -> String {
     )
 }
 
-/// Returns JSON that can safely be placed in a script element. In a large report, a note replaces the rows,
-/// which are still available with `--json`.
+/// Returns JSON that is safe inside a script element. In a large report, a note replaces the rows. They are
+/// still available with `--json`.
 fn data(report: &Report) -> String {
-    // `</script>` and `<!--` would end or change the element, so escape `<` in the JSON.
+    // Escape `<` in the JSON, because `</script>` and `<!--` would end or change the element.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
     let whole = json(report);
     if whole.len() <= DATA_BYTES {

@@ -1,4 +1,4 @@
-//! Renders the tables of the candidates, with their fidelity and their cost in bytes and time.
+//! Renders the tables of candidates, with their fidelity and their cost in bytes and time.
 
 use super::heading;
 use super::view::{Statistic, View};
@@ -10,7 +10,7 @@ use maud::{Markup, html};
 type Cell = Option<(f64, String)>;
 
 struct CandidateColumn<'a> {
-    /// Heading that neighbouring columns share.
+    /// Heading shared by neighbouring columns.
     group: String,
     name: String,
     cell: Box<dyn Fn(&Candidate) -> Cell + 'a>,
@@ -119,7 +119,7 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     ]
 }
 
-/// Renders a table without the columns in which no candidate has a value.
+/// Renders a table, without columns in which no candidate has a value.
 fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<CandidateColumn<'_>>) -> Markup {
     let candidates = &view.report.candidates;
     let columns: Vec<CandidateColumn<'_>> =

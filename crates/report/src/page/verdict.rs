@@ -24,7 +24,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the sizes before and after packing, in the largest text on the page.
+/// Renders the sizes before and after packing as the largest text on the page.
 fn headline(view: &View<'_>) -> Markup {
     let whole = &view.report.whole;
     let before = words::bytes(whole.source_bytes as f64);
@@ -88,7 +88,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
         let said = |value| words::score_and_unit(measure, value);
         let count = usize::try_from(spread.count).unwrap_or_default();
         let (value, worst) = (said(shown.of(spread)), said(spread.worst));
-        // With few samples, or if the samples are equal, only the worst value is meaningful.
+        // If there are only a few samples, or all are equal, only the worst value is meaningful.
         let hint = said_of(shown, count);
         if value != worst && hint != said_of(Statistic::Worst, count) {
             tiles.push((format!("{} {}", measure.title(), shown.name()), value, hint));

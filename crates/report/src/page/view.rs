@@ -1,4 +1,4 @@
-//! The view of a report that the sections of the page share.
+//! A view of the report that all sections of the page share.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
@@ -8,7 +8,7 @@ pub(super) struct View<'a> {
     pub(super) report: &'a Report,
     /// Main measure of the page; `None` if nothing was measured.
     pub(super) measure: Option<Measure>,
-    /// Ladders, in the order of their first occurrence. Each of them is a series in the plots.
+    /// Ladders in order of appearance. Each is a series in the plots.
     pub(super) groups: Vec<&'a str>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
         Self { report, measure: wanted.chain([usual]).chain(MEASURES).find(taken), groups }
     }
 
-    /// Returns the recommended candidate. For a dataset, this is the form in which it is stored.
+    /// Returns the recommended candidate. For a dataset, this is its stored form.
     pub(super) fn chosen(&self) -> Option<&'a Candidate> {
         self.report.candidates.get(self.report.verdict.chosen?)
     }
@@ -74,8 +74,8 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Returns the statistic to plot for a measure. If the rule mentions the measure, it is the statistic in
-    /// the rule; otherwise, it depends on the measure.
+    /// Returns the statistic to plot for a measure: the one in the rule if the rule mentions the measure,
+    /// otherwise a default for the measure.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Returns the levels that the rule requires of the plotted statistic.
+    /// Returns the levels that the rule sets for the plotted statistic.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -95,7 +95,7 @@ impl<'a> View<'a> {
         self.report.samples.get(sample).map_or("", |sample| &sample.key)
     }
 
-    /// Formats several measures as text, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
+    /// Formats several measures, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
     pub(super) fn scores<'m>(scores: impl IntoIterator<Item = (&'m Measure, &'m f64)>) -> String {
         let parts: Vec<String> =
             scores.into_iter().map(|(m, v)| format!("{} {}", m.title(), words::score_and_unit(*m, *v))).collect();
@@ -115,7 +115,8 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic. With few samples, a percentile is the value of a single sample, so the text names that sample.
+/// Names a statistic. With few samples, a percentile is the value of a single sample, and the text says
+/// which.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),
@@ -150,7 +151,7 @@ pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) ->
     }
 }
 
-/// Returns the value of a measure as plotted. Shares are plotted in per cent.
+/// Returns the value to plot for a measure. Fractions are plotted in per cent.
 pub(super) fn plotted(measure: Measure, value: f64) -> f64 {
     if measure.is_share() { value * 100.0 } else { value }
 }

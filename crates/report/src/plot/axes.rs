@@ -1,4 +1,4 @@
-//! Draws the frame of a plot, with ticks, grid lines, and the names of both axes.
+//! Draws the frame of a plot: ticks, grid lines, and the names of both axes.
 
 use super::scale::{Label, Scale};
 use super::{Size, px};
@@ -11,7 +11,7 @@ pub(crate) struct Axis<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Distances in pixels between the edges of the plot and the area for the marks.
+/// Distances between the edges of the plot and the area for the marks, in pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Margins {
     pub(crate) top: f64,
@@ -21,10 +21,10 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
-    /// Space for the ticks and names of both axes.
+    /// Leaves space for the ticks and names of both axes.
     pub(crate) const USUAL: Self = Self { top: 34.0, right: 16.0, bottom: 46.0, left: 52.0 };
 
-    /// Returns the left, right, top and bottom limits of the area for the marks.
+    /// Returns the left, right, top and bottom edges of the area for the marks.
     pub(crate) fn inner(self, size: Size) -> (f64, f64, f64, f64) {
         (self.left, size.width() - self.right, self.top, size.height() - self.bottom)
     }

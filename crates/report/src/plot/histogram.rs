@@ -1,4 +1,4 @@
-//! Draws a histogram as bars, with lines and marks at notable values.
+//! Draws a histogram as bars, with lines and marks at important values.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale, range};
@@ -6,7 +6,7 @@ use super::{Size, px, svg};
 use crate::words;
 use maud::{Markup, html};
 
-/// Counts of values in bins with equally spaced edges.
+/// Counts of values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bins {
     pub(crate) low: f64,
@@ -15,14 +15,14 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Creates bins whose edges are at round numbers. The number of bins suits the number of values.
+    /// Creates bins with edges at round numbers. The number of bins depends on the number of values.
     pub(crate) fn of(values: &[f64]) -> Self {
         let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let Some((low, high)) = range(finite.iter().copied()) else {
             return Self { low: 0.0, high: 1.0, counts: Vec::new() };
         };
         let wanted = (6..=30_u32).find(|k| f64::from(k * k) >= 4.0 * finite.len() as f64).unwrap_or(30);
-        // A scale has its ticks at round numbers.
+        // Use the ticks of a scale as edges, because they are round numbers.
         let scale = Scale::new(Kind::Linear, &[low, high], 0.0, 1.0, wanted);
         let (low, high) = scale.domain();
         let mut bins = Self { low, high, counts: vec![0; scale.steps().max(1)] };
@@ -37,7 +37,7 @@ impl Bins {
 
     fn bin(&self, value: f64) -> usize {
         let share = (value - self.low) / (self.high - self.low) * self.counts.len() as f64;
-        // Rounding may place a computed edge slightly to the right of a value that lies on it.
+        // Because of rounding, a computed edge may be slightly to the right of a value on the edge.
         let mut bin = 0;
         while bin + 1 < self.counts.len() && (bin + 1) as f64 <= share + 1e-9 {
             bin += 1;
@@ -67,9 +67,9 @@ pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// Plural name of the counted things.
+    /// Plural noun for the counted items.
     pub(crate) counted: &'a str,
-    /// True to plot the counts on a logarithmic axis, for when a few bins hold nearly everything.
+    /// True for a logarithmic axis of counts, for data with nearly all values in a few bins.
     pub(crate) log_counts: bool,
     pub(crate) lines: &'a [Note],
     pub(crate) marks: &'a [Note],
@@ -82,12 +82,12 @@ impl Histogram<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // The edges of the bins are at round numbers, so let the axis end at the outer edges.
+        // End the axis at the outer edges of the bins, which are round numbers.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =
             if self.log_counts { counts.iter().copied().chain([0.0]).collect() } else { counts.clone() };
-        // Reserve a lane for the marks, between the bars and the axis.
+        // Leave space for the marks between the bars and the axis.
         let floor = if self.marks.is_empty() { bottom } else { bottom - 11.0 };
         let y = Axis { scale: Scale::new(kind, &y_values, floor, top, 4), label: Label::Number, name: self.counted };
         let content = html! {

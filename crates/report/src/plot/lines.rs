@@ -1,4 +1,4 @@
-//! Draws a few lines of values along an axis, such as a spectrum.
+//! Draws a few lines along an axis, such as spectra.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::mark::class;
@@ -6,7 +6,7 @@ use super::scale::{Kind, Label, Scale};
 use super::{Size, path, px, svg};
 use maud::{Markup, html};
 
-/// A line. Where a value is missing, the line has a gap.
+/// A line. Missing values leave a gap.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) name: &'static str,
@@ -16,11 +16,11 @@ pub(crate) struct Line {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// A solid line in the colour of this series.
+    /// A solid line in the colour of the series.
     Solid(usize),
-    /// A dashed line in the colour of this series, which differs from the solid line even without colour.
+    /// A dashed line in the colour of the series. It differs from a solid line even without colour.
     Dashed(usize),
-    /// A thin grey line, for comparison.
+    /// A thin gray line, for comparison.
     Faint,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) lines: &'a [Line],
     pub(crate) x: &'a str,
     pub(crate) y: (Kind, &'a str),
-    /// Levels of y to draw as lines. The axis is extended to include them.
+    /// Levels of y, drawn as lines. The axis is extended to include them.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }
@@ -64,7 +64,7 @@ impl Lines<'_> {
                 @for run in line.points.split(|(_, y)| y.is_none()).filter(|run| !run.is_empty()) {
                     @let points = run.iter().filter_map(|(a, b)| Some((x.scale.at(*a), y.scale.at((*b)?))));
                     @if run.len() == 1 {
-                        // Draw a single point as a circle, because a path through one point is invisible.
+                        // Draw a single point as a circle, because a path with one point is invisible.
                         @for (a, b) in points { circle class=(line.style.class()) cx=(px(a)) cy=(px(b)) r="2" {} }
                     } @else {
                         path class=(line.style.class()) d=(path(points)) {}

@@ -1,9 +1,10 @@
-//! Draws the marks of a series. Series differ in both colour and shape, so that colour alone never identifies one.
+//! Draws the marks of a series. Series differ in colour and in shape, so they can be told apart without
+//! colour.
 
 use super::px;
 use maud::{Markup, html};
 
-/// Number of colours and of shapes. Further series repeat the colours, but combine them with other shapes.
+/// Number of colours, and of shapes. Further series use the same colours with other shapes.
 pub(crate) const SERIES: usize = 6;
 
 pub(crate) fn class(series: usize) -> String {

@@ -1,7 +1,7 @@
-//! Draws plots as SVG. This module knows about numbers and labels, but not about their meaning.
+//! Draws plots of numbers and labels as SVG, independently of their meaning.
 //!
-//! The style sheet of the page sets colours, type and line widths by class. Each plot is drawn for a fixed
-//! width in pixels. Plots that may also appear on a narrower page are drawn twice ([`Size`]).
+//! The page's style sheet defines the colours, fonts and line widths of each class. A plot is drawn for a
+//! fixed width in pixels. Plots for both wide and narrow pages are drawn twice ([`Size`]).
 
 pub(crate) mod axes;
 pub(crate) mod histogram;
@@ -13,19 +13,19 @@ pub(crate) mod scatter;
 
 use maud::{Markup, html};
 
-/// Size of a plot in pixels, and where it appears on the page.
+/// Size of a plot in pixels, and its place on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// CSS class of the drawing. It determines on which screens the drawing is shown.
+    /// CSS class of the drawing. It determines the screens that show the drawing.
     pub(crate) class: &'static str,
 }
 
 impl Size {
     pub(crate) const WIDE: Self = Self { width: 820, height: 440, class: "wide" };
     pub(crate) const NARROW: Self = Self { width: 358, height: 340, class: "narrow" };
-    /// A plot that fills half of a wide page, or the full width of a narrow one.
+    /// A plot with half the width of a wide page, or the full width of a narrow page.
     pub(crate) const HALF: Self = Self { width: 368, height: 230, class: "half" };
 
     pub(crate) fn width(self) -> f64 {
@@ -70,7 +70,7 @@ pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     d
 }
 
-/// Estimates the width of a text whose font size is 12 pixels.
+/// Estimates the width of a text at a font size of 12 pixels.
 pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
 }

@@ -1,4 +1,4 @@
-//! Draws values in rows, with one row for each candidate or class. A row shows intervals, and single values as dots.
+//! Draws values in rows, one row per candidate or class. A row shows intervals, and single values as dots.
 
 use super::axes::{Axis, Margins, horizontal};
 use super::scale::{Kind, Label, Scale};
@@ -13,7 +13,7 @@ pub(crate) struct PlotRow {
     /// Ends of the thick line.
     pub(crate) core: Option<(f64, f64)>,
     pub(crate) ring: Option<f64>,
-    /// Dots, each with its tooltip.
+    /// Dots with their tooltips.
     pub(crate) dots: Vec<(f64, String)>,
     pub(crate) tip: String,
     pub(crate) chosen: bool,
@@ -23,9 +23,9 @@ pub(crate) struct PlotRow {
 pub(crate) struct Rows<'a> {
     pub(crate) rows: &'a [PlotRow],
     pub(crate) x: (Kind, Label, &'a str),
-    /// Range of x to shade behind all rows, with its name.
+    /// Range of x that is shaded behind all rows, with its name.
     pub(crate) zone: Option<(f64, f64, &'a str)>,
-    /// Levels of x that the rule requires.
+    /// Levels of x that the rule sets.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }
@@ -33,10 +33,10 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     const ROW: u16 = 26;
 
-    /// Draws the rows. Their number determines the height, so the height in `size` is ignored.
+    /// Draws the rows. The height in `size` is ignored, because the number of rows determines the height.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let narrow = size.width < 500;
-        // On a narrow page, each label is above its row instead of at its left.
+        // On a narrow page, labels are above their rows instead of to the left.
         let row = if narrow { Self::ROW + 18 } else { Self::ROW };
         let margins = Margins { top: 22.0, right: 16.0, bottom: 46.0, left: if narrow { 8.0 } else { 212.0 } };
         let rows = u16::try_from(self.rows.len()).unwrap_or(u16::MAX).min(1000);

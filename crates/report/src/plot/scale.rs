@@ -2,18 +2,18 @@
 
 use crate::words;
 
-/// How values are spaced along an axis.
+/// Spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Linear,
-    /// Values are evenly spaced, beginning at 0.
+    /// Linear, starting at 0.
     FromZero,
-    /// Values are spaced logarithmically. Values of 0 or less are drawn in a separate lane for 0.
+    /// Logarithmic. Values of 0 or less are drawn in a separate lane for 0.
     Log,
 }
 
 impl Kind {
-    /// Returns the scale for values of 0 or more: logarithmic if they span more than one order of magnitude.
+    /// Returns the scale for non-negative values: logarithmic if they span more than one order of magnitude.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {
@@ -34,7 +34,7 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
     })
 }
 
-/// Width in pixels of the lane for the value 0, on a logarithmic axis.
+/// Width of the lane for the value 0 on a logarithmic axis, in pixels.
 const ZERO_LANE: f64 = 30.0;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,18 +42,18 @@ pub(crate) struct Scale {
     log: bool,
     low: f64,
     high: f64,
-    /// Pixel of the value `low`, after the lane for 0 if there is one.
+    /// Pixel position of the value `low`, after the lane for 0 if there is one.
     from: f64,
     to: f64,
-    /// Pixel of the value 0, if a logarithmic axis shows it.
+    /// Pixel position of the value 0, if a logarithmic axis shows it.
     zero: Option<f64>,
-    /// Distance between two ticks of a linear axis.
+    /// Distance between the ticks of a linear axis.
     step: f64,
 }
 
 impl Scale {
-    /// Creates a scale from pixel `from` to pixel `to`, with about `ticks` ticks. It covers 0 to 1 if no
-    /// value is finite.
+    /// Creates a scale from pixel `from` to pixel `to`, with about `ticks` ticks. If no value is finite, it
+    /// covers 0 to 1.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
         if kind == Kind::Log
             && let Some(scale) = Self::log(values, from, to)
@@ -65,7 +65,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= high.abs().max(low.abs()) * 1e-9 {
-            // If there is only one value, extend the range by half of the value on both sides.
+            // A single value needs a range around it: extend it by half of the value on both sides.
             let around = if high == 0.0 { 1.0 } else { high.abs() / 2.0 };
             (low, high) = if kind == Kind::FromZero { (0.0, around) } else { (low - around, high + around) };
         }
@@ -83,7 +83,7 @@ impl Scale {
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// Creates a scale that ends exactly at the two values, even if there are no ticks there.
+    /// Creates a scale that ends exactly at the two values, even without ticks there.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -97,7 +97,7 @@ impl Scale {
         self.linear_ticks().len().saturating_sub(1)
     }
 
-    /// Returns the pixel of a value. A value outside the range is drawn at the nearer end.
+    /// Returns the pixel position of a value. Values outside the range are moved to the nearest end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         if self.log && value <= 0.0 {
             return self.zero.unwrap_or(self.from);
@@ -170,7 +170,7 @@ impl Label {
     }
 }
 
-/// Returns the smallest number of the series 1, 2, 5, 10, … that is not below `width`.
+/// Returns the smallest number of the series 1, 2, 5, 10, … that is at least `width`.
 fn step(width: f64) -> f64 {
     let power = 10f64.powf(width.log10().floor());
     let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|d| d * power >= width * 0.999_999).unwrap_or(10.0);

@@ -1,4 +1,4 @@
-//! Draws the points of several ladders, with bytes on one axis and a score or a rate on the other.
+//! Draws the points of several ladders, with bytes on one axis and a score or rate on the other.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale};
@@ -9,9 +9,9 @@ use maud::{Markup, html};
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Value of y at which the band of the series ends at this point. It begins at the point itself.
+    /// Other end of the series' band at this point, on the y axis. The band starts at the point itself.
     pub(crate) to: Option<f64>,
-    /// Series of the point. A line joins the points of a series in the order of x.
+    /// Series of the point. A line joins the points of a series in order of x.
     pub(crate) series: usize,
     pub(crate) label: String,
     pub(crate) tip: String,
@@ -20,7 +20,7 @@ pub(crate) struct Point {
     pub(crate) front: bool,
 }
 
-/// A named range of y, shaded in the background.
+/// A named range of y that is shaded in the background.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Zone {
     pub(crate) low: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Zone {
     pub(crate) name: &'static str,
 }
 
-/// A level of y that the rule requires.
+/// A level of y that the rule sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     pub(crate) y: f64,
@@ -51,7 +51,8 @@ impl Scatter<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let xs: Vec<f64> = self.points.iter().map(|p| p.x).collect();
         let mut ys: Vec<f64> = self.points.iter().flat_map(|p| [Some(p.y), p.to]).flatten().collect();
-        // A level far from all points would squeeze them together.
+        // Do not extend the axis to levels far away from all points, because this would squeeze the points
+        // together.
         if let Some((low, high)) = super::scale::range(ys.iter().copied()) {
             let reach = (high - low).max(high.abs() * 0.1);
             ys.extend(self.levels.iter().map(|l| l.y).filter(|y| (low - reach..=high + reach).contains(y)));
@@ -134,12 +135,12 @@ impl Scatter<'_> {
         }
     }
 
-    /// Finds the first position around each mark at which its label does not overlap any mark or label. If
-    /// there is no such position, the anchor is empty.
+    /// For each mark, finds the first place for its label that overlaps no mark and no other label. If there
+    /// is no such place, the anchor is empty.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];
-        // Place the label of the chosen point first, because it is the most important one.
+        // Start with the chosen point, because its label is the most important.
         let mut order: Vec<usize> = (0..self.points.len()).collect();
         order.sort_by_key(|i| self.points.get(*i).is_none_or(|p| !p.chosen));
         for i in order {

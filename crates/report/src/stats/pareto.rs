@@ -2,9 +2,8 @@
 
 use crate::data::Better;
 
-/// Returns whether each of the points (bytes, score) is on the front. A point is on the front if no other
-/// point is at least as good on both axes and better on one of them. Points without a score are never on the
-/// front.
+/// For each point (bytes, score), returns true if it is on the front: no other point is at least as good on
+/// both axes and better on one of them. Points without a score are never on the front.
 ///
 /// ```
 /// use shardpack_report::data::Better;

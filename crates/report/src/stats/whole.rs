@@ -1,4 +1,4 @@
-//! Predicts sizes of the whole set from a sample of it.
+//! Predicts the size of the whole set from a sample of it.
 
 use crate::data::Estimate;
 
@@ -11,32 +11,32 @@ pub struct Stratum {
     pub known: [f64; 2],
 }
 
-/// A drawn and stored sample.
+/// A sample that was drawn and stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
     /// Index of the sample's stratum.
     pub stratum: usize,
-    /// The two sizes that are known for every sample, drawn or not: source bytes, and pixels or decoded bytes.
+    /// Two sizes that are known for all samples, drawn or not: source bytes, and pixels or decoded bytes.
     pub known: [f64; 2],
-    /// Stored bytes, known only for drawn samples.
+    /// Stored bytes. Known only for drawn samples.
     pub stored_bytes: f64,
 }
 
-/// Number of samples below which two coefficients would overfit.
+/// Minimum number of samples for fitting two coefficients. With fewer samples they would overfit.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
 ///
 /// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model
 /// Assisted Survey Sampling*, §6.4). The stored bytes are fitted to the two known sizes by least squares
-/// through the origin. The fit is summed over the whole set, and the mean residual of each stratum is added.
-/// If there are few samples, or if one size is a multiple of the other, only the first size is used (the
-/// ratio estimator).
+/// through the origin. The prediction is the sum of the fit over the whole set, corrected by the mean
+/// residual of each stratum. If there are few samples, or one size is a multiple of the other, only the first
+/// size is used (the ratio estimator).
 ///
 /// The interval is computed from the residuals within the strata, with the finite population correction and
-/// Student's t. The degrees of freedom are the number of samples minus the number of strata with samples. For
-/// a stratum with a single drawn sample, the spread of all residuals is used. If everything was drawn, the
-/// interval has zero width.
+/// Student's t. The degrees of freedom are the number of samples minus the number of strata with samples. A
+/// stratum with a single drawn sample uses the spread of all residuals. If everything was drawn, the interval
+/// has zero width.
 ///
 /// ```
 /// use shardpack_report::stats::{Drawn, Stratum, predict};
@@ -59,7 +59,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
         let (n, size) = (real(own.len() as u64), real(stratum.samples));
         value += fitted(stratum.known);
         if own.is_empty() {
-            // Without drawn samples, the uncertainty is proportional to the size of the stratum.
+            // In a stratum without drawn samples, the uncertainty is proportional to its size.
             value += size * pooled_mean;
             variance_of_total += size * size * pooled;
             continue;
@@ -91,15 +91,15 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// Estimates how many samples are needed to reduce the half width of the interval to the share `goal` of the
-/// value. `found` is the estimate from `drawn` samples out of `all`.
+/// Estimates the number of samples that reduce the half width of the interval to the fraction `goal` of the
+/// value. `found` is the estimate from `drawn` of `all` samples.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     let half = found.half_width();
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // Compute the number as if the set were infinite, then correct it for a finite set.
+    // First compute the number for an infinite set, then correct it for a finite one.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -127,7 +127,7 @@ fn student(freedom: u64) -> f64 {
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
     let index = usize::try_from(freedom).map_or(usize::MAX, |n| n.saturating_sub(1));
     EXACT.get(index).copied().unwrap_or_else(|| {
-        // Expand around the normal quantile. The error is below 0.002 from 13 degrees of freedom on.
+        // Expand around the normal quantile. From 13 degrees of freedom on, the error is below 0.002.
         let (z, v) = (1.959_964_f64, real(freedom));
         z + (z.powi(3) + z) / (4.0 * v) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * v * v)
     })
@@ -142,7 +142,7 @@ fn real(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns the next number of SplitMix64.
+    /// Returns the next random number (SplitMix64).
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

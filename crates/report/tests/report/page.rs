@@ -36,7 +36,7 @@ fn every_plot_has_a_text_and_every_table_a_caption_and_heads() {
         assert!(!page.contains("<th>") && !page.contains("aria-label=\"\""));
         assert_eq!(page.matches("<img ").count(), page.matches(" alt=\"").count());
         assert_eq!(page.matches("<img ").count(), report.gallery.len() * 3);
-        // Leave out the gallery, because its base64 may contain these letters by chance.
+        // Omit the gallery, because its base64 may contain these letters by chance.
         let bare = shardpack_report::page(&Report { gallery: Vec::new(), ..report });
         assert!(!bare.contains("NaN"));
     }
@@ -69,7 +69,7 @@ fn a_large_report_leaves_its_rows_out_and_says_so() {
 fn hostile_text_stays_text() {
     let report = crate::made_up::hostile();
     let page = page(&report);
-    // Expect our own two scripts, and no other element that could run code or fetch anything.
+    // There must be only our own two scripts, and no other element that could run code or fetch anything.
     assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (2, 2));
     assert!(!page.contains("<img src=x") && !page.contains("<!--"));
     assert_eq!(embedded(&page).source, crate::made_up::HOSTILE);

@@ -1,6 +1,5 @@
-//! The format of a cache file, which stores one block. It contains the object and range of the block, and its
-//! bytes in pages. Each page has its own CRC32, so that a small read needs to check only the pages that it
-//! reads.
+//! The format of a cache file. Each file stores one block: the block's object and range, and its bytes in
+//! pages. Every page has its own CRC32, so a small read checks only the pages that it needs.
 //!
 //! | bytes | |
 //! |---|---|
@@ -17,13 +16,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Size in bytes of a page, which is the unit of fetching and checking.
+/// Size of a page in bytes. Pages are the unit of fetching and checking.
 pub(crate) const PAGE: u64 = 64 << 10;
-/// Number of pages in the largest block, which is 1 MiB.
+/// Number of pages in the largest block (1 MiB).
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
-/// URLs, keys and ETags are much shorter.
+/// Maximum length of an identity. URLs, keys and ETags are much shorter.
 const MOST_IDENTITY: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -32,8 +31,9 @@ pub(crate) struct CachedObject {
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object. Their number is a power of two, and the first page is a multiple of that
-/// number. A page can therefore be in only a few different blocks, and a reader can compute which.
+/// Consecutive pages of an object. Their number is a power of two, and the number of the first page is a
+/// multiple of it. A page can therefore belong to only a few different blocks, and a reader can compute their
+/// names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -41,13 +41,13 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// Returns all blocks of the largest size that contain any of these pages.
+    /// Returns all blocks of the largest size that overlap these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// Returns the smallest number of blocks that together contain exactly these pages.
+    /// Returns the fewest blocks that together contain exactly these pages.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -83,7 +83,7 @@ impl PageSpan {
         format!("{hex}.block")
     }
 
-    /// Returns the header of the block's file. `bytes` is the content, which follows the header.
+    /// Returns the header of the block's file. `bytes` is the content that follows it.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
@@ -96,8 +96,8 @@ impl PageSpan {
         head
     }
 
-    /// Reads `wanted` into `out`, which must have the same length. Returns `None` if one of these pages is
-    /// damaged. Each page is checked right after it is read, while it is still in the CPU cache.
+    /// Reads `wanted` into `out`, which must have the same length. Returns `None` if one of the pages is
+    /// damaged. Each page is checked right after reading, while it is still in the CPU cache.
     pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
@@ -127,7 +127,7 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
-    /// Returns the offset of the first page and the CRC32s of the pages, or `None` if the file belongs to a
+    /// Returns the offset of the first page and the CRC32s of all pages, or `None` if the file belongs to a
     /// different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
@@ -147,7 +147,7 @@ impl PageSpan {
     }
 }
 
-/// The header of a block whose object is not known.
+/// The header of a block, read without knowing the block's object.
 #[derive(Debug)]
 pub(crate) struct BlockHead {
     pub(crate) store: String,
@@ -157,7 +157,7 @@ pub(crate) struct BlockHead {
 }
 
 impl BlockHead {
-    /// `None` if the header is damaged.
+    /// Reads the header. Returns `None` if it is damaged.
     pub(crate) fn read(file: &File) -> Option<Self> {
         let mut fixed = [0; HEAD];
         file.read_exact_at(&mut fixed, 0).ok()?;
@@ -184,7 +184,7 @@ impl BlockHead {
         store == url || store.split(' ').next() == Some(url)
     }
 
-    /// Returns true if the file has this block's name, and all its pages have the right checksum.
+    /// Returns true if the file has the name of this block, and all its pages have the right checksums.
     pub(crate) fn is_whole(&self, name: &str, file: &File) -> bool {
         let wanted = self.span.bytes(&self.object);
         let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];
@@ -246,8 +246,8 @@ mod tests {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
-            // Each end of the range has at most one block of each of the four smaller sizes. All other blocks
-            // are whole.
+            // At each end of the range, there is at most one block of each of the four smaller sizes. All
+            // others are whole.
             prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }

@@ -1,4 +1,4 @@
-//! The contents of a cache, for people who look after it.
+//! The contents of a cache, for maintenance commands.
 
 use super::block::{BlockHead, is_block};
 use super::{Cache, MARKER};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The blocks in a cache folder, which several processes may be using at the same time.
+/// The blocks in a cache folder. Several processes may use it at the same time.
 ///
 /// ```
 /// let folder = tempfile::tempdir()?;
@@ -26,13 +26,13 @@ pub struct CacheFolder {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CachedDataset {
-    /// URL of the dataset, followed by the endpoints that the options named.
+    /// URL of the dataset, followed by the endpoints from the options.
     pub url: String,
     /// Number of shards and manifests with at least one block.
     pub objects: u64,
     /// Number of blocks.
     pub blocks: u64,
-    /// Size of the blocks on the disk.
+    /// Size of the blocks on disk, in bytes.
     pub bytes: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct CachedDataset {
 pub struct BlockCount {
     /// Number of blocks.
     pub blocks: u64,
-    /// Size of the blocks on the disk.
+    /// Size of the blocks on disk, in bytes.
     pub bytes: u64,
 }
 
@@ -57,9 +57,9 @@ impl BlockCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheCheck {
-    /// Blocks whose pages all have the right checksum.
+    /// Blocks in which all pages have the right checksum.
     pub whole: BlockCount,
-    /// Damaged blocks, which were removed.
+    /// Damaged blocks. They were removed.
     pub damaged: BlockCount,
 }
 
@@ -76,7 +76,7 @@ impl CacheFolder {
         Ok(Self { path: path.into(), cache: Cache::open(path, u64::MAX, String::new())? })
     }
 
-    /// Lists the datasets with blocks in the cache, sorted by URL. Blocks whose header is damaged are left out.
+    /// Lists the datasets in the cache, sorted by URL. Skips blocks with a damaged header.
     ///
     /// # Errors
     /// `Io` if the folder cannot be read.
@@ -99,7 +99,7 @@ impl CacheFolder {
             .collect())
     }
 
-    /// Removes all blocks, or only the blocks of one dataset. A reader that misses a block fetches it again.
+    /// Removes all blocks, or only one dataset's blocks. Readers fetch missing blocks again.
     ///
     /// # Errors
     /// `Io` if the folder cannot be read or a block cannot be removed.
@@ -110,7 +110,7 @@ impl CacheFolder {
             if url.is_none_or(is_of) {
                 match self.remove(name) {
                     Ok(()) => removed.add(bytes),
-                    // A reader has removed it meanwhile.
+                    // A reader has removed it in the meantime.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => failed = Some(error),
                 }
@@ -119,7 +119,7 @@ impl CacheFolder {
         failed.map_or(Ok(removed), |error| Err(Error::io(self.path.clone(), "remove a block", error)))
     }
 
-    /// Compares every page of every block with its checksum, and removes damaged blocks.
+    /// Verifies the checksum of every page of every block, and removes damaged blocks.
     ///
     /// # Errors
     /// `Io` if the folder cannot be read.
@@ -136,8 +136,8 @@ impl CacheFolder {
         Ok(check)
     }
 
-    /// Passes the name, the header and the size of every block. The header is `None` if it is damaged. Blocks that
-    /// another process removes meanwhile are left out.
+    /// Calls `take` with the name, the header and the size of every block. The header is `None` if it is
+    /// damaged. Skips blocks that another process removes in the meantime.
     fn each_block(&self, mut take: impl FnMut(&str, Option<&BlockHead>, u64)) -> Result<()> {
         let names = self.cache.names().map_err(|error| Error::io(self.path.clone(), "list", error))?;
         for name in names.iter().filter(|name| is_block(name)) {

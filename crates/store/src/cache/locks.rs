@@ -5,20 +5,21 @@ use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Number of locks. A block uses the lock that its number selects, so blocks rarely share one. A thread never
-/// waits for one lock while it holds another.
+/// Number of locks. Blocks are assigned to locks by their number, so two blocks rarely share one. A thread
+/// never waits for a lock while holding another.
 const LOCKS: usize = 1024;
 
-/// Ensures that no whole block is fetched twice at the same time, and limits the memory for whole blocks.
+/// Prevents a whole block from being fetched twice at the same time, and limits the memory for whole blocks.
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     locks: Vec<Mutex<()>>,
-    /// One permit for each whole block that may be fetched in parallel.
+    /// One permit per whole block that may be fetched in parallel.
     pub(crate) memory: Semaphore,
 }
 
 impl BlockLocks {
-    /// A block is in memory twice while it is written: as pieces and as one buffer.
+    /// Creates the locks. The memory limit allows for two copies of a block, because a block is in memory
+    /// twice while it is written: as pieces and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

@@ -1,7 +1,7 @@
 //! A cache of object blocks in a local folder, which all processes on this machine may share.
 //!
-//! Each block is one file ([`block`]). The file is written under another name and then renamed, so no lock is
-//! needed: a reader finds only complete files, and checks their CRC32s at every hit. All files are opened
+//! Each block is one file ([`block`]). Files are written under a temporary name and then renamed, so no locks
+//! are needed: readers find only complete files, and check their CRC32s at every hit. All files are opened
 //! relative to the folder, and symlinks are not followed.
 
 mod block;
@@ -30,10 +30,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name of the file that marks a folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Minimum time between two updates of a block's age by hits, and the age at which temporary files of killed
-/// processes are removed.
+/// Minimum time between two updates of a block's age by hits. Also the age at which the temporary files of
+/// killed processes are removed.
 const HOUR: Duration = Duration::from_secs(3600);
-/// A process scans the folder again after it has written a `PART`th of the cache size.
+/// A process scans the folder again after it has written 1/`PART` of the cache size.
 const PART: u64 = 32;
 
 #[derive(Debug)]
@@ -51,12 +51,12 @@ pub(crate) struct Cache {
 #[derive(Debug, Default)]
 struct WriteAllowance {
     left: u64,
-    /// Bytes of blocks whose space is reserved, but which may not be in the folder yet.
+    /// Size of blocks whose space is reserved, but which may not be in the folder yet.
     underway: u64,
 }
 
 impl Cache {
-    /// Opens the cache in a folder, or creates a cache if the folder is empty.
+    /// Opens the cache in a folder, or creates a new cache if the folder is empty.
     pub(crate) fn open(path: &Path, most: u64, store: String) -> Result<Self> {
         let fail = |source: io::Error| Error::io(path, "open the cache", source);
         match mkdir(path, Mode::from_raw_mode(0o777)) {
@@ -104,7 +104,7 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns true if `bytes` bytes take up at most half of the cache, which leaves room for other data.
+    /// Returns true if `bytes` bytes fill at most half of the cache. The other half remains for other data.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
@@ -115,7 +115,8 @@ impl Cache {
         CachedObject { name, size }
     }
 
-    /// Splits the pages into ranges, in order. Each has its bytes, or `None` if they are missing or damaged.
+    /// Splits the pages into ranges, in order. Each range has its bytes, or `None` if they are missing or
+    /// damaged.
     pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
         PageSpan::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
@@ -173,7 +174,7 @@ impl Cache {
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
-            // This fails in a read-only folder. The block then keeps its old age.
+            // This fails in a read-only folder, and the block keeps its old age.
             let _ = file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
@@ -183,13 +184,13 @@ impl Cache {
         read
     }
 
-    /// Removes a damaged block. Returns false if another reader has removed it first. A new block of the same
-    /// name stays.
+    /// Removes a damaged block. Returns false if another reader has already removed it. If there is a new
+    /// block with the same name, it is kept.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
-        // This renames a symlink itself, never its target.
+        // Renaming never follows a symlink.
         if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
-            // In a read-only folder, the damaged block stays, and every process checks it again.
+            // In a read-only folder, the damaged block stays, so every process checks it again.
             return error != Errno::NOENT;
         }
         let found = statat(&self.folder, &aside, AtFlags::SYMLINK_NOFOLLOW);
@@ -202,8 +203,8 @@ impl Cache {
         true
     }
 
-    /// Reads up to the first byte that is not cached, and returns the number of bytes read. This runs on the
-    /// reader's own thread, so that no other thread has to wake up.
+    /// Reads up to the first byte that is not cached, and returns the number of bytes read. Runs on the
+    /// reader's own thread, which avoids waking up another thread.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -220,7 +221,8 @@ impl Cache {
         done
     }
 
-    /// If the whole range seems to be in the cache, asks the operating system to read it ahead and returns true.
+    /// Asks the operating system to read a range ahead. Returns false if a part of the range seems to be
+    /// missing from the cache.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
@@ -228,14 +230,14 @@ impl Cache {
             let Some((span, file)) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
             let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
-            // Adds one page for the header, which is shorter than a page.
+            // Add one page for the header, which is shorter than a page.
             let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
             at = all.end;
         }
         true
     }
 
-    /// Returns the largest block that contains this byte. Checks only file names.
+    /// Returns the largest block that contains this byte, judging by file names only.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -247,8 +249,8 @@ impl Cache {
         }
     }
 
-    /// Writes pages whose content is `all`. After an error, which is counted, this process writes nothing
-    /// more to the cache.
+    /// Writes `pages`, whose content is `all`. An error is counted, and then this process stops writing to
+    /// the cache.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
@@ -274,7 +276,7 @@ impl Cache {
     }
 
     fn file(&self, name: &str) -> io::Result<File> {
-        // Without `NONBLOCK`, opening a pipe would block.
+        // Opening a pipe would block without `NONBLOCK`.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(openat(&self.folder, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
@@ -311,8 +313,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Reserves space for `bytes` bytes. The folder is scanned again whenever this process has written a
-    /// certain fraction of the cache size, because other processes write too.
+    /// Reserves space for `bytes` bytes. Scans the folder again each time this process has written a certain
+    /// fraction of the cache size, because other processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {
@@ -325,7 +327,7 @@ impl Cache {
             if !is_block && !is_unfinished(&name) {
                 continue;
             }
-            // Here and below, another process may already have removed the file.
+            // Another process may have removed the file already, here and below.
             let Ok(stat) = statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
             if is_block {

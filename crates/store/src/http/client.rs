@@ -1,8 +1,8 @@
-//! The HTTP client that `object_store` uses. It follows redirects only within one origin, and never to
-//! link-local addresses, from which clouds hand out credentials.
+//! The HTTP client for `object_store`. It follows redirects only within one origin, and never to link-local
+//! addresses, because clouds serve credentials there.
 //!
-//! The default client of `object_store` follows redirects to any host, and sends the session token or the
-//! signed URL of the previous request to it.
+//! The default client of `object_store` follows redirects to any host, and sends the previous request's
+//! session token or signed URL to it.
 
 use super::refusal::Refusal;
 use object_store::{ClientConfigKey, ClientOptions};
@@ -23,7 +23,7 @@ const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 const REDIRECTS: usize = 10;
 
 /// True for the client that reads and writes objects. False for the clients that fetch credentials, because
-/// every cloud serves credentials from link-local addresses.
+/// all clouds serve credentials from link-local addresses.
 pub(super) type IsStore = Arc<AtomicBool>;
 
 pub(super) fn client(
@@ -39,7 +39,7 @@ pub(super) fn client(
         .referer(false)
         .https_only(!is_on(ClientConfigKey::AllowHttp)?)
         .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates)?)
-        // Disable compression, because sizes and ranges refer to the bytes as stored.
+        // Disable compression, because sizes and ranges refer to the stored bytes.
         .no_gzip()
         .no_brotli()
         .no_zstd()
@@ -103,7 +103,7 @@ pub(super) fn client(
     builder.build().map_err(wrong)
 }
 
-/// Parses a boolean as `object_store` does.
+/// Parses a boolean like `object_store`.
 pub(crate) fn switch(text: &str) -> object_store::Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Ok(true),
@@ -121,8 +121,8 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
 }
 
 /// Follows redirects to the same scheme, host and port. If `elsewhere` is true, also follows one redirect to
-/// another server. `reqwest` removes the credentials from that request, but it would send them again if the
-/// other server redirected to itself, so no further redirect is followed.
+/// another server, and none after that. `reqwest` removes the credentials from the redirected request, but
+/// would send them again if the other server redirected to itself.
 fn follow(attempt: Attempt<'_>, elsewhere: bool) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
     let has_left = attempt.previous().first().is_some_and(|first| !is_same_origin(first, from));
@@ -153,13 +153,13 @@ pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)>
     Some((origin(from), origin(&to)))
 }
 
-/// Returns scheme, host and port, the parts of a URL that contain no secrets.
+/// Returns scheme, host and port, which contain no secrets.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
-/// Returns true if the host is a link-local address, or another address from which a cloud hands out credentials.
+/// Returns true if the host is a link-local address, or another address where a cloud serves credentials.
 pub(super) fn is_link_local(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(_) => false,
@@ -173,7 +173,7 @@ fn is_local_address(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => {
             let [first, second, ..] = address.segments();
-            // Amazon hands out credentials from `fd00:ec2::` in IPv6.
+            // Amazon serves credentials from `fd00:ec2::` in IPv6.
             address.is_unicast_link_local()
                 || (first, second) == (0xfd00, 0x0ec2)
                 || embedded(address).is_some_and(|address| address.is_link_local())
@@ -191,19 +191,19 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// Removes link-local addresses, because machines on a local network often have addresses of both kinds.
-/// Returns `None` if no other is left.
+/// Removes link-local addresses, because machines on a local network often have other addresses as well.
+/// Returns `None` if no address is left.
 fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     let has_any = !found.is_empty();
     found.retain(|address| !is_local_address(address.ip()));
     (!has_any || !found.is_empty()).then_some(found)
 }
 
-/// Uses the system's resolver, and removes addresses that are not allowed.
+/// Uses the system's resolver, and removes forbidden addresses.
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,
-    /// Selects the address that comes first, so that requests are spread over all addresses.
+    /// Counter that selects the first address, to spread requests over all addresses.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }

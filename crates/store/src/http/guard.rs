@@ -1,4 +1,4 @@
-//! Refuses invalid answers to `object_store`, and limits the size of answers held in memory.
+//! Rejects invalid answers before they reach `object_store`, and limits the size of answers in memory.
 
 use super::client::{IsStore, client, is_link_local, leads_away};
 use super::refusal::{NoAnswer, Refusal};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Maximum size of an answer that is not an object, such as a listing of a thousand names.
+/// Maximum size of an answer that is not an object, such as a listing with a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone, Default)]
@@ -24,12 +24,13 @@ pub(crate) struct GuardedConnector {
 }
 
 impl GuardedConnector {
-    /// Creates connections that follow redirects to other servers, for a store whose files are elsewhere.
+    /// Creates a connector that follows redirects to other servers, for stores that keep their files
+    /// elsewhere.
     pub(crate) fn following_elsewhere() -> Self {
         Self { follows_elsewhere: true, ..Self::default() }
     }
 
-    /// Marks the last client as the client for objects. Any earlier clients fetch credentials.
+    /// Marks the latest client as the client for objects. All earlier clients fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
     }
@@ -71,10 +72,10 @@ impl HttpService for GuardedService {
             // `object_store` has specific errors for these statuses.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // The size is not limited here, because it is checked against the headers of the answer.
+            // The size of an object is checked against the headers of the answer instead.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
-            // Redirects that were not followed, for example because the body of the request cannot be sent again.
+            // Redirects may remain here, for example if the body of the request cannot be sent again.
             status => {
                 let to = response.headers().get("location").and_then(|to| to.to_str().ok());
                 let led = url.ok().zip(to).and_then(|(from, to)| leads_away(&from, to));
@@ -89,7 +90,8 @@ fn is_list(request: &HttpRequest) -> bool {
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// Reads a whole body. A body longer than `most` bytes is truncated if `cut` is true, and refused otherwise.
+/// Reads a whole body. If it is longer than `most` bytes, it is truncated if `cut` is true, and refused
+/// otherwise.
 pub(crate) async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());
@@ -106,7 +108,7 @@ pub(crate) async fn bounded(response: HttpResponse, most: usize, cut: bool) -> R
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// Returns host and port, without the user name that an endpoint may contain.
+/// Returns the host and port, without a user name that the endpoint may contain.
 fn authority(request: &HttpRequest) -> String {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     authority.rsplit('@').next().unwrap_or_default().to_owned()

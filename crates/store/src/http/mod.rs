@@ -1,4 +1,4 @@
-//! The HTTP client that `object_store` uses, the guard in front of it, and refusals.
+//! The HTTP client for `object_store`, its guard, and refusals.
 
 mod client;
 mod guard;

@@ -1,11 +1,11 @@
-//! Typed errors for answers that are not acceptable.
+//! Typed errors for requests and answers that are refused.
 
 use crate::schedule::RequestError;
 use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// The error of a request that got no answer. It names the host, because a custom endpoint is not part of the
+/// Error of a request without an answer. It contains the host, because a custom endpoint is not part of the
 /// dataset's URL.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
@@ -25,7 +25,7 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// The reason why a request was not sent, or why its answer does not have the requested content.
+/// Reason why a request was not sent, or its answer was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Status(u16),
@@ -45,7 +45,7 @@ pub(crate) enum Refusal {
     NoUrl,
     /// The bucket or folder to list does not exist.
     NoBucket,
-    /// An answer that must fit in memory is too long.
+    /// The answer is too long to keep in memory.
     TooLong {
         most: usize,
     },
@@ -101,7 +101,7 @@ impl Refusal {
             Self::Status(429 | 503) => {
                 RequestError { slow_down: true, ..RequestError::again(ErrorKind::ResourceBusy, words) }
             }
-            // 501 means "not implemented", which will not change.
+            // 501 means "not implemented", which a new attempt would not change.
             Self::Status(501) => RequestError::last(ErrorKind::Unsupported, words),
             Self::Status(408 | 500..=599) => RequestError::again(ErrorKind::Other, words),
             Self::Status(416) => RequestError::last(ErrorKind::InvalidData, words),

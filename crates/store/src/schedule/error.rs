@@ -1,12 +1,12 @@
-//! Reasons why requests failed. The errors of other crates cannot be shown, because they may contain the URL
-//! with its signature.
+//! Reasons why requests failed. Errors of other crates must not be shown, because they may contain the signed
+//! URL.
 
 use shardpack_format::Hint;
 use shardpack_io::Cause;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Interval at which a waiting reader checks whether it was cancelled.
+/// Interval at which a waiting reader checks for cancellation.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct RequestError {
     pub(crate) kind: ErrorKind,
     pub(crate) words: String,
     pub(crate) hint: Option<Hint>,
-    /// True if another attempt may succeed.
+    /// True if a new attempt may succeed.
     pub(crate) again: bool,
     pub(crate) slow_down: bool,
 }
@@ -41,8 +41,8 @@ impl RequestError {
         Self::last(ErrorKind::Other, "the request was cancelled")
     }
 
-    /// Returns the error of a request that all its readers have abandoned. If another reader needs the bytes
-    /// later, it sends the request again.
+    /// Returns the error of a request that all readers have abandoned. A reader that needs the bytes later
+    /// sends the request again.
     pub(crate) fn abandoned() -> Self {
         Self::last(ErrorKind::Interrupted, "all readers abandoned the request")
     }

@@ -1,5 +1,5 @@
-//! The schedule of requests. It knows the requests in flight, the queued requests, and the bytes that have
-//! arrived and wait for a reader. It does no I/O and uses no other modules of this crate, so that a
+//! The schedule of requests. It keeps track of the requests in flight, the queued requests, and the bytes
+//! that have arrived and wait for a reader. It does no I/O and uses no other modules of this crate, so a
 //! simulation can run it (`tests/store/simulation`).
 
 mod error;
@@ -22,22 +22,23 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest gap that a request may span if it consists mostly of wanted bytes. Fetching 1 MiB more takes less
-/// time than a second request.
+/// Largest gap within a request that consists mostly of wanted bytes. Fetching another MiB is faster than a
+/// second request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Largest gap that a request may always span. Fetching it takes less than a millisecond.
+/// Largest gap within any request. Fetching it takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// Size of the parts in which a range longer than a request is fetched in parallel, or an eighth of the
-/// memory if that is smaller.
+/// Size of the parts of a range that is too long for one request, but at most an eighth of the memory. The
+/// parts are fetched in parallel.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// Maximum number of parts in a request.
 const PARTS: u64 = 2;
-/// Maximum length of the queue. Further announcements are dropped, and their bytes are requested when they are read.
+/// Maximum length of the queue. Further announcements are dropped, and their bytes are requested only when a
+/// reader needs them.
 const MOST_QUEUED: usize = 1 << 15;
 /// Number of bytes fetched from the end of a shard for its footer and, if it is small, its index.
 const TAIL_BYTES: u64 = 64 << 10;
-/// Longest index that is fetched together with the footer.
+/// Maximum length of an index that is fetched together with the footer.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 type At = (u64, u64);
@@ -54,7 +55,8 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Number of bytes that will be read. They are counted once per announcement, without gaps.
+    /// Number of bytes that will be read, without gaps. Bytes that are announced several times count several
+    /// times.
     wanted: u64,
     read: u64,
     number: u64,
@@ -82,7 +84,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// Bytes per page, the unit in which the cache stores and requests data; 1 if there is no cache.
+    /// Size of a page in bytes, which is the unit of the cache; 1 if there is no cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -101,7 +103,7 @@ impl Schedule {
             tuner,
             in_flight: 0,
             held: 0,
-            // A quarter of the budget stays free for readers that need a range before its turn.
+            // Keep a quarter of the budget free for readers that need a range before its turn.
             budget: budget - budget / 4,
             part_bytes: (budget / 8).clamp(LEAST_PART_BYTES, PART_BYTES),
             count: 0,
@@ -112,18 +114,18 @@ impl Schedule {
         }
     }
 
-    /// Returns how many bytes to request from the end of the next shard.
+    /// Returns the number of bytes to request from the end of the next shard.
     pub(crate) const fn tail_bytes(&self) -> u64 {
         self.tail_bytes
     }
 
-    /// Records that a range will be read once. Each further announcement adds one read.
+    /// Records that a range will be read once. Further announcements add one read each.
     pub(crate) fn announce(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
         self.note(pin, range, true);
     }
 
-    /// Records that a range in the cache will be read. Those of its bytes that are already in memory stay
-    /// there until then.
+    /// Records that a range in the cache will be read. Bytes of the range that are already in memory are kept
+    /// for this read.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
         for (_, entry) in self.transfers.range_mut((pin.id, first)..(pin.id, range.end)) {
@@ -132,15 +134,16 @@ impl Schedule {
         }
     }
 
-    /// Queues those parts of a range that are not in memory, in flight or queued. If `again` is true, the
-    /// other parts will be read once more.
+    /// Queues the parts of a range that are not yet in memory, in flight or queued. If `again` is true, adds
+    /// one read to all other parts.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Without this, the bytes would be dropped after the reads announced earlier, and requested again.
+                // Otherwise the bytes would be dropped after the reads that were announced earlier, and
+                // requested again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -155,7 +158,7 @@ impl Schedule {
         }
     }
 
-    /// Queues a range that no transfer contains. A long range is split into parts.
+    /// Queues a range that no transfer contains. Long ranges are split into parts.
     fn add(&mut self, pin: &Arc<Pin>, wanted: Range<u64>) {
         let range = self.pages_around(pin, &wanted);
         let whole = range.end - range.start <= self.most();
@@ -170,7 +173,7 @@ impl Schedule {
         }
     }
 
-    /// Extends a range to whole pages, without bytes that other transfers contain.
+    /// Extends a range to whole pages, except for bytes in other transfers.
     fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
@@ -187,12 +190,13 @@ impl Schedule {
         PARTS * self.part_bytes
     }
 
-    /// Joins a range with its queued neighbours, so that many queued ranges need only a few large requests.
+    /// Joins a range with its queued neighbours, so many queued ranges need only a few large requests.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        // Requests ahead of their turn may take half of the memory. The other half is for the reads that come next.
+        // Requests ahead of their turn may use half of the memory. The other half is reserved for the next
+        // reads.
         let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
@@ -212,11 +216,11 @@ impl Schedule {
                     break;
                 }
                 (range, wanted, number) = (joined, read, number.max(entry.number));
-                // The transfer's item stays in the queue, but will find no transfer.
+                // The other transfer's item stays in the queue, and is skipped later.
                 self.transfers.remove(&other);
             }
         }
-        // No reader waits for a queued transfer, so replacing it loses nothing.
+        // A queued transfer can be replaced, because no reader waits for it.
         let entry = self.transfers.remove(&key)?;
         let key = (pin.id, range.start);
         self.transfers.insert(key, Scheduled { transfer: Arc::new(Transfer::new(range)), wanted, number, ..entry });
@@ -253,7 +257,7 @@ impl Schedule {
     }
 
     /// Returns the transfer that contains the first byte of `range`. If it is not in flight yet, also returns
-    /// the request to send at once. The rest of the range is announced.
+    /// the request, which must be sent at once. The rest of the range is announced.
     pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
@@ -285,8 +289,8 @@ impl Schedule {
         (Some(transfer), start)
     }
 
-    /// Learns the length of an index from a read that begins before the bytes fetched from the end of the
-    /// shard. The next index probably has a similar length.
+    /// Learns the length of an index from a read that starts before the bytes fetched from the end of the
+    /// shard. The next index is probably about as long.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -299,8 +303,8 @@ impl Schedule {
     }
 
     /// Drops bytes that readers have probably abandoned: they have arrived, but were last announced or read
-    /// before the transfer `number`, which a reader now wants. Only half of them are dropped, because reads
-    /// are not strictly in order.
+    /// before transfer `number`, which a reader needs now. Only the older half is dropped, because reads are
+    /// not strictly in order.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -350,7 +354,7 @@ impl Schedule {
         }
     }
 
-    /// Returns true if a request is queued and there is memory for it.
+    /// Returns true if a request is queued and there is enough memory for it.
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
@@ -362,13 +366,13 @@ impl Schedule {
                 }
                 QueueItem::Open(_) => {}
             }
-            // A reader needed the item before its turn, or another transfer includes it.
+            // The item is out of date: a reader needed it before its turn, or another transfer includes it.
             self.queue.pop_front();
         }
         false
     }
 
-    /// Clears the queue. Requests in flight continue only if readers wait for them.
+    /// Clears the queue. Requests in flight continue only if a reader waits for them.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
         self.transfers.retain(|_, entry| entry.phase != Phase::Queued);
@@ -385,14 +389,14 @@ impl Schedule {
         self.in_flight = self.in_flight.saturating_sub(requests);
     }
 
-    /// Records that a transfer has arrived completely, or has failed.
+    /// Records that a transfer is complete or has failed.
     pub(crate) fn finished(&mut self, pin: &Pin, transfer: &Arc<Transfer>, ok: bool) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
             return;
         };
         entry.phase = Phase::Done;
-        // If the bytes are needed later, the reader sends a new request.
+        // If the bytes are needed again later, a reader sends a new request.
         if !ok || entry.read >= entry.wanted {
             self.remove(key);
         }
@@ -412,7 +416,7 @@ impl Schedule {
         }
     }
 
-    /// Drops the bytes of an object from memory. Bytes in flight are dropped when they arrive.
+    /// Drops an object's bytes from memory. Bytes in flight are dropped when they arrive.
     pub(crate) fn forget(&mut self, pin: &Pin) {
         let own = self.transfers.range_mut((pin.id, 0)..=(pin.id, u64::MAX));
         let mut gone = Vec::new();
@@ -433,7 +437,7 @@ impl Schedule {
         }
     }
 
-    /// Adds bytes that arrived while an object was opened.
+    /// Adds bytes that arrived while the object was opened.
     pub(crate) fn put_arrived(&mut self, pin: &Arc<Pin>, start: u64, pieces: Vec<bytes::Bytes>) {
         let len: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         if len == 0 || self.covering(pin.id, start).is_some() {
@@ -454,8 +458,8 @@ impl Schedule {
         self.queue.push_back(QueueItem::Open(name.to_owned()));
     }
 
-    /// Returns the pin of an open object, or else its opening. If the object is not being opened yet, also
-    /// returns the request to send at once.
+    /// Returns the pin of an object if it is open, otherwise its opening. If it is not being opened yet, also
+    /// returns the request, which must be sent at once.
     pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
             Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),

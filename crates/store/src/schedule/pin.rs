@@ -1,8 +1,8 @@
-//! Identity of an object being read.
+//! Identity of an object that is being read.
 
 use object_store::path::Path as Key;
 
-/// One version of an object. All later answers must come from the same version.
+/// One version of an object. All later answers must be of the same version.
 #[derive(Debug)]
 pub(crate) struct Pin {
     pub(crate) id: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
-    /// Returns the ETag if it is a strong one, which guarantees that equal tags mean equal bytes.
+    /// Returns the ETag if it is strong. Equal strong ETags guarantee equal bytes.
     pub(crate) fn strong_tag(&self) -> Option<&str> {
         self.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }

@@ -1,4 +1,4 @@
-//! The readers that wait for a request. The request ends once all of them have abandoned it.
+//! The readers that wait for a request. The request ends when all of them have abandoned it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,18 +9,18 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Counts a waiting reader for as long as the guard lives.
+    /// Counts a waiting reader while the guard is alive.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
 
-    /// Records that a reader has given up. The request then continues only if other readers wait for it.
+    /// Records that a reader has given up. The request continues only if other readers wait for it.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
     }
 
-    /// Returns true if all readers have given up. An announced request that has no readers yet is not abandoned.
+    /// Returns true if all readers have given up. An announced request without readers is not abandoned.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.given_up.load(Ordering::SeqCst) && self.waiting.load(Ordering::SeqCst) == 0
     }

@@ -1,4 +1,4 @@
-//! The bytes of one range in flight. They arrive piece by piece, and readers take them.
+//! The bytes of one range in flight. They arrive in pieces, and readers copy them.
 
 use super::error::{PATIENCE, RequestError};
 use super::readers::Readers;
@@ -17,8 +17,8 @@ pub(crate) struct Transfer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Pieces as they arrived, with their offsets in the range. They stay separate, because joining them
-    /// would copy their bytes.
+    /// Pieces in order of arrival, with their offsets in the range. They stay separate to avoid copying their
+    /// bytes.
     pieces: Vec<(u64, Bytes)>,
     arrived: u64,
     failure: Option<RequestError>,
@@ -42,14 +42,13 @@ impl Transfer {
         self.changed.notify_all();
     }
 
-    /// Records why no more bytes will arrive.
+    /// Records the reason why no more bytes will arrive.
     pub(crate) fn fail(&self, failure: RequestError) {
         self.inner().failure.get_or_insert(failure);
         self.changed.notify_all();
     }
 
-    /// Copies the bytes at `offset` in the range. Waits until there is at least one byte, or until the wait
-    /// is cancelled.
+    /// Copies bytes from `offset` on. Waits until at least one byte has arrived, or the wait is cancelled.
     pub(crate) fn read(
         &self,
         buffer: &mut [u8],

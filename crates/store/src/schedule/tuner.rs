@@ -1,27 +1,27 @@
 //! Finds the best number of parallel requests.
 //!
-//! Beyond some number of requests, neither the network nor the store gets any faster. The tuner finds this
-//! number by trial. At first each trial doubles the number, and later adds half of it. If the rate does not
-//! rise, the tuner returns to the previous number.
+//! Beyond a certain number of requests, neither the network nor the store gets any faster. The tuner finds
+//! this number by trial and error. At first each trial doubles the number. Later, a trial adds half of it. If
+//! the rate does not rise, the tuner returns to the previous number.
 
 use std::time::Duration;
 
 /// Minimum increase in rate that justifies more requests.
 const WORTH: f64 = 1.05;
-/// Number of periods to wait after a trial that brought no gain.
+/// Number of periods to wait after a trial without a gain.
 const HOLD: u32 = 8;
 const PERIOD: usize = 8;
 
-/// Finds the number of requests. It has no clock, so that its result depends on its inputs alone.
+/// Finds the number of requests. It has no clock of its own, so its result depends only on its inputs.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
     least: usize,
     most: usize,
-    /// Number of requests before the trial in progress, and the rate with that number.
+    /// Number of requests before the current trial, and the rate with that number.
     before: Option<(usize, f64)>,
     hold: u32,
-    /// True as long as every trial has brought a gain.
+    /// True as long as every trial has increased the rate.
     climbs: bool,
     since: Option<Duration>,
     bytes: u64,
@@ -41,7 +41,8 @@ impl Tuner {
         self.limit
     }
 
-    /// Records the end of a request. `is_full` is true if others are queued, so that the limit bounds the rate.
+    /// Records the end of a request. `is_full` is true if more requests are queued, that is, if the limit
+    /// bounds the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
             self.begin(now);
@@ -49,7 +50,8 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Wait for two generations of requests, because those in flight when the limit changed say little.
+        // Wait for two generations of requests, because requests in flight during the change of the limit say
+        // little.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -91,8 +93,8 @@ impl Tuner {
 mod tests {
     use super::*;
 
-    /// Simulates a network, and returns the limit at which the tuner settles. Each request fetches 4 MiB
-    /// after `latency` seconds, at up to `each` bytes per second. All requests together get at most `all`.
+    /// Simulates a network, and returns the limit that the tuner settles at. Each request fetches 4 MiB after
+    /// `latency` seconds, at up to `each` bytes per second. All requests together reach at most `all`.
     fn settle(latency: f64, each: f64, all: f64) -> usize {
         let mut tuner = Tuner::new((8, 256));
         let (bytes, mut now) = (4_u64 << 20, 0.0);
@@ -101,13 +103,13 @@ mod tests {
             now += bytes as f64 / alone.min(all);
             tuner.done(Duration::from_secs_f64(now), bytes, true);
         }
-        // A trial may be in progress, so use the previous number.
+        // Use the previous number if a trial is in progress.
         tuner.before.map_or(tuner.limit(), |(before, _)| before)
     }
 
     #[test]
     fn as_many_as_raise_the_rate() {
-        // With 100 ms and 90 MB/s, a request reaches 28.6 MB/s, so 36 requests fill a line of 1 GB/s.
+        // With 100 ms and 90 MB/s, a request reaches 28.6 MB/s, so 36 requests saturate a line of 1 GB/s.
         let narrow = settle(0.1, 90e6, 1e9);
         assert!((32..=72).contains(&narrow), "{narrow}");
         let wide = settle(0.1, 90e6, 20e9);

@@ -1,4 +1,4 @@
-//! Servers that redirect, lie, trickle, or never finish. Each of them must soon cause a clear error, and no
+//! Servers that redirect, lie, trickle, or never finish. Each of them must soon lead to a clear error, and no
 //! credential may leak.
 
 use crate::liar::{Liar, redirect};
@@ -23,7 +23,8 @@ fn options() -> StoreOptions {
     }
 }
 
-/// Returns, for each kind of store at `origin`, the URL of its folder `data` and options that contain a secret.
+/// For each kind of store at `origin`, returns the URL of its folder `data` and options that contain a
+/// secret.
 fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
     let with = |pairs: &[(&str, &str)]| {
         let mut options = options();
@@ -106,7 +107,7 @@ fn redirects_to_files_loops_and_link_local_addresses_are_refused() {
     {
         let first = Liar::always(redirect(302, to));
         let error = said(&opened(&format!("{}/data", first.origin()), &options()).unwrap_err());
-        // If the URL of a redirect is not HTTP, it is not even parsed.
+        // A redirect to a URL that is not HTTP is not even parsed.
         let is_said = error.contains("redirects to `") || error.contains("status 302");
         assert!(is_said && !error.contains("meta-data") && !error.contains("root:"), "{to}: {error}");
         assert_eq!(first.seen().len(), 1, "{to}");
@@ -187,7 +188,7 @@ fn an_insecure_connection_fails_at_once() {
     for (answer, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], "the server does not use TLS on this port"),
         (&garbage, "the server does not use TLS on this port"),
-        // A TLS alert about the protocol version.
+        // A TLS alert for the protocol version.
         (&[0x15, 3, 1, 0, 2, 2, 0x46], "ProtocolVersion"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -196,7 +197,7 @@ fn an_insecure_connection_fails_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Read the request first. Otherwise, the connection would be reset before the answer arrives.
+                // Read the request first. Otherwise the connection would be reset before the answer arrives.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }
@@ -273,7 +274,7 @@ fn a_cancelled_wait_ends_soon() {
     }
 }
 
-/// Each kind of store must repeat its requests for as long as a reader waits.
+/// Every kind of store must repeat its requests as long as a reader waits.
 #[test]
 fn a_cancelled_call_sends_no_more_requests_and_others_continue() {
     let disk = Disk::alike(&[3; 70]);
@@ -330,8 +331,8 @@ fn requests_name_the_program() {
     }
 }
 
-/// Every way of opening the dataset must report the true reason why the manifest cannot be read, although the
-/// server has no listing.
+/// Every way to open the dataset must report the real reason why the manifest cannot be read, even though the
+/// server cannot list files.
 #[test]
 fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     let answer = |head: &str, body: &[u8]| {
@@ -339,7 +340,7 @@ fn a_manifest_that_is_too_large_or_compressed_is_refused() {
         let head = format!("HTTP/1.1 200 OK\r\n{head}connection: close\r\ncontent-length: {length}\r\n\r\n");
         [head.as_bytes(), body].concat()
     };
-    // A busy machine may take long to send megabytes.
+    // A busy machine may need a long time to send megabytes.
     let patient = StoreOptions {
         first_byte_timeout: Duration::from_secs(60),
         stall_timeout: Duration::from_secs(60),
@@ -363,7 +364,7 @@ fn a_manifest_that_is_too_large_or_compressed_is_refused() {
             Err(error) => said(&error),
             Ok(report) => format!("{:?}", report.problems),
         };
-        // The port may contain the digits of the status.
+        // Remove the URL, because its port may contain the digits of the status.
         let said = said.replace(&url, "URL");
         assert!(said.contains(reason) && !said.contains("501"), "{said}");
     }
@@ -434,7 +435,7 @@ fn answers_without_an_end_take_no_memory() {
             assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
             let listed = shardpack_store::Remote::at(&url, &options)
                 .and_then(|remote| shardpack_io::Storage::list(&remote).map(|names| names.len()));
-            // A server that has no folders returns an empty listing for a missing folder.
+            // A server without folders returns an empty listing for a missing folder.
             assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());
         }

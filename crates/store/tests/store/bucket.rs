@@ -1,4 +1,5 @@
-//! Tests that datasets written to a store have the same bytes as in a folder, despite store faults and other writers.
+//! Tests that a dataset in a store has the same bytes as in a folder, despite faults of the store and other
+//! writers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::faulty::{Fault, Faulty};
@@ -80,7 +81,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
         let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
         let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
         let died = write(&dying, &source);
-        // Only the removal of the claim may fail silently, because the next run removes the claim.
+        // Only removing the claim may fail silently, because the next run removes it.
         let left = objects(&memory);
         let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
         assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
@@ -117,8 +118,8 @@ fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
     let expected = expected(&source);
     assert!(objects(&memory) == expected);
-    // Besides the missing files, the claim is written twice: once to replace the old claim, and once to
-    // replace the new one.
+    // In addition to the missing files, the claim is written twice: to replace the old claim, and to replace
+    // the new one.
     assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
     assert_empty(there.path());
 }
@@ -146,7 +147,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = healthy(&memory, here.path());
-    // The first run holds a reservation, like a program that still waits for its samples.
+    // The first run holds a reservation, like a program that is still waiting for its samples.
     let reservation = Reservation::take(first, false).unwrap();
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
@@ -181,7 +182,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     let force = WriteOptions { force: true, ..options() };
     write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
     assert!(objects(&memory) == expected(&new));
-    // These are the shards of a dataset that has neither a manifest nor a journal, and a file of another program.
+    // The shards of a dataset without a manifest or a journal, and a file of another program.
     let memory = Arc::new(InMemory::new());
     let place = healthy(&memory, spools.path());
     put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
@@ -223,7 +224,7 @@ fn a_missing_or_foreign_shard_is_packed_again() {
 fn a_cancelled_run_aborts_its_uploads() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
-    // Every request fails, and the pause before a retry is an hour, so only cancelling can end the run.
+    // All requests fail, and the pause before a retry is an hour, so only cancelling can end the run.
     let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
@@ -250,7 +251,7 @@ fn parts_of_several_machines_are_merged_into_the_same_objects() {
     }
     let error = merged().unwrap_err();
     assert!(matches!(&error, Error::Unfinished(unfinished) if unfinished.array() == "2"), "{error}");
-    // A run without parts must not continue a run with parts, and a finished part must not be packed again.
+    // A run without parts must not continue a run with parts, and finished parts must not be packed again.
     assert!(write(&healthy(&memory, merging.path()), &source).unwrap_err().to_string().contains("3 parts"));
     let begun = source.encoded.load(Ordering::Relaxed);
     assert_eq!(run(0).unwrap().outcome, Outcome::PartComplete);
@@ -312,7 +313,7 @@ fn parts_that_begin_at_once_share_a_spool() {
     assert_empty(spools.path());
 }
 
-/// Counts the shards in the spool at each upload, and the shards that are checked in parallel.
+/// Counts the shards in the spool during each upload, and the shards that are checked in parallel.
 #[derive(Debug)]
 struct Watched {
     inner: Upload,
@@ -383,7 +384,7 @@ impl Objects for Watched {
     }
 }
 
-/// Folders in a store must fulfil the contracts of the traits.
+/// Folders in a store must fulfil the contracts of these traits.
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
@@ -413,7 +414,7 @@ fn the_spool_holds_three_shards_and_shards_are_checked_in_parallel() {
     }
     let most = watched.most_in_spool.load(Ordering::Relaxed);
     assert!((1..=3).contains(&most), "{most} shards were in the spool");
-    // The shards were uploaded one at a time, so they were also checked one at a time.
+    // The shards were uploaded one at a time, and so they were also checked one at a time.
     assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
     merge::<()>(place.clone()).unwrap();
     assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);

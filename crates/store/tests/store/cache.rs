@@ -1,4 +1,4 @@
-//! Tests that a cache on a local disk returns the right bytes or none, and touches only its own files.
+//! Tests that a cache on a local disk returns the right bytes or none, and changes only its own files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -46,7 +46,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(first == right && filled.misses > 0 && filled.failed_writes == 0, "{filled:?}");
     let (second, stats) = read(&server.url(), &options(&cache));
     assert!(second == right && stats.hits > 0 && stats.misses == 0, "{stats:?}");
-    // The last MiB of a shard is stored in several files, so one of them may be missing between two others.
+    // The last MiB of a shard is stored in several files, so one of them may be missing in the middle.
     let mut missed = 0;
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
@@ -55,7 +55,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
         missed += stats.misses;
     }
     assert!(missed > 0);
-    // Three kinds of damage: a truncated file, a flipped bit, and a different identity.
+    // Three kinds of damage: a truncated file, a flipped bit, and a wrong identity.
     for damage in 0..3 {
         let all = blocks(&cache);
         for path in &all {
@@ -68,10 +68,10 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
             fs::write(path, bytes).unwrap();
         }
         let (again, stats) = read(&server.url(), &options(&cache));
-        // Some blocks are replaced, before any reader opens them, when the whole block around them is fetched.
+        // Fetching a whole block replaces the blocks inside it, some of them before any reader opens them.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
-        // Valid pages of a file that another thread drops still count as hits, so a second read may be needed
-        // to fill the cache.
+        // The valid pages of a file still count as hits if another thread drops it, so filling the cache may
+        // take a second read.
         let (again, stats) = read(&server.url(), &options(&cache));
         assert!(again == right && stats.dropped == 0, "{stats:?}");
         let (again, stats) = read(&server.url(), &options(&cache));
@@ -85,12 +85,12 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     }
     assert_eq!(read(&server.url(), &options(&cache)).0, right);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "the only copy");
-    // All writes now fail, because a file cannot be renamed to the name of a folder.
+    // Make all writes fail: a file cannot be renamed to the name of a folder.
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
     }
-    // Blocks of other sizes have other names, so some may be written before the first failure.
+    // Blocks of other sizes have different names, so some of them may be written before the first failure.
     let (again, stats) = read(&server.url(), &options(&cache));
     assert!(again == right && stats.failed_writes > 0 && stats.dropped == 0, "{stats:?}");
 }
@@ -116,7 +116,7 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
     assert_eq!(datasets.iter().map(|dataset| dataset.blocks).sum::<u64>(), all.len() as u64);
     assert_eq!(datasets.iter().map(|dataset| dataset.bytes).sum::<u64>(), size(&all));
     assert!(datasets.iter().all(|dataset| dataset.objects >= 2));
-    // A damaged page, a damaged header, and a block under the name of another one.
+    // A damaged page, a damaged header, and a block with the name of another block.
     let check = opened.verify().unwrap();
     assert_eq!((check.whole.blocks, check.damaged.blocks), (all.len() as u64, 0));
     let flip = |path: &Path, at: fn(usize) -> usize| {
@@ -131,7 +131,7 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
     let check = opened.verify().unwrap();
     assert_eq!((check.whole.blocks, check.damaged.blocks), (all.len() as u64 - 3, 3));
     assert_eq!(opened.verify().unwrap().damaged.blocks, 0);
-    // Only the blocks of one dataset, and then the others.
+    // First remove only the blocks of one dataset, then the others.
     let removed = opened.clear(Some(&first.url())).unwrap();
     assert!(removed.blocks > 0);
     let left = opened.datasets().unwrap();
@@ -141,16 +141,16 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
     assert_eq!(read(&first.url(), &options(&cache)).0, right);
 }
 
-/// Reads two epochs in random order, with a cache of `halves` times half of the dataset. Returns the size of
-/// the dataset in MiB and the number of files in the cache.
+/// Reads two epochs in random order, with a cache that is `halves` times as large as half of the dataset.
+/// Returns the size of the dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
-    // Each record has about 20 KiB, so three fit into a page. All records together have 24 MiB.
+    // Each record has about 20 KiB, so a page has room for three. All records together have 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Late(2));
     let stored: u64 = disk.open().shards().map(|shard| shard.bytes).sum();
     let cache = folder.path().join("cache");
-    // The read-ahead window holds a sixth of the dataset.
+    // The read-ahead window is a sixth of the dataset.
     let options = StoreOptions { read_ahead_bytes: 4 << 20, cache_bytes: halves * stored / 2, ..options(&cache) };
     let remote = Arc::new(Remote::at(&server.url(), &options).unwrap());
     let dataset = DatasetOptions::new().open_in(Arc::clone(&remote) as _).unwrap();
@@ -167,10 +167,10 @@ fn random_order(halves: u64) -> (u64, u64) {
     };
     let (fetched, _) = epoch(0);
     assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
-    // The last blocks of an epoch may be written only after the epoch has ended.
+    // The last blocks of an epoch may be written after its end.
     let (fetched, hit) = epoch(1);
     assert!(fetched < stored / 10, "{fetched} of {stored}");
-    // The bound allows about two pages per record.
+    // This allows about two pages per record.
     assert!(hit < 6 * stored, "{hit} of {stored}");
     (stored >> 20, blocks(&cache).len() as u64)
 }
@@ -180,7 +180,7 @@ fn a_random_order_fetches_each_byte_once_and_reads_little_more_than_it_wants() {
     let (size, files) = random_order(6);
     // There is one file per MiB, except for the last pages.
     assert!((size..=size + 8).contains(&files), "{files} files of {size} MiB");
-    // If the cache may be too small for all blocks, it stores only the pages that were wanted.
+    // If the cache may be too small for all blocks, it stores only the pages that were read.
     let (size, files) = random_order(3);
     assert!(files > 2 * size, "{files} files of {size} MiB");
 }
@@ -225,7 +225,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// This is not a test, but the body of the processes that the tests below start.
+/// Not a test, but the body of the processes that the tests below start.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -249,7 +249,7 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
 }
 
 /// Lets four processes fill an empty cache in parallel. Each is killed at a random moment within the time
-/// that one process needs to fill it, unless it ends before.
+/// that one process needs to fill it, or ends before.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);

@@ -1,6 +1,6 @@
-//! Tests that a dataset on the Hugging Face Hub is read like a local one. The test server answers as the hub
-//! does: it knows the commit of a revision, serves small files itself, and redirects to another server for
-//! large files.
+//! Tests that reading a dataset from the Hugging Face Hub is like reading a local one. The test server
+//! behaves like the hub: it resolves a revision to a commit, serves small files itself, and redirects to
+//! another server for large files.
 
 use crate::attacks::said;
 use crate::liar::{Liar, redirect};
@@ -25,12 +25,12 @@ fn commit(number: u64) -> String {
 
 struct Hub {
     server: Liar,
-    /// The server of the shards. The hub itself serves only the manifest.
+    /// Server of the shards. The hub itself serves only the manifest.
     files: Server,
 }
 
 impl Hub {
-    /// Starts a hub that finds a new commit at each request for the branch `main`: 1, 2, …
+    /// Starts a hub that resolves the branch `main` to a new commit at each request: 1, 2, …
     fn start(disk: &Disk) -> Self {
         let files = Server::start(disk.path(), |_| Answer::Right);
         let (folder, elsewhere, commits) = (PathBuf::from(disk.path()), files.url(), AtomicU64::new(0));

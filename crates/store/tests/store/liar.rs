@@ -1,11 +1,11 @@
-//! A server whose answers are given by a function, and the answer of a redirect.
+//! A server whose answers come from a function, and the answer for a redirect.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A server that accepts one request per connection and lets a function answer it.
+/// A server that accepts one request per connection and calls a function to answer it.
 pub struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -34,7 +34,7 @@ impl Liar {
                     }
                     let head = String::from_utf8_lossy(&head).into_owned();
                     seen.lock().unwrap().push(head.clone());
-                    // Ignore errors, because the client may have closed the connection.
+                    // Ignore errors, because the client may already have closed the connection.
                     let _ = answer(&head, &mut stream);
                 });
             }

@@ -1,4 +1,4 @@
-//! Tests that reading over HTTP gives the same results as reading from disk, despite faults of the server.
+//! Tests that reading over HTTP has the same results as reading from disk, despite faults of the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -29,7 +29,7 @@ fn streamed(dataset: &Dataset) -> Vec<Vec<u8>> {
     dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
 }
 
-/// Checks that all ways of reading give equal results for both datasets.
+/// Checks that all ways of reading have equal results for both datasets.
 pub fn assert_same(local: &Dataset, remote: &Dataset) {
     assert_eq!(streamed(remote), streamed(local));
     assert_eq!(loaded(remote, 3), loaded(local, 3));
@@ -118,7 +118,7 @@ fn a_temporary_failure_is_retried() {
     let faults: [fn(&Request) -> Answer; 6] = [
         |request| if request.again == 0 { Answer::Status(503) } else { Answer::Right },
         |request| if request.number % 3 == 1 { Answer::Cut(30) } else { Answer::Right },
-        // Without a range in the request, a short answer cannot be recognised.
+        // If the request has no range, a short answer cannot be recognised.
         |request| if request.range.is_some() && request.again < 2 { Answer::Less(10) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 5 == 4 { Answer::Stall(20) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 7 == 3 { Answer::Silence } else { Answer::Right },
@@ -203,7 +203,7 @@ fn an_absent_server_is_reported_soon() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = open(&format!("http://{closed}/data"), &DatasetOptions::new(), &options()).unwrap_err().to_string();
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
-    // If a store has a custom endpoint, the URL does not name it.
+    // A custom endpoint is not part of the URL.
     let mut elsewhere = options();
     for (key, value) in [("aws_endpoint", &*format!("http://{closed}")), ("aws_skip_signature", "true")] {
         elsewhere.set(key, value).unwrap();
@@ -388,7 +388,7 @@ fn azure_without_suffix_ranges_is_read() {
     assert_same(&disk.open(), &remote);
 }
 
-/// The server answers like the XML interface of Google Cloud Storage, because no emulator is available.
+/// The test server answers like the XML interface of Google Cloud Storage, because no emulator is available.
 #[test]
 fn google_is_listed_and_read() {
     let disk = Disk::varied(&[40, 50]);

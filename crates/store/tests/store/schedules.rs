@@ -1,5 +1,5 @@
-//! Tests against a server with random faults. Each read must return the right bytes, or an error that names
-//! the object and the attempt, and each run must end.
+//! Tests with a server that has random faults. Each read must return the right bytes, or an error that names
+//! the object and the attempt. Each run must end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -24,7 +24,7 @@ const FAULTS: [Answer; 10] = [
     Answer::OtherTag,
     Answer::Less(5),
 ];
-/// Maximum duration of a schedule, far longer than all time-outs together.
+/// Maximum duration of a schedule. It is much longer than all time-outs together.
 const MOST: Duration = Duration::from_secs(60);
 
 const fn mix(value: u64) -> u64 {
@@ -33,8 +33,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the answer of a schedule that fails occasionally, often, or permanently from some request on, with
-/// one to three kinds of faults.
+/// Returns the answer of a schedule with one to three kinds of faults. They occur occasionally, often, or
+/// permanently from some request on.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -48,7 +48,7 @@ fn answer(seed: u64, request: &Request) -> Answer {
     };
     let kind = usize::try_from(mix(schedule + (dice >> 32) % kinds)).unwrap() % FAULTS.len();
     match fails {
-        // Without a range in the request, a short answer cannot be recognised.
+        // If the request has no range, a short answer cannot be recognised.
         true if request.range.is_none() && matches!(FAULTS[kind], Answer::Less(_)) => Answer::Right,
         true => FAULTS[kind],
         false if dice.is_multiple_of(7) => Answer::Late(dice % 10),
@@ -64,7 +64,7 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // Either a part of the dataset fits into memory, or all of it.
+        // Either all of the dataset fits into memory, or only a part.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }
@@ -114,7 +114,7 @@ fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     (found, errors)
 }
 
-/// Runs one schedule. Returns whether all records were read, and whether any read failed.
+/// Runs one schedule. Returns two flags: all records were read, and at least one read failed.
 fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     let begun = Instant::now();
     let server = Server::start(folder, move |request: &Request| answer(seed, request));

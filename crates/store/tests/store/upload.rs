@@ -1,4 +1,4 @@
-//! Tests multipart uploads to an in-memory store in which requests fail.
+//! Tests multipart uploads to an in-memory store with failing requests.
 
 use crate::faulty::{Fault, Faulty};
 use object_store::memory::InMemory;

@@ -1,18 +1,19 @@
-//! Builds the Huffman codes that need the fewest bits for a picture.
+//! Builds the Huffman codes with the smallest output for a picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::symbols::{CODE_SYMBOLS, CODES, MOST_VALUE_BITS, PLACES};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Maximum number of bits of a code in a JPEG, and of a code before it is shortened (`MAX_CLEN` in `jchuff.c`).
+/// Maximum length of a code in a JPEG, and of a code before it is shortened (`MAX_CLEN` in `jchuff.c`), in
+/// bits.
 const LONGEST: usize = 16;
 const LONGEST_MADE: usize = 32;
 
-/// Limit on the counts, because libjpeg uses larger counts as marks.
+/// Limit on the counts. libjpeg reserves larger numbers for special meanings.
 const MOST_SYMBOLS: u64 = 1_000_000_000;
 
-/// Maximum number of bits of a code together with its value.
+/// Maximum length of a code and its value together, in bits.
 const WRITTEN_BITS: u32 = 27;
 const _: () = assert!(LONGEST + MOST_VALUE_BITS as usize == WRITTEN_BITS as usize);
 
@@ -39,7 +40,7 @@ impl CodeWord {
 
 pub(super) struct OptimalCodes {
     pub(super) codes: [OptimalCode; CODES],
-    /// The code word of each symbol, code by code.
+    /// The code word of each symbol, for one code after another.
     pub(super) words: Box<[CodeWord; PLACES]>,
 }
 
@@ -48,7 +49,7 @@ impl OptimalCodes {
         Self { codes: [OptimalCode::NONE; CODES], words: Box::new([CodeWord::default(); PLACES]) }
     }
 
-    /// Makes the codes for symbols that occur with these counts. Returns `None` where libjpeg would fail to make them.
+    /// Builds the codes for symbols with the given counts. Returns `None` where libjpeg would fail.
     pub(super) fn set(&mut self, counts: &[u32; PLACES]) -> Option<()> {
         let counts = counts.as_chunks::<CODE_SYMBOLS>().0;
         let words = self.words.as_chunks_mut::<CODE_SYMBOLS>().0;
@@ -60,7 +61,7 @@ impl OptimalCodes {
     }
 }
 
-/// A Huffman code as it is stored in a JPEG.
+/// A Huffman code in its stored form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptimalCode {
     pub(super) lengths: [u8; LONGEST],
@@ -68,8 +69,8 @@ pub(super) struct OptimalCode {
     used: usize,
 }
 
-/// A symbol or a node of the tree, in the order in which they are joined: the rarest first and, among equally
-/// rare ones, the last one first. A node takes the position of one of its two children.
+/// A symbol or an inner node of the tree, in the order of joining: the rarest first and, of equally rare
+/// ones, the last first. An inner node has the position of one of its two children.
 type Joined = Reverse<(u64, Reverse<usize>, usize)>;
 
 impl OptimalCode {
@@ -80,7 +81,8 @@ impl OptimalCode {
         self.symbols.get(..self.used).unwrap_or_default()
     }
 
-    /// Makes the code of T.81, K.2. Symbols with equal counts are ordered as in libjpeg (`jpeg_gen_optimal_table`).
+    /// Builds the code of T.81, K.2. Symbols with equal counts are ordered as in libjpeg
+    /// (`jpeg_gen_optimal_table`).
     pub(super) fn of(counts: &[u32; CODE_SYMBOLS]) -> Option<Self> {
         let (depths, used) = depths(counts)?;
         let mut lengths = [0_usize; LONGEST_MADE + 1];
@@ -88,13 +90,13 @@ impl OptimalCode {
             *lengths.get_mut(*depth)? += 1;
         }
         shorten(&mut lengths)?;
-        // The last of the longest codes consists of ones only, and is reserved.
+        // The last of the longest codes consists only of ones and is reserved.
         *lengths.iter_mut().rfind(|count| **count > 0)? -= 1;
         let mut code = Self { used, ..Self::NONE };
         for (to, count) in code.lengths.iter_mut().zip(lengths.iter().skip(1)) {
             *to = u8::try_from(*count).ok()?;
         }
-        // Symbols are ordered by their code lengths before shortening. The reserved code is last.
+        // Order the symbols by the lengths of their codes before shortening. The reserved code is last.
         let mut depths = depths;
         depths.pop();
         depths.sort_by_key(|&(_, depth)| depth);
@@ -118,7 +120,7 @@ impl OptimalCode {
 }
 
 /// Returns the used symbols with the lengths of their codes in Huffman's tree, and the number of used
-/// symbols. The last entry is an extra symbol with a count of 1, whose code is reserved.
+/// symbols. The last entry is an extra symbol with count 1. Its code is reserved.
 fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> {
     let used: Vec<(usize, u64)> = counts
         .iter()
@@ -146,7 +148,7 @@ fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> 
 }
 
 /// Shortens the longest codes (T.81, figure K.3). Of two codes of the greatest length, one becomes a bit
-/// shorter. The other is paired with a shorter code, which becomes a bit longer.
+/// shorter. The other moves below a shorter code, which becomes a bit longer.
 fn shorten(lengths: &mut [usize; LONGEST_MADE + 1]) -> Option<()> {
     for length in (LONGEST + 1..=LONGEST_MADE).rev() {
         while *lengths.get(length)? > 0 {

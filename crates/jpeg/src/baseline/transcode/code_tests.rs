@@ -1,12 +1,12 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Returns the lengths and symbols of libjpeg's code, which is made step by step as in T.81, figures K.1 to K.4.
+/// Builds libjpeg's code step by step, as in T.81, figures K.1 to K.4. Returns its lengths and symbols.
 fn naive(counts: &[u32; CODE_SYMBOLS]) -> Option<([u8; LONGEST], Vec<u8>)> {
     let mut counts: Vec<u64> = counts.iter().map(|&count| count.into()).chain([1]).collect();
     let (mut sizes, mut others) = ([0_usize; 257], [None; 257]);
     loop {
-        // Finds the rarest symbol and, among equally rare ones, the last.
+        // Finds the rarest symbol and, of equally rare ones, the last.
         let rarest = |not: usize| (0..257).rev().filter(|&n| n != not && counts[n] > 0).min_by_key(|&n| counts[n]);
         let one = rarest(usize::MAX)?;
         let Some(other) = rarest(one) else { break };
@@ -55,7 +55,7 @@ fn check(counts: &[u32; CODE_SYMBOLS]) -> Option<OptimalCode> {
     made
 }
 
-/// Counts that are Fibonacci numbers lead to the longest codes.
+/// Fibonacci numbers as counts, because they lead to the longest codes.
 fn fibonacci(symbols: usize) -> [u32; CODE_SYMBOLS] {
     let (mut counts, mut next) = ([0; CODE_SYMBOLS], (1, 2));
     for count in counts.iter_mut().take(symbols) {
@@ -78,7 +78,7 @@ proptest! {
         let code = check(&all).unwrap();
         let mut words = [CodeWord::default(); CODE_SYMBOLS];
         code.fill(&mut words).unwrap();
-        // No code is a prefix of another one, and none consists of ones only.
+        // No code is a prefix of another, and none consists only of ones.
         let mut codes: Vec<(u32, u32)> = Vec::new();
         for (symbol, word) in words.iter().enumerate().filter(|(symbol, _)| all[*symbol] > 0) {
             let (value_bits, bits) = (symbol as u32 & 15, word.bits());
@@ -98,7 +98,7 @@ proptest! {
 fn the_longest_codes_are_shortened() {
     for symbols in 1..=40 {
         let made = check(&fibonacci(symbols));
-        // Together with the reserved code, n symbols lead to codes of up to n bits.
+        // With the reserved code, n symbols lead to codes of up to n bits.
         assert_eq!(made.is_some(), symbols <= LONGEST_MADE, "{symbols}");
     }
     let all = [7; CODE_SYMBOLS];

@@ -7,7 +7,7 @@ use crate::elsewhere::Coding;
 use crate::metadata::{push_segment, segments};
 use crate::turbo::Transcoding;
 
-/// Longest side of a picture that libjpeg accepts (`JPEG_MAX_DIMENSION`).
+/// Maximum width and height that libjpeg accepts (`JPEG_MAX_DIMENSION`).
 const LARGEST: u16 = 65_500;
 
 const JFIF: &[u8] = b"JFIF\0";
@@ -17,12 +17,13 @@ pub(super) struct Head<'a> {
     header: &'a JpegHeader,
     coding: Coding<'a>,
     how: Transcoding,
-    /// Version and pixel density from a JFIF segment; `None` if no such segment is written.
+    /// Version and pixel density from the JFIF segment; `None` if no JFIF segment is written.
     jfif: Option<[u8; 7]>,
 }
 
 impl<'a> Head<'a> {
-    /// Returns `None` if libjpeg rejects the source's header or warns of it, or if the colours are red, green and blue.
+    /// Returns `None` if the colours are red, green and blue, or if libjpeg rejects the source's header or
+    /// warns about it.
     pub(super) fn of(jpeg: &'a [u8], header: &'a JpegHeader, how: Transcoding) -> Option<Self> {
         let known =
             matches!(header.adobe_transform, None | Some(0 | 1)) || header.jfif || header.components().len() == 1;
@@ -32,11 +33,11 @@ impl<'a> Head<'a> {
         if header.stray_bytes > 0 || header.is_rgb() || !known {
             return None;
         }
-        // This is what libjpeg writes for a source without a JFIF segment.
+        // libjpeg writes these values for a source without a JFIF segment.
         let mut jfif = Some([1, 1, 0, 0, 1, 0, 1]);
         for (marker, body, _) in segments(jpeg) {
             match marker {
-                // The DAC segment, which sets up arithmetic coding.
+                // DAC, the settings of arithmetic coding.
                 0xCC => return None,
                 0xDD if body.len() != 2 => return None,
                 0xE0 if body.starts_with(JFIF) => {

@@ -2,11 +2,12 @@
 //! optimised Huffman codes.
 //!
 //! Restart markers change only the differences of DC coefficients, so AC coefficients keep their symbols.
-//! `symbols` reads the symbols of the whole picture into a list and counts them, `code` makes the Huffman
+//! `symbols` reads the symbols of the whole picture into a list and counts them, `code` builds the Huffman
 //! codes, `head` writes the segments before the scan, and `scan` writes the symbols in their new codes.
 //!
-//! The bytes equal the output of libjpeg-turbo (`Transcoder`). libjpeg-turbo itself transcodes all pictures
-//! that are odd (`docs/entropy-segments.md`), are to be rotated, or have coefficients that it does not write.
+//! The output equals libjpeg-turbo's (`Transcoder`), byte for byte. libjpeg-turbo itself transcodes a picture
+//! that is odd (`docs/entropy-segments.md`), must be rotated, or has coefficients outside the range that it
+//! writes.
 #![deny(clippy::indexing_slicing)]
 
 mod code;
@@ -25,8 +26,8 @@ use scan::ScanWriter;
 use shardpack_base::vectorised;
 use symbols::SymbolList;
 
-/// A transcoder for one thread. Its buffers grow to the size that the largest picture so far needed: its
-/// entropy-coded bytes, and four bytes for each symbol.
+/// A transcoder for one thread. Its buffers grow with the largest picture so far. They store the picture's
+/// entropy-coded bytes, and four bytes per symbol.
 pub(crate) struct BaselineTranscoder {
     tables: Tables,
     segments: Segments,
@@ -47,7 +48,7 @@ impl BaselineTranscoder {
     }
 
     /// Appends the rewritten picture to `out`. Returns `None` and appends nothing if libjpeg-turbo has to
-    /// transcode this picture. `header` must belong to `jpeg`.
+    /// transcode this picture. `header` must be the header of `jpeg`.
     pub(crate) fn transcode(
         &mut self,
         jpeg: &[u8],
@@ -69,7 +70,7 @@ impl BaselineTranscoder {
     }
 
     fn append(&mut self, jpeg: &[u8], header: &JpegHeader, how: Transcoding, out: &mut Vec<u8>) -> Option<()> {
-        // A rotated picture has different symbols.
+        // Rotation would change the symbols.
         if cfg!(target_endian = "big") || how.operation != Operation::None || how.restart_interval == 0 {
             return None;
         }

@@ -7,15 +7,15 @@ use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
 use shardpack_base::parts::grow;
 
-/// Maximum number of bytes of a symbol together with its value.
+/// Maximum number of bytes of a symbol and its value together.
 const SYMBOL_BYTES: usize = 4;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Writes scans. Its buffer grows to the largest segment so far.
+/// Writes scans. Its buffer grows with the largest segment so far.
 #[derive(Default)]
 pub(super) struct ScanWriter {
-    /// A segment without stuffing.
+    /// The segment without stuffing.
     bytes: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl ScanWriter {
         }
     }
 
-    /// Appends all restart segments, with markers between them, and the end of the image.
+    /// Appends all restart segments, with markers between them, and EOI.
     #[inline(always)]
     pub(super) fn write(&mut self, symbols: &SymbolList, codes: &OptimalCodes, out: &mut Vec<u8>) -> Option<()> {
         let mut marker: Option<u8> = None;
@@ -44,11 +44,11 @@ impl ScanWriter {
     }
 }
 
-/// Collects bits until they fill whole bytes.
+/// Collects bits into whole bytes.
 struct BitWriter<'a> {
     bytes: &'a mut [u8],
     at: usize,
-    /// The last `held` bits of the buffer are not written yet.
+    /// The last `held` bits of the buffer have not been written yet.
     buffer: u64,
     held: u32,
 }
@@ -62,8 +62,8 @@ impl BitWriter<'_> {
         Some(())
     }
 
-    /// Writes all whole bytes. To avoid a branch, it always writes eight bytes; later calls overwrite those
-    /// that are not complete.
+    /// Writes all whole bytes. To avoid a branch, it always writes eight bytes, and later calls overwrite the
+    /// incomplete ones.
     #[inline(always)]
     fn flush(&mut self) -> Option<()> {
         let bytes = (self.buffer << ((64 - self.held) & 63)).to_be_bytes();

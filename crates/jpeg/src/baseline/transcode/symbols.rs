@@ -1,4 +1,4 @@
-//! The symbols of a picture in the order in which they are written, with their counts.
+//! The symbols of a picture in the order of writing, with their counts.
 #![deny(clippy::indexing_slicing)]
 
 use crate::baseline::bands::MOST_BLOCKS;
@@ -11,7 +11,7 @@ use crate::baseline::tables::Tables;
 
 pub(super) const CODE_SYMBOLS: usize = 256;
 
-/// Number of codes: DC and AC of luma, DC and AC of chroma.
+/// Number of codes: DC and AC codes for luma and for chroma.
 pub(super) const CODES: usize = 4;
 
 pub(super) const PLACES: usize = CODES * CODE_SYMBOLS;
@@ -19,17 +19,17 @@ pub(super) const PLACES: usize = CODES * CODE_SYMBOLS;
 /// Maximum number of bits of an AC coefficient that libjpeg writes.
 const COEFFICIENT_BITS: u32 = 10;
 
-/// Maximum number of bits of a DC difference that libjpeg writes. No other value has more bits.
+/// Maximum number of bits of a DC difference that libjpeg writes. AC coefficients have fewer bits.
 pub(super) const MOST_VALUE_BITS: u32 = 11;
 
-/// The symbol that ends a block, and the symbol that skips sixteen positions.
+/// Symbols for the end of a block and for skipping sixteen positions.
 const END: u32 = 0;
 const SIXTEEN_ZEROS: u32 = 0xF0;
 
 /// A symbol, and the bits of the value that follows it.
 ///
-/// Bits 0 to 15: the value as it is written. Bits 16 to 25: the symbol, with the number of its code in the
-/// two upper bits.
+/// Bits 0 to 15: the value as written. Bits 16 to 25: the symbol, with the number of its code in the two
+/// upper bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Symbol(u32);
 
@@ -42,7 +42,7 @@ impl Symbol {
     #[inline(always)]
     const fn of_value(code: u32, run: u32, value: i32) -> Self {
         let size = size_of_value(value);
-        // A negative number is written as the number minus one (T.81, F.1.2.1).
+        // A negative number is written as the number minus 1 (T.81, F.1.2.1).
         let bits = (value + (value >> 31)).cast_unsigned() & ((1 << size) - 1);
         Self::new(code, run << 4 | size, bits)
     }
@@ -77,7 +77,7 @@ pub(super) struct SymbolList {
     symbols: Vec<Symbol>,
     /// Number of symbols in use.
     len: usize,
-    /// End of each restart segment that will be written.
+    /// End of each restart segment of the output, as a number of symbols.
     ends: Vec<usize>,
     pub(super) counts: Box<[u32; PLACES]>,
 }
@@ -110,8 +110,8 @@ impl SymbolList {
         })
     }
 
-    /// Reads the symbols of a picture, divided into restart segments of `interval` MCUs. Returns `None` if
-    /// the picture is irregular, or has a coefficient that libjpeg does not write.
+    /// Reads the symbols of a picture and divides them into restart segments of `interval` MCUs. Returns
+    /// `None` if the picture is irregular, or has a coefficient that libjpeg does not write.
     #[inline(always)]
     pub(super) fn read(&mut self, layout: &Layout, tables: &Tables, segments: &Segments, interval: u16) -> Option<()> {
         let phases = phases(layout, tables)?;
@@ -142,11 +142,11 @@ impl SymbolList {
             segment.is_read().then_some(())?;
         }
         self.ends.push(self.len);
-        // If the length fits 32 bits, no count has overflowed.
+        // No count has overflowed if the total fits into 32 bits.
         u32::try_from(self.len).is_ok().then_some(())
     }
 
-    /// Makes room for the symbols of an MCU. The picture has at most `most` symbols.
+    /// Makes room for the symbols of one MCU. The picture has at most `most` symbols in total.
     #[inline(always)]
     fn grow(&mut self, mcu: usize, most: usize) {
         let needed = self.len + mcu;
@@ -157,8 +157,8 @@ impl SymbolList {
         }
     }
 
-    /// Reads a block. `prediction` is the DC coefficient of the component's previous block, and `written` is
-    /// the last DC coefficient that was written for the component.
+    /// Reads a block. `prediction` is the DC coefficient of the component's previous block. `written` is the
+    /// last DC coefficient written for the component.
     #[inline(always)]
     fn read_block(
         &mut self,
@@ -178,8 +178,8 @@ impl SymbolList {
             block[0] = difference_symbol(*prediction - *written, code, counts)?;
             *written = *prediction;
         } else {
-            // libjpeg writes such a block without AC coefficients, and it repeats the DC coefficient of the
-            // previous block.
+            // libjpeg writes such a block without AC coefficients, and repeats the previous block's DC
+            // coefficient.
             forget(block.get(1..count)?, counts);
             block[0] = difference_symbol(0, code, counts)?;
             block[1] = counted(Symbol::new(code + 1, END, 0), counts);
@@ -191,8 +191,8 @@ impl SymbolList {
 }
 
 impl Phase<'_> {
-    /// Returns true if the block at `place` (column and row within the MCU) shows a part of the picture. Some
-    /// luma blocks at the right and lower edges do not.
+    /// Returns true if the block at `place` (column and row within the MCU) is part of the picture. At the
+    /// right and lower edges, some luma blocks are padding.
     #[inline(always)]
     const fn is_shown(&self, layout: &Layout, place: (usize, usize)) -> bool {
         self.component > 0
@@ -201,7 +201,7 @@ impl Phase<'_> {
     }
 }
 
-/// Returns the blocks of an MCU, in an array for the largest possible number of blocks.
+/// Returns the blocks of an MCU, in an array that is large enough for any MCU.
 fn phases<'a>(layout: &Layout, tables: &'a Tables) -> Option<[Phase<'a>; MOST_BLOCKS]> {
     let phase = |component, column, row| {
         let (dc, ac) = tables.huffman(component)?;
@@ -224,7 +224,7 @@ fn counted(symbol: Symbol, counts: &mut [u32; PLACES]) -> Symbol {
     symbol
 }
 
-/// Removes from the counts the symbols that will not be written.
+/// Subtracts symbols that will not be written from the counts.
 fn forget(symbols: &[Symbol], counts: &mut [u32; PLACES]) {
     for symbol in symbols {
         if let Some(count) = counts.get_mut(symbol.place()) {
@@ -233,7 +233,7 @@ fn forget(symbols: &[Symbol], counts: &mut [u32; PLACES]) {
     }
 }
 
-/// Returns the symbol of a DC coefficient's difference, or `None` if libjpeg does not write it.
+/// Returns the symbol of a DC difference, or `None` if libjpeg does not write it.
 #[inline(always)]
 fn difference_symbol(difference: i32, code: u32, counts: &mut [u32; PLACES]) -> Option<Symbol> {
     (size_of_value(difference) <= MOST_VALUE_BITS).then(|| counted(Symbol::of_value(code, 0, difference), counts))
@@ -253,8 +253,8 @@ fn read_difference(bits: &mut Bits<'_>, dc: &Huffman) -> Option<i32> {
     Some(entry.value().into())
 }
 
-/// Reads the AC symbols of a block to the positions of `block` from 1 on. Returns the position after the last
-/// one, or `None` if the block is irregular, or has a coefficient that libjpeg does not write.
+/// Reads the AC symbols of a block into `block`, from position 1 on. Returns the position after the last one,
+/// or `None` if the block is irregular or has a coefficient that libjpeg does not write.
 #[inline(always)]
 fn read_coefficients(
     bits: &mut Bits<'_>,
@@ -303,8 +303,8 @@ fn read_coefficients(
     }
 }
 
-/// Ends a block of `count` symbols as libjpeg does, that is, without zeros before the end. Returns the number
-/// of symbols.
+/// Ends a block of `count` symbols like libjpeg, that is, without zeros before the end. Returns the number of
+/// symbols.
 #[inline(always)]
 fn finished(
     block: &mut BlockSymbols,

@@ -27,7 +27,7 @@ fn turbo(jpeg: &[u8], how: Transcoding) -> Result<Option<Vec<u8>>> {
     Ok(is_written.then_some(out))
 }
 
-/// Returns true if our transcoder accepts the picture. Its output must then equal the output of libjpeg-turbo.
+/// Returns true if our transcoder accepts the picture. Its output must then equal libjpeg-turbo's.
 #[track_caller]
 fn is_taken(jpeg: &[u8], how: Transcoding) -> bool {
     let Some(own) = own(jpeg, how) else { return false };
@@ -36,8 +36,8 @@ fn is_taken(jpeg: &[u8], how: Transcoding) -> bool {
     true
 }
 
-/// Reduces the width and height without changing the number of MCUs. Some blocks at the edges then show
-/// nothing, although they have coefficients.
+/// Reduces the width and height without changing the number of MCUs. Some blocks at the edges then become
+/// padding, although they have coefficients.
 fn narrowed(jpeg: &[u8], by: (u16, u16)) -> Vec<u8> {
     let header = JpegHeader::parse(jpeg).unwrap();
     let [h, v, _] = header.sampling().mcu().unwrap().map(|n| n as u16 * 8);
@@ -111,7 +111,7 @@ proptest! {
                 is_writable &= value.abs() < 1024;
                 bits += &(symbol(0xF0).repeat((run / 16) as usize) + &ac(run % 16, value));
             }
-            // Zeros at the end of a block have no meaning.
+            // Add zeros at the end of the block, where they have no effect.
             let zeros = zeros.min((63 - at) / 16);
             bits += &symbol(0xF0).repeat(zeros as usize);
             if at + zeros * 16 < 63 {
@@ -125,7 +125,7 @@ proptest! {
 
 #[test]
 fn zeros_up_to_the_last_place_end_the_block_without_a_mark() {
-    // Fifteen positions, and three times sixteen.
+    // The coefficient covers 15 positions, and each of the three symbols after it 16.
     let block = dc(5) + &ac(14, 1) + &symbol(0xF0).repeat(3);
     let bits = packed(&(block.clone() + &block + &dc(0) + &ac(14, 2) + &end()));
     assert!(is_taken(&Picture::of(3, 1, 0, vec![bits]).bytes(), how(1, false)));
@@ -144,7 +144,7 @@ fn coefficients_that_libjpeg_does_not_write_are_left_to_it() {
     let flat = |difference| dc(difference) + &end();
     assert!(taken(&[flat(2047)], 1) && !taken(&[flat(2048)], 1));
     assert!(taken(&[dc(0) + &ac(0, -1023) + &end()], 1) && !taken(&[dc(0) + &ac(0, 1024) + &end()], 1));
-    // In each segment, the first difference counts from 0.
+    // Each segment starts with a DC prediction of 0.
     assert!(taken(&[flat(1500), flat(1500)], 2) && !taken(&[flat(1500), flat(1500)], 1));
     assert!(!taken(&[flat(-3000), flat(3000)], 2));
 }
@@ -154,7 +154,7 @@ fn headers_that_libjpeg_refuses_are_left_to_it() {
     let whole = encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S420), None);
     let adobe = |transform| (0xEE, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let jfif = |major| (0xE0, [b"JFIF\0".as_slice(), &[major, 1, 0, 0, 1, 0, 1, 0, 0]].concat());
-    // A table with 257 codes that is not used.
+    // An unused table with 255 + `count` codes.
     let codes = |count: u8| {
         let lengths = [&[0; 14][..], &[255, count]].concat();
         (0xC4, [&[3][..], &lengths, &vec![0; 255 + usize::from(count)]].concat())
@@ -168,7 +168,7 @@ fn headers_that_libjpeg_refuses_are_left_to_it() {
     for segment in fresh {
         assert!(!taken(std::slice::from_ref(&segment)), "{segment:?}");
     }
-    // If there is no JFIF segment, the Adobe segment counts.
+    // Without a JFIF segment, the Adobe segment decides.
     let bare = [&whole[..2], &whole[20..]].concat();
     let taken = |segment| is_taken(&with_segments(&bare, &[segment]), how(2, true));
     assert!(is_taken(&bare, how(2, false)) && taken(adobe(1)) && !taken(adobe(0)) && !taken(adobe(9)));
@@ -186,7 +186,7 @@ fn other_pictures_are_left_to_libjpeg_turbo() {
     for jpeg in [progressive, made(Subsampling::S411, None), made(Subsampling::S444, Some(Process::Rgb))] {
         assert!(!is_taken(&jpeg, how(1, false)));
     }
-    // libjpeg does not read pictures with a longer side.
+    // libjpeg rejects pictures with a longer side.
     for (height, taken) in [(65_500_u16, true), (65_501, false)] {
         let mut tall = encode((8, u32::from(65_500_u16)), PixelFormat::Gray, plain(Subsampling::Gray), None);
         let at = JpegHeader::parse(&tall).unwrap().sof_offset as usize + 5;

@@ -1,4 +1,5 @@
-//! Checks that invalid JPEGs give an error or a cut, never a panic, in time proportional to their bytes.
+//! Checks that an invalid JPEG leads to an error or a cut, never to a panic, in time proportional to its
+//! size.
 
 #[path = "../../../../../tests/bounded/clock.rs"]
 mod clock;
@@ -8,7 +9,8 @@ use crate::testing::Jpeg;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Checks that a cut does not panic, has a header, and is not longer than the input. Returns true if the cut succeeded.
+/// Checks that cutting does not panic, and that the cut has a header and is not longer than the input.
+/// Returns true if cutting succeeded.
 fn survive(bytes: &[u8], rect: Rect, out: &mut Vec<u8>) -> bool {
     let Ok(header) = JpegHeader::parse(bytes) else { return false };
     let (width, height) = (u32::from(header.width), u32::from(header.height));
@@ -51,7 +53,7 @@ proptest! {
         let rect = random.rect(1000, 1000);
         let mut out = Vec::new();
         if survive(&bytes, rect, &mut out) {
-            // The decoder must survive the result, even if it is not a picture.
+            // The decoder must not crash on the cut, even if it is not a picture.
             let _ = decode(&out);
         }
     }
@@ -100,7 +102,7 @@ fn damaged_markers_are_named_with_their_place() {
     swapped[at[9] + 1] = 0xD4;
     assert_eq!(error(&swapped), format!("offset {}: restart marker of a JPEG: expected RST1, found RST4", at[9]));
 
-    // If eight markers are lost, the numbers are still in order, so only the count reveals the loss.
+    // After the loss of eight markers, the numbers are still in order, so only the count reveals the loss.
     let lost = [&jpeg[..at[1]], &jpeg[at[9]..]].concat();
     let end = lost.len();
     assert_eq!(
@@ -153,8 +155,8 @@ fn bytes_that_decoders_skip_are_no_damage() {
     }
 }
 
-/// Eight times the bytes of each kind of invalid data must take about eight times as long. They would take
-/// longer if anything were read again for each marker.
+/// Eight times the bytes of invalid data must take about eight times as long. They would take longer if each
+/// marker caused something to be read again.
 #[test]
 fn time_is_linear() {
     for (kind, (small, large)) in nuisances(2 << 20).into_iter().zip(nuisances(16 << 20)).enumerate() {
@@ -170,8 +172,8 @@ fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> Duration {
     clock::thread() - before
 }
 
-/// Returns JPEGs with this many bytes of invalid data. Each has a rectangle to cut out, and a flag that tells
-/// whether the cut succeeds.
+/// Returns JPEGs with `body` bytes of invalid data. Each has a rectangle to cut out, and a flag that is true
+/// if the cut succeeds.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();

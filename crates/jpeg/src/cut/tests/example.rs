@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Returns a picture of 48 × 32 pixels in 4:2:0, with a restart marker after each 16 × 16 MCU. It has two
-/// rows of three tiles, each of one colour.
+/// rows of three tiles, and each tile has one colour.
 fn picture() -> Vec<u8> {
     const COLORS: [[[u8; 3]; 3]; 2] =
         [[[200, 60, 40], [240, 200, 80], [90, 150, 60]], [[40, 90, 160], [120, 70, 150], [30, 30, 40]]];
@@ -17,7 +17,7 @@ fn picture() -> Vec<u8> {
     out
 }
 
-/// The rectangle to cut out. It lies in two tiles, one pixel away from their neighbours.
+/// The rectangle to cut out. It covers parts of two tiles and stays one pixel away from their neighbours.
 const RECT: Rect = Rect { x: 17, y: 17, width: 31, height: 15 };
 
 fn file(path: &str) -> PathBuf {
@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Formats sixteen bytes per line, with offsets, as they are shown on the page.
+/// Formats the bytes as on the page: sixteen per line, with offsets.
 fn dump(bytes: &[u8]) -> String {
     let mut out = "```text\n".to_owned();
     for (i, line) in bytes.chunks(16).enumerate() {
@@ -37,7 +37,7 @@ fn dump(bytes: &[u8]) -> String {
     out + "```\n"
 }
 
-/// Formats the table of segments that the page shows.
+/// Formats the table of segments as on the page.
 fn table(jpeg: &[u8]) -> String {
     let start = JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
     let mut segments = Segments::new(&jpeg[start..]);
@@ -75,7 +75,7 @@ fn the_worked_example_equals_the_page() {
     shows(&format!("{} bytes, `crates/jpeg/testdata/tiles.jpg`", jpeg.len()));
     shows(&format!("The cut has {} bytes", out.len()));
 
-    // Apply the page's list of changes to the source. The result must be the cut.
+    // Applying the page's list of changes to the source must result in the cut.
     let mut changed = jpeg.clone();
     changed[0xA3..0xA7].copy_from_slice(&[0x00, 0x10, 0x00, 0x20]);
     drop(changed.drain(0x125..0x125 + 27));

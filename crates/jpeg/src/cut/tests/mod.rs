@@ -1,4 +1,4 @@
-//! Makes pictures from numbers and compares a cut with the whole picture, for the tests of cutting.
+//! Generates pictures from random numbers and compares their cuts with the whole pictures.
 
 mod damage;
 mod example;
@@ -27,7 +27,7 @@ impl Random {
         (self.next() % u64::from(n.max(1))) as u32
     }
 
-    /// Returns a non-empty part of 0..n that often touches the borders of tiles.
+    /// Returns a non-empty part of 0..n that often touches tile borders.
     fn part(&mut self, n: u32) -> (u32, u32) {
         let end = |random: &mut Self| {
             let at = random.below(n + 1);
@@ -63,7 +63,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the picture with a restart interval that makes it a grid.
+    /// Returns the picture with a restart interval that divides it into a grid.
     fn jpeg(&self, random: &mut Random) -> Vec<u8> {
         let (subsampling, mcu_width, mcu_height) = SAMPLINGS[self.sampling];
         let per_row = self.width.div_ceil(mcu_width);
@@ -73,7 +73,7 @@ impl Case {
             0 => per_row * (1 + random.below(rows)),
             _ => divisors[random.below(divisors.len() as u32) as usize],
         };
-        // Add noise to slopes, so that every MCU differs from its neighbours, also in chroma.
+        // Add noise to the gradients, so that every MCU differs from its neighbours, also in chroma.
         let noise = 1 + random.below(160);
         let slopes: [u32; 6] = std::array::from_fn(|_| random.below(9));
         let mut pixels = Vec::with_capacity((self.width * self.height * 3) as usize);

@@ -1,4 +1,4 @@
-//! Tests photos that are tiled as by the packer, and crops as in training.
+//! Tests photos that are tiled like the packer's, with crops as in training.
 
 use super::*;
 use crate::testing::shared_data;
@@ -6,12 +6,13 @@ use crate::turbo::{Operation, Transcoder, Transcoding};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the divisor of the MCU row from 3 to 12 that is nearest to 8, or the whole row if there is none.
+/// Returns the divisor of `per_row` between 3 and 12 that is closest to 8, or `per_row` itself if there is
+/// none.
 fn interval(per_row: u32) -> u32 {
     (3..=12).filter(|k| per_row.is_multiple_of(*k)).min_by_key(|k| k.abs_diff(8)).unwrap_or(per_row)
 }
 
-/// Returns the usual random-resized-crop, with an area of 0.08 to 1 and an aspect ratio of 3/4 to 4/3.
+/// Returns a typical random resized crop, with an area of 0.08 to 1 and an aspect ratio of 3/4 to 4/3.
 fn random_resized_crop(random: &mut Random, width: u32, height: u32) -> Rect {
     let mut unit = || random.next() as f64 / u64::MAX as f64;
     for _ in 0..10 {

@@ -1,9 +1,9 @@
-//! Tests which tiles and parts of the header are kept, and which pictures cannot be cut.
+//! Tests which tiles and header segments are kept, and which pictures cannot be cut.
 
 use super::*;
 use crate::testing::{Jpeg, exif};
 
-/// Returns noise, so that segments are long enough to be told apart.
+/// Returns a picture of noise, whose segments are long enough to tell them apart.
 fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u16) -> Vec<u8> {
     let mut random = Random(7);
     let pixels: Vec<u8> = (0..width * height * 3).map(|_| random.next() as u8).collect();
@@ -36,7 +36,7 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
         ((33, 16, 30, 14), (32, 0, 32, 32)),
         ((33, 17, 31, 14), (32, 16, 64, 16)),
         ((33, 17, 30, 15), (32, 16, 32, 32)),
-        // At the edges of the picture there is nothing to interpolate with.
+        // Nothing is interpolated across the edges of the picture.
         ((0, 0, 31, 15), (0, 0, 32, 16)),
         ((161, 81, 29, 9), (160, 80, 30, 10)),
     ];
@@ -53,7 +53,8 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
-/// Chroma of two columns is not interpolated. So if it is interpolated in the whole picture, the cut must be wider.
+/// Two columns of chroma are too narrow to be interpolated. If they are interpolated in the whole picture,
+/// the cut must be wider.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
@@ -87,7 +88,7 @@ fn pictures_without_a_grid_are_copied() {
         with(|jpeg| jpeg.sof = 9),
         with(|jpeg| jpeg.precision = 12),
         with(|jpeg| jpeg.scan = 1),
-        // The row has three MCUs, so these intervals make no grid.
+        // With three MCUs per row, these intervals do not form a grid.
         with(|jpeg| jpeg.segments.push((0xDD, vec![0, 2]))),
         with(|jpeg| jpeg.segments.push((0xDD, vec![0, 4]))),
         with(|jpeg| jpeg.segments.push((0xDD, vec![0, 0]))),
@@ -97,12 +98,12 @@ fn pictures_without_a_grid_are_copied() {
         assert_eq!(cut(&jpeg, Rect::whole(3, 3), &mut out), Ok(whole));
         assert!(out == jpeg);
     }
-    // Without the obstacle, the picture is cut.
+    // Without the obstacle, the picture can be cut.
     let jpeg = with(|_| ());
     assert_eq!(plan(&jpeg, (0, 0, 3, 3)).kind, CutKind::Tiles);
 }
 
-/// The factors of a single component have no meaning: the tiles consist of blocks of 8 × 8 pixels.
+/// The sampling factors of a single component do not matter: its tiles consist of blocks of 8 × 8 pixels.
 #[test]
 fn sampling_factors_of_gray_do_not_count() {
     let mut jpeg = noise(40, 24, Subsampling::Gray, 1);

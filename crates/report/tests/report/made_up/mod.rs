@@ -1,4 +1,4 @@
-//! Made-up reports, with which the page can be rendered and inspected without packing anything.
+//! Made-up reports. With them, the page can be rendered and inspected without packing anything.
 #![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use shardpack_report::data::*;
@@ -17,7 +17,7 @@ impl Numbers {
         (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
     }
 
-    /// Returns a roughly normally distributed number with mean 0 and a spread of about 1.
+    /// Returns an approximately normal random number with mean 0 and a standard deviation of about 1.
     pub(crate) fn bell(&mut self) -> f64 {
         (0..6).map(|_| self.even()).sum::<f64>() * 1.4 - 4.2
     }
@@ -67,7 +67,7 @@ pub(crate) fn pictures() -> Report {
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
-                    // Let the same samples have large errors under every candidate.
+                    // Make the same samples have large errors under every candidate.
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
@@ -260,7 +260,7 @@ pub(crate) fn cubes() -> Report {
     }
 }
 
-/// Text that would break out of the page if unescaped.
+/// Text that would break out of the page if it were not escaped.
 pub(crate) const HOSTILE: &str =
     "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">'\"&amp;]]>--><!--";
 
@@ -302,7 +302,7 @@ pub(crate) fn hostile() -> Report {
     report
 }
 
-/// Creates a report on `samples` equal samples of 1 × 1 pixels. One of its candidates has no data about them.
+/// Creates a report on `samples` equal samples of 1 × 1 pixels. One of the candidates has no data about them.
 pub(crate) fn equal(samples: usize) -> Report {
     let mut report = pictures();
     report.samples = (0..samples)

@@ -1,4 +1,4 @@
-//! An in-memory store that counts requests, fails some of them, and can stop answering.
+//! An in-memory store that counts requests, fails some of them, and can stop responding.
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -17,14 +17,14 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     None,
-    /// Every n-th request fails with an error that permits a retry.
+    /// Every n-th request fails with a temporary error.
     EachNth(u64),
     /// Every n-th request succeeds, but its answer is lost.
     LostNth(u64),
     /// This request and all later ones get no answer.
     Dead(u64),
-    /// Requests that create, fill or complete a multipart upload take a while. They fail if this function
-    /// returns true for their number, counted from 0. No other request fails.
+    /// Requests that create, fill or complete a multipart upload take some time. They fail if this function
+    /// returns true for their number, counted from 0. All other requests succeed.
     Parts(fn(u64) -> bool),
 }
 

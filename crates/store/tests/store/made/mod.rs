@@ -1,4 +1,4 @@
-//! A dataset of bytes to write to stores, and the files that packing it into a folder must give.
+//! A dataset of bytes to write to stores, and the files that packing it into a folder must produce.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const SAMPLES: u64 = 40;
 
-/// Samples that each consist of one repeated byte. `salt` changes the bytes.
+/// Samples that consist of one repeated byte each. `salt` changes the bytes.
 pub struct Bytes {
     schema: Schema,
     salt: u8,

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 file server whose answers can be late, short, wrong or missing.
+//! An HTTP/1.1 file server. Its answers can be late, short, wrong or missing.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -21,17 +21,17 @@ const MODIFIED: &str = "accept-ranges: bytes\r\nlast-modified: Wed, 21 Oct 2015 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Right,
-    /// The right answer after a delay of this many milliseconds.
+    /// The right answer, after a delay of this many milliseconds.
     Late(u64),
     Status(u16),
-    /// The connection is closed after this many bytes of the body.
+    /// The right answer, but the connection is closed after this many bytes of the body.
     Cut(u64),
-    /// This many bytes are sent, and then nothing for as long as the server lives.
+    /// This many bytes, and then nothing until the server is dropped.
     Stall(u64),
     Silence,
-    /// The whole file is sent with status 200, even if a range was requested.
+    /// The whole file with status 200, even if a range was requested.
     Whole,
-    /// The ETag differs from the ETag of previous answers.
+    /// An ETag that differs from the previous answers.
     OtherTag,
     /// A well-formed answer that is this many bytes too short.
     Less(u64),
@@ -66,7 +66,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Starts serving the files of a folder below `/data/`.
+    /// Starts serving the files of a folder under `/data/`.
     pub fn start(folder: &Path, rule: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let mut files = HashMap::new();
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,5 +1,5 @@
-//! Simulates one rank of a large run against a store, without any data. The order and the schedule of
-//! requests are the real ones, and the clock is simulated. The results are in `docs/simulation.md`.
+//! Simulates one rank of a large run that reads from a store, without any data. The order and the schedule of
+//! requests are the real ones; the clock is simulated. The results are in `docs/simulation.md`.
 
 mod rank;
 #[allow(dead_code, unused_imports, reason = "the schedule of the crate, which the crate uses as a whole")]
@@ -21,13 +21,13 @@ struct Case {
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// Values of the options `read_ahead_bytes` and, in the next field, `max_in_flight`.
+    /// Value of the option `read_ahead_bytes`. The next field is the value of `max_in_flight`.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
     bytes_per_s: f64,
     taken_per_s: f64,
-    /// True if all shards are already open when the clock starts, as in a second epoch.
+    /// True if all shards are already open at the start, as in a second epoch.
     opened: bool,
 }
 
@@ -47,9 +47,9 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Number of reads that may wait in parallel, as in the threads of a loader.
+/// Maximum number of waiting reads, like the number of threads in a loader.
 const READERS: usize = 16;
-/// Number of shards announced ahead, as in the loader's scout.
+/// Number of shards that are announced ahead, as by the loader's scout.
 const SHARDS_AHEAD: usize = 64;
 const SLOTS: u64 = 4;
 
@@ -58,7 +58,7 @@ struct Figures {
     samples: u64,
     seconds: f64,
     first_batch_s: f64,
-    /// Number of samples in the last three quarters of the share, and the seconds that they took.
+    /// Number of samples in the last three quarters of the share, and the time that they took in seconds.
     steady: (u64, f64),
     requests: u64,
     data_bytes: u64,
@@ -67,7 +67,7 @@ struct Figures {
     shards: u64,
     peak_in_flight: usize,
     peak_held: u64,
-    /// Largest number of bytes in reads that were open at the same time.
+    /// Largest total size of reads that were open at the same time, in bytes.
     peak_open: u64,
 }
 
@@ -107,7 +107,7 @@ fn steps(case: &Case) -> Steps {
     Steps::new(Box::new(epoch), share)
 }
 
-/// A copy of the loader's scout, which announces reads.
+/// A copy of the loader's scout. It announces reads.
 struct Scout {
     steps: Steps,
     coming: VecDeque<Range<u64>>,
@@ -129,7 +129,7 @@ impl Scout {
         }
     }
 
-    /// Announces the next read and returns its bytes, or `None` if one of its shards is not open.
+    /// Announces the next read and returns its size in bytes, or `None` if one of its shards is not open.
     fn announce_next(&mut self, rank: &mut Rank) -> Option<u64> {
         self.come(rank);
         let ranges = bytes_of(&rank.case, self.coming.front()?.clone());
@@ -223,7 +223,7 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// A single machine that consumes 3,000 samples/s. The first dataset is mixed in runs of 4 MiB. The second
+/// A single machine that consumes 3,000 samples/s. The first dataset is shuffled in runs of 4 MiB. The second
 /// fits into the window of the order, and its samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
@@ -306,8 +306,8 @@ fn the_table() {
     }
 }
 
-/// At a hundredth of the size, each byte of the share must be read once, in bounded memory, and as fast as
-/// the store and the number of requests allow.
+/// At a hundredth of the size, each byte of the share must be read exactly once, in bounded memory, and as
+/// fast as the store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };

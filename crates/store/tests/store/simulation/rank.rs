@@ -1,4 +1,5 @@
-//! One rank of the simulation. It has the real schedule of requests, and a list of arrivals in place of the store.
+//! One rank of the simulation. It uses the real schedule of requests, and a list of arrivals instead of a
+//! store.
 
 use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
 use super::{Case, Figures};
@@ -9,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An event. Events at the same time are ordered by number, so that runs are reproducible.
+/// An event. Simultaneous events are ordered by number, so that runs are reproducible.
 enum Done {
     Transfer(Arc<Pin>, Arc<Transfer>),
     Open(u64),
@@ -76,8 +77,8 @@ impl Rank {
             }
             Request::Open(name, _) => {
                 let index = self.per_shard() * self.case.index_bytes;
-                // The bytes first fetched from the end of a shard may not include all of its index. The rest
-                // then takes one more request.
+                // The bytes that are fetched first from the end of a shard may contain only a part of the
+                // index. The rest takes one more request.
                 let tail = self.schedule.tail_bytes();
                 let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
                 self.figures.index_bytes += tail.max(index);
@@ -98,7 +99,7 @@ impl Rank {
         }
     }
 
-    /// Lets time pass, during which data arrives.
+    /// Lets time pass while data arrives.
     pub(super) fn pass(&mut self, seconds: f64) {
         let due = self.now + seconds;
         while self.events.peek().is_some_and(|Reverse((at, _))| *at as f64 / 1e9 <= due) {
@@ -125,7 +126,8 @@ impl Rank {
                 self.open(shard);
                 let pin = self.pin(shard).unwrap();
                 let index = self.per_shard() * self.case.index_bytes;
-                // If too little was fetched from the end of the shard, reading the index corrects the estimate.
+                // If too few bytes were fetched from the end of the shard, reading the index corrects the
+                // estimate.
                 let start = pin.size - index;
                 if self.schedule.tail_bytes() < index {
                     let (_, begun) = self.schedule.want(&pin, start..pin.size);
