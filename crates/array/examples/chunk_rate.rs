@@ -1,9 +1,8 @@
 //! Times only the coding and decoding of Blosc2 chunks, for each coder and filter.
 //!
-//! `cargo run --release -p shardpack-array --example chunk_rate [ROUNDS [WORDS]]` prints the medians of
-//! ROUNDS rounds (default 5), in MB/s of decoded bytes per second of one thread's processor time. The cube is
-//! a synthetic one of 480 × 640 × 100 float16, in shape order and without band differences. If `WORDS` is
-//! given, only the lines that contain it are measured.
+//! `cargo run --release -p shardpack-array --example chunk_rate [ROUNDS [WORDS]]` prints the medians of ROUNDS rounds
+//! (default 5), in MB of decoded bytes per second of one thread's CPU time. The cube is synthetic (480 × 640 × 100
+//! float16), in shape order and without band differences. If `WORDS` is given, only lines that contain it are measured.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]
@@ -50,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the encoding rate, the decoding rate, and the compressed size as a share of the original bytes.
+/// Returns the encoding rate, the decoding rate, and the compressed size relative to the original size.
 fn rates(settings: ArraySettings, cube: &Array, rounds: u32) -> Result<[f64; 3], Box<dyn Error>> {
     let mut encoder = ArrayEncoder::new(settings)?;
     let mut decoder = ArrayDecoder::new();

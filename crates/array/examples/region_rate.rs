@@ -1,11 +1,11 @@
-//! Compares the time to decode a patch of a synthetic cube (480 × 640 × 100 float16) with the time to decode
-//! the whole cube.
+//! Compares the time to decode a patch of a synthetic cube (480 × 640 × 100 float16) with the time to decode the whole
+//! cube.
 //!
-//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]` decodes patches at
-//! random places. A patch has PATCH × PATCH pixels (default 64) and the first BANDS bands (default all 100).
-//! The program prints the medians of ROUNDS rounds (default 9); each round times 40 patches or 5 whole cubes
-//! in processor time of one thread. Kernels that count processor time by ticks report it in steps of 4 ms,
-//! which is too coarse for a single patch.
+//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]` decodes patches at random
+//! places. A patch has PATCH × PATCH pixels (default 64) and the first BANDS bands (default all 100). The program
+//! prints the medians of ROUNDS rounds (default 9). Each round measures the CPU time of one thread for 40 patches or 5
+//! whole cubes. Kernels that count CPU time in ticks report it in steps of 4 ms, which is too coarse for a single
+//! patch.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]

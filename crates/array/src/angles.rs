@@ -1,9 +1,9 @@
-//! Counts of spectral angles in bins, so that the percentiles of many arrays can be merged.
+//! A histogram of spectral angles. Histograms of many arrays can be merged to compute percentiles.
 
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Bin `i` holds angles up to `π · 2^(−i/2)`; the last bin also holds all smaller angles.
+/// Bin `i` counts angles up to `π · 2^(−i/2)`. The last bin also counts all smaller angles.
 const BINS: usize = 32;
 
 const ENDS: [f64; BINS] = {
@@ -17,8 +17,8 @@ const ENDS: [f64; BINS] = {
     ends
 };
 
-/// Counts of spectral angles by size. A percentile is given as the upper end of its bin, which is at most √2
-/// times too large and never too small.
+/// Histogram of spectral angles. A percentile is reported as the upper end of its bin, so it is never too small and at
+/// most √2 times too large.
 ///
 /// ```
 /// let angles = shardpack_array::Angles::default();
@@ -57,8 +57,8 @@ impl Angles {
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let all = u128::from(self.len());
-        // Number of angles that may be larger than the result. It is rounded down so that at least `percent`
-        // of the angles are not larger, and it never includes all angles.
+        // Number of angles that may be larger than the result. It is rounded down, so that at least `percent` of the
+        // angles are not larger, and it is less than the number of all angles.
         let above = (all * u128::from(100 - percent.min(100)) / 100).min(all.checked_sub(1)?);
         let mut larger = 0_u128;
         for (count, end) in self.0.iter().zip(ENDS) {

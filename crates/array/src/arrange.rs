@@ -1,8 +1,8 @@
-//! Converts elements in shape order to the bytes of the payload and back: the order of the axes, and the
-//! difference along the last axis (spec §4.4).
+//! Converts elements between shape order and payload order. This covers the order of the axes and the difference along
+//! the last axis (spec §4.4).
 //!
-//! Works on pieces of whole pixels (runs along the last axis) that fit in the first-level cache, so that no
-//! step needs a separate pass over memory.
+//! The code works on pieces of whole pixels (runs along the last axis) that fit in the L1 cache, so that no step needs
+//! its own pass over memory.
 
 use crate::block::StoredBlock;
 use crate::sums::{self, sum8, sum16};
@@ -12,10 +12,10 @@ use shardpack_base::parts::{check_length, part, part_mut, rest, split_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Layout, Result, bug};
 
-/// A piece and its source fit in the first-level cache together.
+/// Elements in a piece. A piece and its source fit in the L1 cache together.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
-/// A tile stays in the second-level cache. One band of a tile is long enough for the processor's read-ahead.
+/// Bytes in a tile. A tile stays in the L2 cache, and each of its bands is long enough for hardware prefetching.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
 /// Order in which an array's stored elements appear in its payload.
@@ -33,12 +33,13 @@ pub(crate) struct Arrangement {
 }
 
 impl Arrangement {
-    /// True if the payload equals the elements in shape order.
+    /// True if the payload is in shape order, without differences.
     pub(crate) fn is_identity(&self) -> bool {
         self.layout == Layout::AsShape && !self.difference
     }
 
-    /// The number is a multiple of 32 if possible, so that runs in band-major order fill whole cache lines.
+    /// Returns the number of pixels in a piece: a multiple of 32 if possible, so that band-major
+    /// runs fill whole cache lines.
     pub(crate) fn piece_pixels(&self) -> usize {
         match PIECE_ELEMENTS / self.bands {
             0 => 1,
@@ -47,7 +48,7 @@ impl Arrangement {
         }
     }
 
-    /// `elements` are in shape order. The old content of `payload` is overwritten.
+    /// Writes all `elements`, which are in shape order, to `payload`. The old content of `payload` is overwritten.
     pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) -> Result<()> {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
@@ -59,8 +60,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// `piece` holds elements in shape order, starting with pixel `first`. If the payload is band-major and has
-    /// differences, `scratch` is overwritten too; it must be as long as `piece`.
+    /// Writes `piece` to its place in `payload`. The elements of `piece` are in shape order and start with pixel
+    /// `first`. `scratch` must be as long as `piece`; it is overwritten if the payload is band-major with differences.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
@@ -94,17 +95,16 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Returns the number of pixels in a tile: as many as fit, so that each band fills whole cache lines.
+    /// Returns the number of pixels in a tile: as many as fit such that each band fills whole cache lines.
     pub(crate) fn tile_pixels(&self) -> usize {
         (TILE_BYTES / (self.bands * self.width) / 32 * 32).max(32)
     }
 
-    /// Fills the band-major `tile` with the pixels from `first` on. The source is a band-major payload, given
-    /// as `blocks` of `block` elements each. Undoes the band difference between neighbouring rows of the
-    /// tile.
+    /// Fills the band-major `tile` with the pixels from `first` on. The source is a band-major payload, split into
+    /// `blocks` of `block` elements each. The band difference between neighbouring rows of the tile is undone.
     ///
-    /// Taking pieces directly from the payload took 1.4 times as long, because reading one cache line from
-    /// each of a hundred planes defeats read-ahead.
+    /// Reading pieces directly from the payload took 1.4 times as long, because touching one cache line in each of a
+    /// hundred planes defeats hardware prefetching.
     pub(crate) fn tile(&self, blocks: &[StoredBlock<'_>], block: usize, first: usize, tile: &mut [u8]) -> Result<()> {
         let run = tile.len() / self.bands;
         let mut before: &mut [u8] = &mut [];
@@ -133,9 +133,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Fills `out` with elements of `block`, which is in shape order, starting with element `first`, and
-    /// undoes the band difference. Element `first` belongs to band `band`; `before` ends with the element
-    /// that precedes it.
+    /// Fills `out` with elements of `block`, starting with element `first`, and undoes the band difference. The block
+    /// is in shape order. Element `first` belongs to band `band`, and `before` ends with the element that precedes it.
     pub(crate) fn read(
         &self,
         block: &StoredBlock<'_>,
@@ -172,7 +171,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// If the elements start in the middle of a pixel, `before` ends with the preceding element.
+    /// Undoes the band difference. If the elements start in the middle of a pixel, `before` ends
+    /// with the preceding element.
     fn sum(&self, elements: &mut [u8], before: &[u8]) {
         let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
         match (self.width, before) {
@@ -182,7 +182,7 @@ impl Arrangement {
         }
     }
 
-    /// The first band of a pixel is the difference from 0.
+    /// Computes the band difference. The first band of a pixel is stored unchanged.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
         vectorised(
             #[inline(always)]
@@ -193,8 +193,8 @@ impl Arrangement {
     #[inline(always)]
     fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
-            // Compute the differences of the whole run in one long loop that ignores the borders of pixels,
-            // then correct the first band of each pixel.
+            // First take the differences of the whole run in one long loop that ignores pixel borders, then correct the
+            // first band of each pixel.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
                 *out = zigzag8(x.wrapping_sub(*before));
             }
@@ -212,7 +212,7 @@ impl Arrangement {
         }
     }
 
-    /// Without this check the loops over bands and pixels would silently skip missing pixels.
+    /// Checks the lengths. Without this check, the loops over bands and pixels would silently skip missing pixels.
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
         check_length("payload size in bytes", self.pixels * pixel, payload.len())?;
@@ -254,7 +254,7 @@ impl Arrangement {
         }
     }
 
-    /// The last squares may overlap earlier ones.
+    /// Transposes in squares. The last squares may overlap earlier ones.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
@@ -286,7 +286,8 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// There must be at least 8 pixels with at least 8 bands. Returns `None` if a square is out of bounds.
+/// Transposes squares of 8 × 8. There must be at least 8 pixels with at least 8 bands. Returns
+/// `None` if a square is out of bounds.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
@@ -298,12 +299,11 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
             for (i, lanes) in square.iter_mut().enumerate() {
                 let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
                 let plane = from.get(start..)?.first_chunk()?;
-                // Copy the bytes as a whole, because the compiler turns a map over the elements into one move
-                // per element.
+                // Copy all bytes at once: the compiler turns a `map` over the elements into one move per element.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
-            // Each step interleaves the upper and lower half of the rows. After three steps, the rows have
-            // become columns.
+            // Each step interleaves the upper and lower halves of the rows. After three steps, the rows have become
+            // columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
                 square = [
@@ -327,7 +327,7 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     Some(())
 }
 
-/// `before` is the previous band; it is empty for the first band.
+/// Adds the previous band `before`, which is empty for the first band.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {

@@ -1,4 +1,4 @@
-//! A dense array in memory. Sources supply such arrays, and decoders return them.
+//! A dense array in memory, as returned by sources and decoders.
 
 use shardpack_format::{Dtype, Error, Result};
 
@@ -19,7 +19,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Wraps `bytes`, which must hold exactly the elements of `shape`, with the outermost axis first.
+    /// Creates an array from its bytes, whose length must match `shape`. The outermost axis comes first.
     ///
     /// # Errors
     /// `Usage` if the length does not match the shape; `Format` if the shape overflows.
@@ -46,7 +46,7 @@ impl Array {
         &self.shape
     }
 
-    /// Returns the elements' bytes, little-endian.
+    /// Returns the little-endian bytes of the elements.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

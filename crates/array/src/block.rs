@@ -1,19 +1,18 @@
-//! A block of stored elements in the form in which a coder outputs them. Byte planes stay separate
-//! ([`planes`](crate::blosc2::planes)): the receiver joins the elements while it moves them to their places,
-//! so that no step needs a separate pass over memory.
+//! A block of stored elements, as a coder outputs it. Byte planes stay separate ([`planes`](crate::blosc2::planes)):
+//! the receiver joins the elements while it moves them to their places, so that no step needs its own pass over memory.
 
 use crate::blosc2::planes::Planes;
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// Stored elements in the form in which a coder outputs them.
+/// Stored elements as a coder outputs them.
 #[derive(Clone, Copy)]
 pub(crate) enum StoredBlock<'a> {
-    /// The first bytes of all elements, then the second bytes, …
+    /// Byte planes: the first bytes of all elements, then the second bytes, …
     Planes(Planes<'a>),
-    /// The elements themselves.
+    /// The elements one after the other.
     Bytes(&'a [u8]),
-    /// One repeated element, in the first bytes of the array.
+    /// One element that is repeated. It occupies the first bytes of the array.
     Repeated([u8; 8]),
 }
 

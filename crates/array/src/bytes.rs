@@ -1,21 +1,21 @@
-//! Byte strings: plain zstd frames (spec §5.2) for units of 4 MiB each, and fields of text or JSON.
+//! Byte strings: plain zstd frames (spec §5.2) with one frame per 4 MiB unit, and the values of text and JSON fields.
 
 use crate::zstd_frame;
 use shardpack_base::parts::{part, rest};
 use shardpack_format::{Codec, Error, Limits, Result};
 
-/// Decoded bytes of a unit, which is the part of a payload that one zstd frame or Blosc2 chunk holds. The
+/// Decoded size of a unit in bytes. A unit is the part of a payload that one zstd frame or Blosc2 chunk contains. The
 /// last unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
-/// Largest decoded length that is exempt from the limit on expansion.
+/// Decoded lengths up to this are exempt from the limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// Below the default of [`Limits::max_expansion`], so that readers with default limits accept the output.
+/// Lower than the default of [`Limits::max_expansion`], so that readers with default limits accept the output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
 /// Higher levels gain little, because text and JSON fields are small.
 const TEXT_LEVEL: i32 = 9;
 
-/// Encodes zstd frames; keeps its context for the next call.
+/// Encodes zstd frames. Reuses its context from call to call.
 pub(crate) struct ZstdEncoder {
     context: zstd::bulk::Compressor<'static>,
 }
@@ -43,7 +43,7 @@ impl ZstdEncoder {
     }
 }
 
-/// Decodes zstd frames; keeps its context for the next call.
+/// Decodes zstd frames. Reuses its context from call to call.
 #[derive(Default)]
 pub struct ZstdDecoder {
     context: Option<zstd::bulk::Decompressor<'static>>,
@@ -77,7 +77,7 @@ impl ZstdDecoder {
         Ok(frame.len)
     }
 
-    /// Decodes `bytes`, which may be frames of any writer, into `unit`, which must be as long as their content.
+    /// Decodes `bytes` into `unit`, whose length must be the decoded length. The frames may come from any writer.
     pub(crate) fn decode_any(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<()> {
         let context = match &mut self.context {
             Some(context) => context,
@@ -110,7 +110,7 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Fails if `is_wrong`, which means that the payload cannot hold `stored` bytes, or if too many of these
+/// Fails if `is_wrong`, which means that the payload cannot contain `stored` bytes. Also fails if too many of these
 /// bytes would have to be runs.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
@@ -120,12 +120,12 @@ pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &
             format!("{payload} bytes"),
         ));
     }
-    // Bytes beyond the highest expansion of a coder can only be runs.
+    // No coder expands more than this, so the bytes beyond must be runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
-/// Fails if a field of `decoded` bytes expands too much for the size of its `payload`. A coder makes `coded`
-/// of these bytes; the others are runs or are stored unchanged.
+/// Fails if a field of `decoded` bytes is too large for the size of its `payload`. The coder outputs `coded` of these
+/// bytes; the others are runs or are stored unchanged.
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
@@ -134,8 +134,7 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
     limits.check_runs(decoded.saturating_sub(coded), payload)
 }
 
-/// Does the check of [`check_expansion`] for the coded bytes only. Callers that decode part of the field
-/// need this.
+/// Same as [`check_expansion`], but only for the coded bytes. This is for callers that decode part of a field.
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
@@ -158,8 +157,8 @@ pub(crate) fn has_too_many_runs(decoded: u64, coded: u64, payload: u64) -> bool 
     Limits::default().check_runs(decoded.saturating_sub(coded), payload).is_err()
 }
 
-/// Encodes a byte string (text or JSON) as zstd, or leaves it unchanged if zstd makes it no smaller. The same
-/// bytes give the same result on every machine.
+/// Compresses a byte string (text or JSON) with zstd, or leaves it unchanged if that would not make it smaller. The
+/// result is the same on every machine.
 ///
 /// ```
 /// use shardpack_array::{decode_bytes, encode_bytes};
@@ -172,7 +171,7 @@ pub(crate) fn has_too_many_runs(decoded: u64, coded: u64, payload: u64) -> bool 
 /// ```
 ///
 /// # Errors
-/// `Usage` if zstd has no memory left.
+/// `Usage` if zstd runs out of memory.
 pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
     let mut encoder = ZstdEncoder::new(TEXT_LEVEL)?;
     let mut out = Vec::new();
@@ -187,10 +186,10 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
     Ok((Codec::Zstd, out))
 }
 
-/// Decodes a byte string of exactly `decoded_len` bytes, which is coded as `Raw` or `Zstd`.
+/// Decodes a byte string, coded as `Raw` or `Zstd`, to exactly `decoded_len` bytes.
 ///
 /// # Errors
-/// `Format` if the payload is damaged, decodes to a different length, or the codec is not for byte strings;
+/// `Format` if the payload is damaged or decodes to a different length, or if the codec is not for byte strings;
 /// `Limit` if `decoded_len` exceeds `limits.max_decoded_bytes` or is too large for such a small payload.
 pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
     let length = usize::try_from(decoded_len)

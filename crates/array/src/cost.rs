@@ -1,7 +1,7 @@
-//! Cost model of reading and decoding, by which the trial chooses the settings (docs/adr/0002-choosing-a-codec.md).
+//! Cost model of reading and decoding, which the trial uses to choose settings (docs/adr/0002-choosing-a-codec.md).
 //!
-//! The model uses constants, not a clock, because the same inputs and options must give the same bytes on
-//! every machine, however busy it is.
+//! The model uses constants instead of a clock: the same inputs and options must produce the same bytes on every
+//! machine, however busy it is.
 
 use crate::filter::Filter;
 use crate::settings::{ArrayLayout, ArraySettings};
@@ -11,18 +11,18 @@ use shardpack_format::Codec;
 pub(crate) struct Work {
     pub(crate) payload_bytes: u64,
     pub(crate) stored_bytes: u64,
-    /// Stored bytes that the coder makes; the rest are runs, or stored unchanged.
+    /// Stored bytes that the coder outputs. The others are runs or are stored unchanged.
     pub(crate) coded_bytes: u64,
     pub(crate) elements: u64,
 }
 
-/// Per stored byte. This is 2 GB/s for the whole machine: a good drive or network.
+/// Per stored byte: 2 GB/s for the whole machine, the speed of a good drive or network.
 const READ_NS: f64 = 0.5;
-/// The cores of one GPU share the reading speed, but each decodes on its own. A model of a single core would
-/// nearly always choose to store without compression.
+/// The cores that feed one GPU share the reading speed, but each decodes on its own. A model with a single core would
+/// nearly always choose no compression.
 const CORES: f64 = 8.0;
 
-/// Includes the copies between the coder's buffers.
+/// Time to undo a filter, including the copies between the coder's buffers.
 const fn filter_ns(filter: Filter) -> f64 {
     match filter {
         Filter::None => COPY_NS,
@@ -32,17 +32,17 @@ const fn filter_ns(filter: Filter) -> f64 {
     }
 }
 
-// Measured by `examples/candidates.rs`; the ADR has the runs and the fit.
+// Measured by `examples/candidates.rs`; the ADR lists the runs and the fit.
 const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// Per stored element. It is almost free, because it is done while elements are assembled.
+/// Per stored element. Differences are almost free, because they are undone while elements are assembled.
 const DIFFERENCE_NS: f64 = 0.03;
-/// Per stored element. This is the cost of traffic between caches and memory, which all cores share.
+/// Per stored element: the cost of traffic between caches and memory, which all cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
-/// Predicts the time to read and decode on the host, in microseconds.
+/// Predicts the time to read and decode an array on the host, in microseconds.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     let mut per_element = 0.0;
@@ -58,23 +58,24 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
 }
 
-/// Per byte: 16 threads read it from the page cache and check its CRC, and it crosses the bus. This is 28 GB/s.
+/// Per byte: 16 threads read from the page cache and check the CRC, and the bytes cross the bus.
+/// This amounts to 28 GB/s.
 const STAGE_NS: f64 = 0.036;
 
-// Times of kernels per stored byte. The times of the coders' kernels are in the coders' files.
+// Kernel times per stored byte. The files of the coders have the times of the coders' kernels.
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
-/// Per stored byte. In shape order the bands of a pixel are adjacent, so streams have more sequences and
-/// fewer streams are stored unchanged.
+/// Per stored byte. In shape order, the bands of a pixel are adjacent, so streams have more LZ4 sequences and fewer
+/// streams are stored unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// If two candidates take about equally long to stage, the one with the faster kernels wins: the model that
-/// trains needs the rest of the device's time, and a dataset that stays on the device takes only kernel time.
+/// Weight of the kernel time. If two candidates take about equally long to stage, the one with faster kernels wins:
+/// training needs the rest of the device's time, and a dataset that stays on the device costs only kernel time.
 const KERNELS_SHARE: f64 = 0.25;
 
-/// Predicts the time to stage an array for a GPU and to decode it there, in microseconds. Staging and kernels
-/// overlap in the loader, so the longer of the two counts, plus a share of the kernel time.
+/// Predicts the time to stage an array for a GPU and to decode it there, in microseconds. Staging and kernels overlap
+/// in the loader, so the longer of the two counts, plus a share of the kernel time.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let (payload, stored, coded) = (work.payload_bytes as f64, work.stored_bytes as f64, work.coded_bytes as f64);

@@ -1,13 +1,13 @@
-//! Array elements as Rust numbers, read from and written to little-endian bytes.
+//! Array elements as Rust numbers, loaded from and stored as little-endian bytes.
 
 use fearless_simd::{Simd, SimdFrom, f32x8, f64x8};
 use half::f16;
 
-/// A number type that arrays can have.
+/// A Rust number type for array elements.
 pub(crate) trait Element: Copy + PartialEq + PartialOrd {
-    /// Fills `out` from `bytes`, which hold the same number of elements.
+    /// Fills `out` with the elements in `bytes`. Both have the same number of elements.
     fn load(bytes: &[u8], out: &mut [Self]);
-    /// Writes `values` to `bytes`, which hold the same number of elements.
+    /// Writes `values` to `bytes`. Both have the same number of elements.
     fn store(values: &[Self], bytes: &mut [u8]);
 }
 
@@ -37,12 +37,12 @@ pub(crate) trait Float: Element + Default {
     const NAN_BITS: u64;
     fn to_f64(self) -> f64;
     fn abs(self) -> Self;
-    /// Rounds to the nearest value. A finite number that is out of range becomes the largest finite value.
+    /// Rounds to the nearest value. Finite numbers out of range become the largest finite value.
     fn from_f64(value: f64) -> Self;
     fn bits(self) -> u64;
-    /// Compares a run of values with the values to which it decodes, in this type's own arithmetic.
+    /// Compares a run of values with their decoded values, in the arithmetic of this type.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
-    /// Converts to doubles.
+    /// Converts to float64.
     fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S>;
     /// Converts to float16 with a single rounding, ties to even.
     fn to_f16(source: &[Self], out: &mut [f16]);
@@ -50,17 +50,17 @@ pub(crate) trait Float: Element + Default {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    /// Values whose bits differ.
+    /// Number of values whose bits differ.
     pub(crate) changed: u32,
-    /// Non-zero values of magnitude below 2⁻¹⁴.
+    /// Number of non-zero values of magnitude below 2⁻¹⁴.
     pub(crate) small: u32,
-    /// True if a value of magnitude 2⁻¹⁴ or above may have a relative error that exceeds the given bound.
+    /// True if the relative error of a value of magnitude 2⁻¹⁴ or above may exceed the bound.
     pub(crate) worse: bool,
 }
 
 pub(crate) trait Integer: Element + Default {
     fn to_i128(self) -> i128;
-    /// Returns the no-data value in this type, or `None` if the type cannot represent it.
+    /// Converts the no-data value to this type. Returns `None` if the type cannot represent it.
     fn from_no_data(value: f64) -> Option<Self>;
 }
 
@@ -173,9 +173,8 @@ impl Float for f64 {
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {
-        // `half` converts through float32, so it rounds twice if the processor has F16C. If the first
-        // rounding is to odd, only the second rounding counts (Boldo & Melquiond, "Emulation of FMA and
-        // correctly rounded sums", 2008, theorem 3).
+        // `half` converts through float32, so it rounds twice if the processor has F16C. Rounding to odd first avoids
+        // the double rounding (Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008, theorem 3).
         let mut odd = [0.0_f32; 256];
         for (from, to) in source.chunks(odd.len()).zip(out.chunks_mut(256)) {
             for (from, to) in from.iter().zip(&mut odd) {
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // Plain rounding to float32 would give the tie itself, which would then round to even.
+        // Plain rounding to float32 would produce the tie itself, which would then round to even.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);
@@ -227,7 +226,7 @@ mod tests {
             (-0.0, 0x8000),
             (1e-300, 0x0000),
             (-1e-300, 0x8000),
-            // h5py once lost the carry into the exponent for such a value (h5py issue 819).
+            // h5py once lost the carry into the exponent for this value (h5py issue 819).
             (0.499_999_99, 0x3800),
             (-0.499_999_99, 0xB800),
         ] {

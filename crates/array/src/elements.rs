@@ -1,4 +1,4 @@
-//! Passes stored elements to a coder unit by unit as they are made, so that they need not all be in memory at once.
+//! Passes stored elements to a coder unit by unit as they are produced, so that they need not all be in memory at once.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -6,11 +6,11 @@ use crate::source::{ArraySource, BLOCK_BYTES, byte_count};
 use shardpack_base::parts::{item_bytes, part};
 use shardpack_format::Result;
 
-/// Takes stored elements in units of [`UNIT_BYTES`]. The last unit may be shorter.
+/// Receives stored elements in units of [`UNIT_BYTES`]. The last unit may be shorter.
 pub(crate) trait Units {
-    /// Drops all units taken so far and starts again.
+    /// Discards all units so far and starts again.
     fn begin(&mut self);
-    /// Takes the next unit, whose elements have `item_bytes` bytes each.
+    /// Receives the next unit, whose elements have `item_bytes` bytes each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
@@ -27,19 +27,19 @@ impl Units for Vec<u8> {
 
 #[derive(Default)]
 pub(crate) struct ElementScratch {
-    /// The unit being filled, and the part of a piece that extends beyond it.
+    /// The unit being filled, followed by the part of a piece that extends beyond it.
     pending: Vec<u8>,
-    /// All elements, used only if their order requires all of them at once.
+    /// All elements. Used only if their order requires all of them at once.
     whole: Vec<u8>,
 }
 
 pub(crate) struct Elements<'a> {
     units: &'a mut dyn Units,
     scratch: &'a mut ElementScratch,
-    /// Valid bytes in `pending`.
+    /// Number of valid bytes in `pending`.
     filled: usize,
     total: usize,
-    /// True if elements are moved to their places in `whole`.
+    /// True if elements are written to their places in `whole`.
     out_of_order: bool,
     item_bytes: u8,
 }
@@ -49,7 +49,7 @@ impl<'a> Elements<'a> {
         Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
     }
 
-    /// Begins or restarts an array of `total` bytes with elements of `width` bytes.
+    /// Starts (or restarts) an array of `total` bytes with elements of `width` bytes.
     pub(crate) fn begin(&mut self, width: usize, total: usize) -> Result<()> {
         self.filled = 0;
         self.total = total;
@@ -59,7 +59,8 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Takes all elements of an array unchanged. Passes each byte to `look`, in order, just before the coder gets it.
+    /// Passes all elements of an array on unchanged. Each byte is passed to `look`, in order, just
+    /// before the coder receives it.
     pub(crate) fn take_all(
         &mut self,
         array: &dyn ArraySource,
@@ -93,11 +94,11 @@ impl<'a> Elements<'a> {
         if self.scratch.pending.len() < end {
             self.scratch.pending.resize(end, 0);
         }
-        // The end is within `pending`, which has just grown.
+        // In bounds, because `pending` has just grown.
         self.scratch.pending.split_at_mut(end).0.split_at_mut(self.filled).1
     }
 
-    /// Declares that the buffer from [`Elements::room`] now holds the next `length` bytes.
+    /// Confirms that the caller has filled `length` bytes of the buffer from [`Elements::room`].
     pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
         self.filled += length;
         let pending = part(&self.scratch.pending, 0..self.filled, "elements for a coder")?;
@@ -116,7 +117,7 @@ impl<'a> Elements<'a> {
 
     /// Returns a buffer for all elements. Call it instead of [`Elements::room`] if the elements do not come in order.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
-        // Every byte is written anyway, so zeroing the buffer first would be a useless pass over memory.
+        // Do not zero the buffer: every byte will be written, so that would be a useless pass over memory.
         self.scratch.whole.resize(self.total, 0);
         self.out_of_order = true;
         &mut self.scratch.whole

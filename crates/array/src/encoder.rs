@@ -13,35 +13,35 @@ use crate::values::{self, Request, StoredValues};
 use shardpack_base::parts::item_bytes;
 use shardpack_format::{ArrayDescriptor, Codec, Result};
 
-/// An array in the form in which it is stored in a shard.
+/// An encoded array, as stored in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedArray {
-    /// Codec of the payload; `Raw` if the requested coder does not save space.
+    /// Codec of the payload: `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// Description of the payload.
+    /// Descriptor of the payload.
     pub descriptor: ArrayDescriptor,
-    /// The stored bytes.
+    /// The encoded bytes.
     pub payload: Vec<u8>,
     /// Loss of precision.
     pub fidelity: Fidelity,
 }
 
-/// Result of [`ArrayEncoder::encode_into`]: facts about the appended payload.
+/// Result of [`ArrayEncoder::encode_into`], which describes the appended payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredArray {
-    /// Codec of the payload; `Raw` if the requested coder does not save space.
+    /// Codec of the payload: `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// Description of the payload.
+    /// Descriptor of the payload.
     pub descriptor: ArrayDescriptor,
     /// Loss of precision.
     pub fidelity: Fidelity,
 }
 
-/// Encodes arrays with fixed settings. Each thread has its own encoder, which keeps the coder's contexts and
-/// scratch memory. For band-major payloads the scratch memory is the size of the largest array's stored
-/// elements, for others a few MiB.
+/// Encodes arrays with fixed settings. Each thread has its own encoder, which reuses the coder's contexts and its
+/// scratch memory. For band-major payloads, the scratch memory is as large as the stored elements of the largest array;
+/// for other payloads it is a few MiB.
 ///
-/// The same settings and array give the same bytes, whatever arrays were encoded before.
+/// The output depends only on the settings and the array, not on arrays encoded before.
 ///
 /// ```
 /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions};
@@ -58,7 +58,7 @@ pub struct StoredArray {
 pub struct ArrayEncoder {
     settings: ArraySettings,
     coder: Box<dyn UnitEncoder>,
-    /// Coder to use if a payload would expand beyond a reader's limits. LZ4 payloads never do.
+    /// Used instead of the coder if a payload would exceed a reader's limit on expansion. LZ4 payloads never do.
     fallback: Option<Box<dyn UnitEncoder>>,
     scratch: ElementScratch,
 }
@@ -80,8 +80,8 @@ impl ArrayEncoder {
         &self.settings
     }
 
-    /// Encodes `array`. `no_data` is converted to the array's type; elements equal to it are kept apart from
-    /// the values.
+    /// Encodes `array`. `no_data` is converted to the array's type. Elements equal to it stay distinguishable from
+    /// values.
     ///
     /// # Errors
     /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and
@@ -92,8 +92,8 @@ impl ArrayEncoder {
         Ok(encoded)
     }
 
-    /// Does the same as [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose
-    /// content is dropped. Reusing its pages saves more time than LZ4 takes.
+    /// Same as [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content is dropped.
+    /// Reusing its pages saves more time than LZ4 takes.
     ///
     /// # Errors
     /// Same as [`ArrayEncoder::encode`].
@@ -109,17 +109,16 @@ impl ArrayEncoder {
         Ok(EncodedArray { codec, descriptor, payload, fidelity })
     }
 
-    /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements equal to
-    /// `no_data` are kept apart from the values.
+    /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements equal to `no_data`
+    /// stay distinguishable from values.
     ///
-    /// The array is read a few hundred KiB at a time, once for encoding. Some settings need to look at the
-    /// values before that. If floats may turn out to be integers, the array is read up to the first fraction;
-    /// for fixed point, or if integers may be narrowed, it is read completely. It is read once more if the
-    /// payload is no smaller than the elements. After an error, `out` holds its old content and perhaps part
-    /// of the payload.
+    /// The array is read a few hundred KiB at a time. Encoding needs one pass, and some settings need an extra pass
+    /// before it. If that pass only checks whether all floats are integers, it stops at the first fraction. For fixed
+    /// point and for narrowing integers, it is complete. One more pass is needed if the payload turns out no smaller
+    /// than the elements. After an error, part of the payload may have been appended to `out`.
     ///
     /// # Errors
-    /// Same as [`ArrayEncoder::encode`], and the errors of the source.
+    /// Same as [`ArrayEncoder::encode`], plus the errors of the source.
     pub fn encode_into(
         &mut self,
         array: &dyn ArraySource,
@@ -156,9 +155,9 @@ impl ArrayEncoder {
         Ok(StoredArray { codec, descriptor, fidelity })
     }
 
-    /// Overwrites `payload` with the coder's output for the arranged `elements` of `width` bytes each.
-    /// Besides the codec, returns how many element bytes a reader's coder will have to make, which excludes
-    /// runs and bytes stored unchanged.
+    /// Replaces the content of `payload` with the coded `elements`, which are already arranged and have `width` bytes
+    /// each. Also returns the number of bytes that the coder will output when a reader decodes them. Runs and bytes
+    /// stored unchanged do not count.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
@@ -192,9 +191,9 @@ struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     coder: &'a mut dyn UnitEncoder,
-    /// Bytes of the elements so far, before coding.
+    /// Number of element bytes so far, before coding.
     decoded: usize,
-    /// Bytes of the elements that a reader's coder will have to make.
+    /// Number of element bytes that the coder will output when a reader decodes them.
     coded: u64,
 }
 
@@ -216,7 +215,8 @@ impl<'a> Payload<'a> {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
-    /// Such an array is stored uncoded, because none of the coders can store a long run as data.
+    /// True if readers would reject the payload because of its runs. Such an array is stored
+    /// uncoded, because every coder would store a long run as a run again.
     fn has_too_many_runs(&self) -> bool {
         has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }

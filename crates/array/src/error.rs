@@ -5,23 +5,23 @@ use shardpack_format::{Error, ErrorKind, Explain, Hint, Setting};
 /// Result of encoding.
 pub type EncodeResult<T> = Result<T, EncodeError>;
 
-/// Reason why an array could not be stored as requested.
+/// The reason why an array could not be stored as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// A finite value would become infinite in float16.
     #[error("value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})")]
     OutOfRange {
-        /// Position of the value as one index per axis, for example `[y, x, band]` in a cube.
+        /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
-        /// First value in storage order that is out of range.
+        /// The first value out of range, in storage order.
         value: f64,
-        /// Smallest finite value of the array, without no-data.
+        /// Smallest finite value of the array, not counting no-data.
         min: f64,
-        /// Largest finite value of the array, without no-data.
+        /// Largest finite value of the array, not counting no-data.
         max: f64,
     },
-    /// Fixed point cannot keep the error bound for this array.
+    /// Fixed point cannot meet the error bound for this array.
     #[error("16-bit fixed point, decoded to float32, cannot keep errors within {max_error}: {}", at_least(*smallest))]
     ErrorBound {
         /// The requested bound.
@@ -29,17 +29,17 @@ pub enum EncodeError {
         /// Smallest possible bound for this array; infinite if there is none.
         smallest: f64,
     },
-    /// A measured value would decode to the no-data value, so that a reader could no longer tell them apart.
+    /// A measured value would decode to the no-data value, and readers could no longer tell the two apart.
     #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
     BecomesNoData {
-        /// Position of the value as one index per axis, for example `[y, x, band]` in a cube.
+        /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
-        /// First value in storage order that would become no-data.
+        /// The first value that would become no-data, in storage order.
         value: f64,
         /// The no-data value, in the decoded type.
         no_data: f64,
     },
-    /// The bytes of the array cannot be read. Holds the message from the [`ArraySource`](crate::ArraySource).
+    /// The bytes of the array cannot be read. Contains the message of the [`ArraySource`](crate::ArraySource).
     #[error("{0}")]
     Source(String),
     /// The settings contradict each other, or the array contradicts its descriptor.
@@ -48,7 +48,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// Returns the next step for the user, which the message does not contain.
+    /// Returns a suggestion for the user that is not part of the message.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let as_they_are =

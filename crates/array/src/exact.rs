@@ -3,12 +3,11 @@
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Returns a descriptor with which a decoder returns the array of `descriptor` as `dtype`, or `None` if a
-/// value could change. The decision depends on the values that the stored elements can have. For example, a
-/// float32 array stored as float16 can be returned exactly as float16, and an array stored as uint8 as any
-/// integer type except int8.
+/// Returns a descriptor that makes a decoder return the array as `dtype`, or `None` if a value could change. The
+/// decision depends on the values that the stored type can represent. For example, a float32 array stored as float16
+/// can be returned exactly as float16, and an array stored as uint8 can be returned as any integer type except int8.
 ///
-/// The result is only for decoders: it may be invalid in a file.
+/// Pass the result only to decoders: it may be invalid in a file.
 ///
 /// ```
 /// use shardpack_array::decoded_as;
@@ -27,7 +26,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     let transform = match transform {
         Transform::Fixed { .. } => (dtype == Dtype::F64).then(|| transform.clone())?,
         Transform::None | Transform::F16 | Transform::Integer => {
-            // The writer guarantees that `decoded` holds every value of the stored elements.
+            // The writer guarantees that `decoded` can represent every value of the stored elements.
             let fits = holds(stored, dtype) || holds(decoded, dtype);
             match stored {
                 _ if !fits => return None,
@@ -39,7 +38,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
         }
         _ => return None,
     };
-    // Special values exist only in float32 and float64, and a no-data value has the precision of that type.
+    // Only float32 and float64 have special values, and a no-data value has the precision of its type.
     let no_data = descriptor.no_data.map(|value| round(value, decoded));
     let special = codes != Codes::default();
     let kept = |value: f64| dtype.is_float() && (value.is_nan() || round(value, dtype).to_bits() == value.to_bits());
@@ -55,10 +54,10 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// Returns a type in which the arrays of all descriptors can be returned without changing a value. If all
-/// arrays have the same type, it is that type. Otherwise it is the type among them that holds most of the
-/// others, or else the smallest type that holds all, integers first. Returns `None` if no type holds all, or
-/// if there are no arrays.
+/// Returns a type in which all these arrays can be returned without changing a value. This is one of the arrays' own
+/// types, if possible; if several are possible, it is the one that can represent most of the others. Otherwise it is
+/// the smallest type that can represent all values, integers first. Returns `None` if there is no such type, or if
+/// there are no arrays.
 ///
 /// ```
 /// use shardpack_array::common_dtype;
@@ -83,7 +82,7 @@ pub fn common_dtype(descriptors: &[ArrayDescriptor]) -> Option<Dtype> {
     best.or_else(|| ORDER.iter().find(fits_all).copied().filter(|_| !descriptors.is_empty()))
 }
 
-/// Smallest first, with integers before floats.
+/// From small to large, with integers before floats.
 const ORDER: &[Dtype] = &[
     Dtype::Bool,
     Dtype::U8,
@@ -100,7 +99,7 @@ const ORDER: &[Dtype] = &[
 ];
 
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Returns the number of exact bits of magnitude, and whether the type has negative numbers.
+    /// Returns the number of bits of magnitude that the type represents exactly, and whether it is signed.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),

@@ -1,4 +1,4 @@
-//! Loss of a lossy value transform, measured on the values that a reader decodes.
+//! Precision lost by a lossy value transform, measured on the values that a reader decodes.
 
 use crate::angles::Angles;
 use crate::element::Comparison;
@@ -7,12 +7,12 @@ use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
 use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};
 
-/// Magnitude below which float16 has no normal numbers and relative errors mean nothing: 2⁻¹⁴.
+/// Smallest normal number of float16, 2⁻¹⁴. Relative errors of smaller values are meaningless.
 pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
 /// Fidelity figures of one array, or the merged figures of several arrays.
 ///
-/// Lossless storage has zero errors, which need not be measured. Errors and angles exclude NaN, infinities and no-data.
+/// Lossless storage has zero errors, so they are not measured. Errors and angles exclude NaN, infinities and no-data.
 ///
 /// ```
 /// use shardpack_array::Fidelity;
@@ -30,42 +30,42 @@ pub struct Fidelity {
     pub no_data: u64,
     /// Number of source elements that are infinite.
     pub infinite: u64,
-    /// Number of elements clipped to the nearest value in range. It is always 0 in version 1 of the format,
-    /// in which a value out of range is an error.
+    /// Number of elements clipped to the nearest value in range. Always 0 in version 1 of the format, where a value out
+    /// of range is an error.
     pub clipped: u64,
-    /// Number of non-zero source elements of magnitude below 2⁻¹⁴ that are stored as float16, which loses
-    /// digits of such small numbers.
+    /// Number of non-zero source elements below 2⁻¹⁴ in magnitude that are stored as float16, which has fewer digits
+    /// for such small numbers.
     pub subnormal: u64,
     /// Number of elements whose decoded value or bit pattern differs from the source.
     pub changed: u64,
-    /// Number of elements in `sum_abs_error`: finite, not no-data, and lossily transformed.
+    /// Number of elements that count in `sum_abs_error`: finite, not no-data, and lossily transformed.
     pub measured: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
     /// Sum of the absolute errors.
     pub sum_abs_error: f64,
-    /// Largest relative error among elements of magnitude 2⁻¹⁴ and above.
+    /// Largest relative error of the elements with a magnitude of at least 2⁻¹⁴.
     pub max_rel_error: f64,
-    /// Number of spectra whose angle was measured. Spectra are the pixels of an array of three axes. Spectra
-    /// that contain NaN, infinities or no-data, or have length 0, have no angle.
+    /// Number of spectra whose angle was measured. Spectra are the pixels of an array with three axes. Spectra of
+    /// length 0, and those with NaN, infinities or no-data, have no angle.
     pub spectra: u64,
     /// Largest spectral angle, in radians.
     pub max_angle: f64,
     /// Sum of the spectral angles, in radians.
     pub sum_angle: f64,
-    /// Spectral angles by size. Empty in figures read from a dataset.
+    /// Histogram of the spectral angles. Empty in figures read from a dataset.
     #[serde(default)]
     pub angles: Angles,
 }
 
 impl Fidelity {
-    /// Returns the mean absolute error over the measured values; 0 if there are none.
+    /// Returns the mean absolute error of the measured values, or 0 if there are none.
     #[must_use]
     pub fn mean_abs_error(&self) -> f64 {
         mean(self.sum_abs_error, self.measured)
     }
 
-    /// Returns the mean spectral angle in radians; 0 if there are no spectra.
+    /// Returns the mean spectral angle in radians, or 0 if there are no spectra.
     #[must_use]
     pub fn mean_angle(&self) -> f64 {
         mean(self.sum_angle, self.spectra)
@@ -73,8 +73,8 @@ impl Fidelity {
 
     /// Adds the figures of other arrays.
     ///
-    /// Sums of floats depend on the order of addition. Always merge in the order of the samples, regardless
-    /// of which threads made the parts.
+    /// Sums of floats depend on the order of addition, so always merge in the order of the samples, regardless of which
+    /// threads computed the parts.
     pub fn merge(&mut self, other: &Self) {
         self.values += other.values;
         self.nan += other.nan;
@@ -99,11 +99,11 @@ fn mean(sum: f64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum / count as f64 }
 }
 
-/// Gathers a [`Fidelity`] piece by piece, while the source values and the decoded values are still in the cache.
+/// Computes a [`Fidelity`] piece by piece, while the source values and the decoded values are still in the cache.
 pub(crate) struct Meter<T> {
     pub(crate) total: Fidelity,
     no_data: Option<T>,
-    /// Elements of one spectrum, or 0 if the array has none.
+    /// Number of elements in a spectrum, or 0 if the array has no spectra.
     spectrum: usize,
     sums: Vec<Sums>,
 }
@@ -121,7 +121,7 @@ struct Sums {
     max: f64,
 }
 
-/// Values summed in parallel: one vector of eight, or two of four.
+/// Number of values summed in parallel: one vector of eight, or two of four.
 const LANES: usize = 8;
 
 impl<T: Float> Meter<T> {
@@ -129,14 +129,14 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Adds a run of whole spectra, given as `source` values and their `decoded` values. `plain` means that
-    /// the run contains no NaN, infinity or no-data.
+    /// Adds a run of whole spectra, given as their `source` values and `decoded` values. `plain` means that the run
+    /// contains no NaN, infinity or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
         let (rel, sums) = (self.total.max_rel_error, &mut self.sums);
         sums.resize_with(source.len().div_ceil(run), Sums::default);
-        // Compare and sum while both arrays are in the first-level cache.
+        // Compare and sum while both arrays are in the L1 cache.
         let found = dispatch!(Level::new(), simd => compare_and_sum(simd, source, decoded, run, rel, plain, sums));
         self.total.changed += u64::from(found.changed);
         if !plain {
@@ -155,7 +155,7 @@ impl<T: Float> Meter<T> {
         self.sums = sums;
     }
 
-    /// This is slow, but it handles special values.
+    /// The slow path, which handles special values.
     fn add_mixed(&mut self, source: &[T], decoded: &[f32], f16: bool) {
         let mut sum = Sums::default();
         let mut whole = true;
@@ -217,7 +217,7 @@ fn compare_and_sum<T: Float, S: Simd>(
 ) -> Comparison {
     let found = T::compare(source, decoded, rel);
     if plain {
-        // This is 1 for lanes that the last values of a run fill, and 0 for the other lanes.
+        // 1 for the lanes that the last values of a run fill, 0 for the others.
         let mut filled = [0.0; LANES];
         filled.iter_mut().take(run % LANES).for_each(|lane| *lane = 1.0);
         for (i, sum) in sums.iter_mut().enumerate() {
@@ -239,11 +239,11 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     for (u, v) in us.iter().zip(vs).take(whole) {
         lanes.add(T::widen(simd, u), f32::widen(simd, v));
     }
-    // Zeros fill the remaining lanes. They add nothing to any figure.
+    // The remaining lanes are filled with zeros, which add nothing to any figure.
     match (us.get(whole), vs.get(whole)) {
         _ if run.is_multiple_of(LANES) && run <= source.len() => {}
-        // The lanes after the run hold values of the next run, which are finite too. Multiplying them by 0
-        // removes them, which is faster than moving the last values of this run elsewhere.
+        // The lanes after the run contain values of the next run, which are finite too. Multiplying them by 0 removes
+        // them. This is faster than copying the last values of this run elsewhere.
         (Some(u), Some(v)) => {
             let filled = f64x8::simd_from(simd, *filled);
             lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
@@ -256,7 +256,7 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
             lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
         }
     }
-    // Always in this order, because the stored figures depend on the order of additions.
+    // The order of additions must not change, because the stored figures depend on it.
     let sum = |lanes: f64x8<S>| {
         let (a, b) = simd.split_f64x8(lanes);
         simd.reduce_sum_f64x4(a + b)
@@ -266,8 +266,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
 }
 
-/// [`Sums`] of every eighth value. The code uses vectors explicitly, because the compiler does not vectorise
-/// loops over arrays of lanes.
+/// [`Sums`] of every eighth value. The vectors are explicit, because the compiler does not vectorise loops over arrays
+/// of lanes.
 struct Lanes<S: Simd> {
     uu: f64x8<S>,
     dd: f64x8<S>,
@@ -305,11 +305,11 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let growth = ds / (a + b);
     let chord = ((dd - growth * growth) / (a * b)).max(0.0).sqrt();
     let half = (chord / 2.0).min(1.0);
-    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, is below the last digit.
+    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, does not affect the last digit.
     if half < 1e-4 {
         return Some(2.0 * (half + half * half * half / 6.0));
     }
-    // The stored figures must be the same on every machine, which the platform's asin does not guarantee.
+    // The stored figures must be the same on every machine, and the platform's asin does not guarantee that.
     Some(2.0 * libm::asin(half))
 }
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn small_angles_are_seen_and_scaling_is_none() {
-        // v is u, turned by 1e-7 in the plane of the first two axes. arccos would give 0.
+        // v is u, rotated by 1e-7 in the plane of the first two axes. arccos would return 0.
         let (u, turn) = ([3.0_f64, 4.0], 1e-7_f64);
         let v = [u[0] * turn.cos() - u[1] * turn.sin(), u[0] * turn.sin() + u[1] * turn.cos()];
         let dd: f64 = u.iter().zip(v).map(|(u, v)| (v - u) * (v - u)).sum();

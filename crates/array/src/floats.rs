@@ -1,10 +1,10 @@
-//! Elements of any type as doubles.
+//! Converts elements of any type to float64.
 
 use half::f16;
 use shardpack_format::Dtype;
 
-/// Returns the elements in `bytes` as doubles. Integers above 2⁵³ lose their last digits. An incomplete
-/// element at the end is left out.
+/// Converts the elements in `bytes` to float64. Integers above 2⁵³ lose their last digits. An incomplete element at the
+/// end is ignored.
 ///
 /// ```
 /// use shardpack_array::floats_of;

@@ -1,16 +1,16 @@
-//! Converts bytes to arrays and back, on the CPU.
+//! Encodes arrays as bytes and decodes them, on the CPU.
 //!
-//! This crate contains every step between the values of an array and the bytes of a shard (spec §4 and §5): a
-//! value transform, the axis order and band difference, and a codec. It knows nothing about files or shards.
+//! This crate covers every step between the values of an array and the bytes of a shard (spec §4 and §5): a value
+//! transform, the axis order and band difference, and a codec. It is independent of files and shards.
 //!
-//! - [`ArrayOptions`] are a user's options. [`trial`] turns them into [`ArraySettings`], and [`ArrayEncoder`]
-//!   applies those to an [`Array`], or to data in a file ([`ArraySource`]).
-//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it decodes only
-//!   the blocks that the region touches. An [`ArraySplit`] lets several threads decode one large array.
-//! - A [`Finish`] converts decoded elements to batch elements: another float type, values normalised band by
-//!   band, pixels turned.
-//! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
-//! - [`blosc2`] has the parser for Blosc2 chunks, for programs with decoders of their own.
+//! - [`ArrayOptions`] are the user's options. [`trial`] turns them into [`ArraySettings`], and [`ArrayEncoder`] applies
+//!   these settings to an [`Array`] or to data in a file ([`ArraySource`]).
+//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it decodes only the blocks
+//!   that the region touches. An [`ArraySplit`] lets several threads decode one large array.
+//! - A [`Finish`] converts decoded elements to batch elements: it changes the float type, normalises the bands, and
+//!   flips or rotates the pixels.
+//! - [`encode_bytes`] and [`decode_bytes`] handle text and JSON.
+//! - [`blosc2`] exposes the parser of Blosc2 chunks to programs that have their own decoder.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -1,4 +1,4 @@
-//! A user's options, with `Auto` for choices that depend on the data.
+//! The user's options. `Auto` leaves a choice to the data.
 
 use crate::codecs::Coder;
 use crate::filter::Filter;
@@ -6,37 +6,37 @@ use crate::settings::{ArrayLayout, ValueRule, check_filter, check_max_error};
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Hint, Result, Setting};
 
-/// Storage of the values of float arrays.
+/// How the values of float arrays are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
-    /// Floats that are all integers are stored in the smallest integer type that keeps them exactly. Other
-    /// float32 and float64 values become float16. If there is an error bound, they become fixed point where
-    /// that is smaller or where float16 cannot keep the bound.
+    /// Floats that are all integers become the smallest integer type that represents them exactly. Other float32 and
+    /// float64 values become float16. If there is an error bound, they become fixed point where that is smaller or
+    /// where float16 cannot meet the bound.
     #[default]
     Auto,
-    /// Stored unchanged.
+    /// Unchanged.
     Keep,
-    /// float16.
+    /// As float16.
     F16,
-    /// Fixed point within `max_error`.
+    /// As fixed point within `max_error`.
     Fixed,
 }
 
-/// Use of differences along the last axis.
+/// Differences along the last axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {
-    /// Differences are stored if that helps.
+    /// Store differences if that helps.
     #[default]
     Auto,
-    /// Differences are always stored if the stored elements have one or two bytes.
+    /// Always store differences if the stored elements have one or two bytes.
     On,
-    /// Never.
+    /// Never store differences.
     Off,
 }
 
-/// Goal by which to make the choices that depend on the data.
+/// The goal of the choices that depend on the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
@@ -64,19 +64,19 @@ pub enum Prefer {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArrayOptions {
-    /// Values of float arrays. Default auto.
+    /// How the values of float arrays are stored. Default auto.
     pub values: Values,
     /// Largest absolute error, in the units of the data. Required for fixed point, allowed with auto.
     pub max_error: Option<f64>,
-    /// Forbids any change of a value, for example in masks and labels. With auto, arrays that cannot be
-    /// stored exactly as integers are then stored unchanged. Default false.
+    /// Forbids any change of a value, for example in masks and labels. With auto, arrays without an exact integer type
+    /// are then stored unchanged. Default false.
     pub lossless: bool,
-    /// Use of differences along the last axis. Default auto.
+    /// Differences along the last axis. Default auto.
     pub band_difference: BandDifference,
-    /// Codec.
+    /// Coder of the payload.
     pub coder: Option<Coder>,
-    /// Level of the coder, which is allowed only together with `coder`. Default 9 for LZ4HC, 1 for zstd in
-    /// Blosc2, 3 for plain zstd.
+    /// Level of the coder, allowed only together with `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain
+    /// zstd.
     pub level: Option<i32>,
     /// Filter that runs before the coder, inside Blosc2.
     pub filter: Option<Filter>,
@@ -90,7 +90,7 @@ impl ArrayOptions {
     /// Fails if the options contradict each other.
     ///
     /// # Errors
-    /// `Usage`, with the names of the two options.
+    /// `Usage`, naming the two options.
     pub fn check(&self) -> Result<()> {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
@@ -120,7 +120,7 @@ impl ArrayOptions {
         Ok(())
     }
 
-    /// Returns the value rules that match the options. There are several only for auto with an error bound.
+    /// Returns the value rules that these options allow. There are several only for auto with an error bound.
     pub(crate) fn rules(&self) -> Vec<ValueRule> {
         match (self.values, self.max_error) {
             (Values::Keep, _) => vec![ValueRule::Keep],

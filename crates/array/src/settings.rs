@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Layout, Result};
 use std::fmt;
 
-/// Rule for the transform of the values of an array (spec §4.3). The rule is applied to each array
-/// separately, and the descriptor of the array records the result.
+/// Rule for the value transform of arrays (spec §4.3). It is applied to each array separately, and the descriptor of
+/// the array records the result.
 ///
-/// Integers and booleans never lose precision: every rule except `Keep` stores them in the smallest integer
-/// type that holds them.
+/// Integers and booleans never lose precision: every rule except `Keep` stores them in the smallest integer type that
+/// can represent them.
 ///
 /// No rule turns a value into the no-data value: only no-data elements decode to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ValueRule {
-    /// Values are stored unchanged.
+    /// Store values unchanged.
     Keep,
     /// The smallest exact integer type if there is one, otherwise unchanged. Lossless.
     IntegerOrKeep,
-    /// The smallest exact integer type if there is one, otherwise float16. Values are stored unchanged if one
-    /// of them would round to the no-data value.
+    /// The smallest exact integer type if there is one, otherwise float16. If a value would round to the no-data value,
+    /// all values are stored unchanged.
     IntegerOrF16,
-    /// The smallest exact integer type if there is one. Otherwise float16 if it keeps the error bound and no
-    /// value becomes no-data; otherwise fixed point.
+    /// The smallest exact integer type if there is one. Otherwise float16, if it meets the error bound and no value
+    /// becomes no-data. Otherwise fixed point.
     IntegerOrF16OrFixed {
-        /// Largest absolute error, in the data's units.
+        /// Largest absolute error, in the units of the data.
         max_error: f64,
     },
     /// The smallest exact integer type if there is one, otherwise fixed point.
@@ -35,7 +35,7 @@ pub enum ValueRule {
         /// Largest absolute error, in the units of the data.
         max_error: f64,
     },
-    /// float16 for floats. It is an error if a value would become infinite or no-data.
+    /// float16 for floats. If a value would become infinite or no-data, encoding fails.
     F16,
     /// Fixed point for floats.
     Fixed {
@@ -45,14 +45,14 @@ pub enum ValueRule {
 }
 
 impl ValueRule {
-    /// True if no value is ever changed.
+    /// True if this rule never changes a value.
     #[must_use]
     pub const fn is_lossless(self) -> bool {
         matches!(self, Self::Keep | Self::IntegerOrKeep)
     }
 }
 
-/// All settings are formatted as the options on the command line are written.
+/// Settings are formatted like options on the command line.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,7 +67,7 @@ impl fmt::Display for ValueRule {
     }
 }
 
-/// Every choice about how arrays of one field are stored.
+/// All choices about how the arrays of one field are stored.
 ///
 /// ```
 /// use shardpack_array::{ArraySettings, Coder, Filter, ValueRule};
@@ -88,23 +88,23 @@ pub struct ArraySettings {
     /// Coder of the payload.
     #[serde(rename = "codec")]
     pub coder: Coder,
-    /// Level of the coder; `None` if it has no levels.
+    /// Level of the coder, or `None` if it has no levels.
     pub level: Option<i32>,
-    /// Filter that runs before the coder. It is [`Filter::None`] outside Blosc2.
+    /// Filter that runs before the coder. Always [`Filter::None`] outside Blosc2.
     pub filter: Filter,
-    /// True if elements of one or two bytes are stored as differences along the last axis. Wider elements never are.
+    /// True if one- and two-byte elements are stored as differences along the last axis. Wider elements never are.
     pub band_difference: bool,
     /// Axis order of the payload.
     pub layout: ArrayLayout,
 }
 
-/// Axis order of the payload, under its name in the settings.
+/// Axis order of the payload, named as in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrayLayout {
     /// Same order as the shape.
     AsShape,
-    /// The last axis comes first. Arrays of fewer than two axes are not changed.
+    /// The last axis comes first. Arrays with fewer than two axes stay unchanged.
     BandMajor,
 }
 
@@ -121,7 +121,7 @@ impl ArraySettings {
     /// Fails if the settings contradict each other.
     ///
     /// # Errors
-    /// `Usage` if the coder lacks the level, if there is a filter outside Blosc2, or if an error bound is not
+    /// `Usage` if the coder does not have the level, if there is a filter outside Blosc2, or if the error bound is not
     /// positive and finite.
     pub fn check(&self) -> Result<()> {
         self.coder.check_level(self.level)?;

@@ -1,15 +1,15 @@
-//! Sources of array bytes to be stored: memory, or a file that is read while it is encoded.
+//! Sources of arrays to be encoded: memory, or a file that is read during encoding.
 
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, to_usize};
 
-/// A block and its coded form fit in the second-level cache.
+/// Bytes that are read at a time. A block and its coded form fit in the L2 cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
-/// An array whose bytes can be read at any offset, and more than once. The bytes are C-contiguous and
-/// little-endian, as in an [`Array`].
+/// An array whose bytes can be read at any offset, as often as needed. The bytes are C-contiguous and little-endian, as
+/// in an [`Array`].
 ///
 /// An encoder needs only a few MiB of an array at a time, so an array in a file need not fit in memory.
 ///
@@ -86,7 +86,7 @@ impl ArraySource for Array {
 
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
-    // If the size overflows, encoding fails at the first read, because no source can provide that many bytes.
+    // If the size overflows, encoding will fail at the first read, because no source has that many bytes.
     bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / array.dtype().size()
 }
 
-/// Stops when `each` returns false. Each call gets `block_bytes` bytes; the last may get fewer.
+/// Calls `each` with consecutive blocks of `block_bytes` bytes until it returns false. The last block may be shorter.
 pub(crate) fn for_each_block(
     array: &dyn ArraySource,
     block_bytes: usize,

@@ -1,9 +1,8 @@
 //! Splits payloads into parts that threads can decode independently.
 //!
-//! If elements are stored in shape order, a Blosc2 chunk, a zstd frame, or a run of raw elements can be
-//! decoded to values by itself. This is not true of a pixel across the border of two parts, because its bands
-//! may be sums of earlier bands. [`Ends`] keep the elements of such a pixel, and [`ArraySplit::join`] makes
-//! its values at the end.
+//! If elements are stored in shape order, each Blosc2 chunk, zstd frame, or run of raw elements can be decoded to
+//! values by itself. The exception is a pixel across the border of two parts, because its bands may be sums of earlier
+//! bands. [`Ends`] keep the elements of such pixels, and [`ArraySplit::join`] computes their values at the end.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::block::StoredBlock;
@@ -18,13 +17,13 @@ use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
-/// No writer makes a larger unit. If a file has one, [`ArrayDecoder::decode_wanted`] decodes the payload and
+/// No writer produces larger units. If a file has one, [`ArrayDecoder::decode_wanted`] decodes the whole payload and
 /// reports the error.
 const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
-/// Keeps the bytes in the second-level cache of the thread's core.
+/// Size of a raw part. The bytes stay in the L2 cache of the thread's core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
-/// The payload of one array, divided into parts, and the target to which their values are written.
+/// The payload of one array, split into parts, and the target that receives their values.
 ///
 /// ```
 /// use shardpack_array::{ArrayDecoder, ArraySplit, Wanted};
@@ -48,26 +47,26 @@ pub struct ArraySplit {
     descriptor: ArrayDescriptor,
     arrangement: Arrangement,
     target: Target,
-    /// Indices of the requested bands. Empty if all bands are requested.
+    /// Indices of the requested bands, or empty if all bands are requested.
     bands: Vec<usize>,
     units: usize,
     parts: Vec<SplitPart>,
 }
 
-/// A part of a payload, and the range of the pixels that are made from it alone.
+/// A part of a payload, and the pixels that it contains entirely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart {
     /// Byte range in the payload. The parts follow each other without gaps.
     pub payload: Range<usize>,
-    /// Range of the part's pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two
-    /// consecutive parts belongs to both parts.
+    /// Range of the pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two consecutive parts
+    /// belongs to both.
     pub pixels: Range<usize>,
-    /// True if anything in the part is requested. If not, the part need not be decoded.
+    /// True if any element of the part is requested. Otherwise the part need not be decoded.
     pub is_wanted: bool,
     elements: Range<usize>,
 }
 
-/// Stored elements at the ends of a part. They belong to pixels that extend across its borders.
+/// Stored elements at the ends of a part, which belong to pixels across its borders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ends {
     head: Vec<u8>,
@@ -75,14 +74,13 @@ pub struct Ends {
 }
 
 impl ArraySplit {
-    /// Splits a payload of `payload_bytes` bytes. A coded payload is split into its units. A raw payload is
-    /// split into parts of about the given size, or smaller parts if they have to be converted. `read` fills
-    /// a buffer with the payload bytes at an offset. These bytes are not trusted: wrong bytes are detected
-    /// when the parts are decoded.
+    /// Splits a payload of `payload_bytes` bytes. A coded payload is split into its units. A raw payload is split into
+    /// parts of about `part_bytes`, or less if they have to be converted. `read` fills a buffer with the payload bytes
+    /// at an offset. These bytes need not be checked: damage is detected when the parts are decoded.
     ///
-    /// Returns `None` if [`ArrayDecoder::decode_wanted`] has to decode the payload as a whole, or would
-    /// return an error. The first is the case for a band-major payload whose pixels have to be assembled, the
-    /// second for a length that does not match or a payload over the limits.
+    /// Returns `None` if the payload has to be decoded as a whole, for example because it is band-major and its pixels
+    /// have to be assembled. Also returns `None` if [`ArrayDecoder::decode_wanted`] would fail, because the length does
+    /// not match or the payload exceeds the limits.
     pub fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -98,7 +96,7 @@ impl ArraySplit {
             None => check_size(descriptor.decoded_bytes().ok()?.max(stored), limits).ok()?,
             Some(region) => check_size(region.shape_of(descriptor).ok()?.bytes, limits).ok()?,
         }
-        // This is an upper bound, because a coder makes at most all bytes.
+        // An upper bound, because a coder outputs at most all bytes.
         check_coded(stored, stored, payload_bytes as u64, limits).ok()?;
         let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
@@ -117,7 +115,7 @@ impl ArraySplit {
         let mut split =
             Self { codec, descriptor: descriptor.clone(), arrangement, target, bands: picks, units, parts: Vec::new() };
         let is_plain = split.is_plain();
-        // Every part except the last must have at least one whole pixel.
+        // Every part except the last must contain at least one whole pixel.
         if !is_plain && bands * width > UNIT_BYTES / 2 {
             return None;
         }
@@ -153,14 +151,14 @@ impl ArraySplit {
         &self.parts
     }
 
-    /// True if the bytes of a part are its values, so that they can be read directly into their place in the row.
+    /// True if the bytes of a part are its values and can be read directly into their place in the row.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.codec == Codec::Raw && self.is_plain()
     }
 
-    /// Maps the bytes of the row to the pixels of the parts. If elements are not converted, each byte counts
-    /// as a pixel.
+    /// Returns a map from the bytes of the row to the pixels of the parts. If elements are not converted, each byte
+    /// counts as a pixel.
     #[must_use]
     pub fn origins(&self) -> Origins {
         if self.is_plain() { Origins::in_order(1) } else { self.target.origins() }
@@ -175,11 +173,11 @@ impl ArraySplit {
         pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
-    /// Returns the size of the buffer that a thread needs for the largest part of a payload. The payload has
-    /// `payload_bytes` bytes and holds an array like this one. Returns 0 if the array is wanted `as_it_is`,
-    /// because parts are then read directly into their place.
+    /// Returns the size of the buffer that a thread needs for the largest part of an array like this one, whose payload
+    /// has `payload_bytes` bytes. Returns 0 if the array is wanted `as_it_is`, because its parts are then read directly
+    /// into their places.
     ///
-    /// The estimate is an eighth above the mean, because units vary in size.
+    /// The estimate is the mean plus an eighth, because units vary in size.
     #[must_use]
     pub fn part_bytes(codec: Codec, descriptor: &ArrayDescriptor, payload_bytes: u64, as_it_is: bool) -> u64 {
         let stored = descriptor.stored_bytes().unwrap_or(0).max(1);
@@ -194,22 +192,22 @@ impl ArraySplit {
         }
     }
 
-    /// True if payloads like this one are split at all.
+    /// True if payloads like this one can be split at all.
     #[must_use]
     pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
         let is_ordered = descriptor.layout == Layout::AsShape || wanted.is_given_by_band(descriptor);
         let is_summed = descriptor.band_difference && descriptor.stored.size() > 2;
-        // Pixels of a warped array are made of several parts.
+        // A pixel of a warped array needs pixels from several parts.
         let is_warped = wanted.finish.warp.is_some();
         !is_stored && is_ordered && !is_summed && !is_warped && container(codec).is_ok()
     }
 
-    /// Makes the pixels that extend across borders from the leftover elements of all parts, which must be in
-    /// order. `out` is the whole row.
+    /// Computes the pixels across borders from the leftover elements of all parts, which must be in order. `out` is the
+    /// whole row.
     ///
     /// # Errors
-    /// `Internal` if `ends` do not belong to the parts, or `out` has a different length.
+    /// `Internal` if `ends` do not belong to the parts, or if `out` has the wrong length.
     pub fn join(&self, ends: &[Ends], out: &mut [u8]) -> Result<()> {
         check_length("number of part ends in an array", self.parts.len(), ends.len())?;
         let Arrangement { bands, width, .. } = self.arrangement;
@@ -253,7 +251,7 @@ impl ArraySplit {
     }
 }
 
-/// Returns, for each coded unit, where it ends in the payload and where its decoded bytes end.
+/// Returns, for each coded unit, its end in the payload and the end of its decoded bytes.
 fn unit_ends(
     container: &dyn Container,
     payload_bytes: usize,
@@ -276,14 +274,14 @@ fn unit_ends(
 }
 
 impl ArrayDecoder {
-    /// Decodes part `number` and writes its values to their places in a row. `payload` holds the bytes of the part.
+    /// Decodes part `number` and writes its values to their places in a row. `payload` contains the bytes of the part.
     ///
     /// After an error the content of those places is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or the payload differs from the payload that was split; `Internal` if
-    /// `payload` does not have the length of the part; `Usage` if there is no such part, or `out` lacks the
-    /// bytes of its pixels.
+    /// `Format` if the part is damaged, or if this is not the payload that was split; `Internal` if `payload` does not
+    /// have the length of the part; `Usage` if there is no such part, or if `out` does not include the bytes of its
+    /// pixels.
     pub fn decode_part(
         &mut self,
         split: &ArraySplit,
@@ -315,7 +313,7 @@ impl ArrayDecoder {
             let touched = element(bytes.start) / bands..element(bytes.end).div_ceil(bands);
             split.target.wants(split.units_of(touched))
         };
-        // The next element, and where the next requested pixel starts.
+        // The next element, and the start of the next requested pixel.
         let (mut at, mut begin) = (0, whole.start);
         let mut each = |block: &StoredBlock<'_>, bytes: Range<usize>| {
             let (first, end) = (bytes.start / width, bytes.end / width);

@@ -1,7 +1,7 @@
-//! Runs a trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
+//! Runs a trial: encodes a few samples with every candidate and chooses the best (docs/adr/0002-choosing-a-codec.md).
 //!
-//! The choice depends on measured sizes and a table of constants, never on a clock. The work runs on the
-//! caller's rayon pool; the number of threads does not change the result.
+//! The choice depends on measured sizes and a table of constants, never on a clock. The work runs on the caller's rayon
+//! pool; the number of threads does not affect the result.
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
@@ -19,15 +19,15 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Codec, Error, Layout, bug};
 
-/// Number of samples that a trial uses. Further samples are ignored.
+/// Number of samples that a trial uses. Additional samples are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
-/// The bytes are taken from rows in the middle.
+/// Bytes used per sample, taken from rows in the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
 /// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Chosen settings.
+    /// The chosen settings.
     pub settings: ArraySettings,
     /// All candidates, best first.
     pub table: Vec<Candidate>,
@@ -36,22 +36,23 @@ pub struct Trial {
 /// One row of a trial's table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The settings tried.
+    /// The settings that were tried.
     pub settings: ArraySettings,
-    /// Bytes of the samples' elements in the source.
+    /// Size of the samples' elements in the source, in bytes.
     pub source_bytes: u64,
-    /// Bytes stored for the samples.
+    /// Size of the stored samples, in bytes.
     pub payload_bytes: u64,
-    /// Number of bytes that a reader's coder will have to make. The rest are runs or are stored unchanged.
+    /// Number of bytes that the coder will output when a reader decodes them. The others are runs
+    /// or are stored unchanged.
     pub coded_bytes: u64,
     /// Predicted time in microseconds to read the samples at 2 GB/s and to decode them on 8 cores. For
-    /// [`Prefer::Device`] it is the time to move the samples to a GPU and to decode them there. The number is
-    /// for comparing rows, not for planning.
+    /// [`Prefer::Device`], it is the time to move the samples to a GPU and to decode them there. Use it to compare
+    /// rows, not for planning.
     pub predicted_us: f64,
 }
 
 impl Candidate {
-    /// Returns the source bytes per stored byte.
+    /// Returns the compression ratio: source bytes per stored byte.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
     pub fn ratio(&self) -> f64 {
@@ -59,16 +60,16 @@ impl Candidate {
     }
 }
 
-/// Tries the candidates that `options` allow on `samples` and chooses one. Each sample comes with its no-data
-/// value. Uses the first [`MAX_TRIAL_SAMPLES`] samples, and 8 MiB from the middle of each. Without samples,
-/// or if there is only one candidate, chooses the first.
+/// Tries the candidates that `options` allow on `samples` and chooses the best. Each sample comes with its no-data
+/// value. Only the first [`MAX_TRIAL_SAMPLES`] samples are used, and 8 MiB from the middle of each. Without samples, or
+/// with a single candidate, the first candidate is chosen.
 ///
-/// Runs on the current rayon pool, or else on the global one, and uses up to about 50 MiB per thread. The
-/// result does not depend on the number of threads.
+/// The trial runs on the current rayon pool, or else on the global one, and uses up to about 50 MiB per thread. The
+/// number of threads does not affect the result.
 ///
 /// # Errors
-/// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and [`EncodeError::ErrorBound`]
-/// if no candidate can hold the samples' values.
+/// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and [`EncodeError::ErrorBound`] if no
+/// candidate can represent the values of the samples.
 pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> EncodeResult<Trial> {
     options.check()?;
     let crops: Vec<(Array, Option<f64>)> = samples
@@ -81,7 +82,8 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     for group in candidates.chunk_by(|a, b| a.values == b.values) {
         match measure(&crops, group, options.prefer) {
             Ok(rows) => table.extend(rows),
-            // Skip rules that cannot hold these values, for example because they are out of range for float16.
+            // Skip rules that cannot represent these values, for example because the values are out
+            // of range for float16.
             Err(
                 error @ (EncodeError::OutOfRange { .. }
                 | EncodeError::ErrorBound { .. }
@@ -95,7 +97,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         #[allow(clippy::cast_precision_loss, reason = "sizes of a few samples")]
         Prefer::Size => c.payload_bytes as f64,
     };
-    // The sort is stable, so among equals the earlier, simpler candidate wins.
+    // The sort is stable, so of equal candidates the earlier, simpler one wins.
     table.sort_by(|a, b| key(a).total_cmp(&key(b)));
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
@@ -117,7 +119,7 @@ fn measure(
         |&settings| Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
     let mut rows: Vec<Candidate> = candidates.iter().map(empty).collect();
     let measured: Vec<_> = crops.par_iter().map(|(crop, no_data)| measure_crop(crop, *no_data, candidates)).collect();
-    // Add in sample order, because sums of floats depend on it.
+    // Add in the order of the samples, because sums of floats depend on it.
     for ((crop, _), measured) in crops.iter().zip(measured) {
         for (row, coded) in rows.iter_mut().zip(measured?) {
             row.source_bytes += crop.bytes().len() as u64;
@@ -135,8 +137,8 @@ struct Measured {
     work: cost::Work,
 }
 
-/// The values are transformed only once, arranged once for each distinct arrangement, and coded once for each
-/// coder.
+/// Measures all candidates on one crop. The values are transformed only once, arranged once per distinct arrangement,
+/// and coded once per coder.
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Measured>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
@@ -167,8 +169,8 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
         let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
-        // Compute the cost of the data as they are stored: four-byte elements have no differences, and data
-        // that do not shrink are raw.
+        // Compute the cost for the data as stored: four-byte elements have no differences, and data that do not shrink
+        // are raw.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };
         let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
         Measured { settings: if codec == Codec::Raw { raw } else { settings }, work }
@@ -183,7 +185,7 @@ fn code(
     level: Option<i32>,
     filter: Filter,
 ) -> EncodeResult<(Codec, cost::Work)> {
-    // Values, difference and layout have already been applied.
+    // The value transform, difference and layout have already been applied.
     let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);
     let settings = ArraySettings { values, coder, level, filter, band_difference: false, layout };
     let mut payload = Vec::new();
@@ -206,8 +208,8 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// Returns 8 MiB of rows from the middle of `array`, which are all that a trial uses. Cropping an array
-/// before the next sample is loaded saves memory.
+/// Returns 8 MiB of rows from the middle of `array`, which is all that a trial uses. To save memory, crop each array
+/// before you load the next sample.
 ///
 /// # Errors
 /// `Format` if the shape overflows.
@@ -248,7 +250,7 @@ const DEVICE: [(Coder, i32, Filter); 9] = [
     (Coder::Blosc2Zstd, 1, Filter::Shuffle),
     (Coder::Blosc2Zstd, 1, Filter::None),
 ];
-// This table includes level 1, which is sometimes smaller for data with few different values.
+// Unlike the others, this table includes level 1, which is sometimes smaller for data with few different values.
 const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 9, Filter::Shuffle),
     (Coder::Blosc2Zstd, 9, Filter::Bytedelta),

@@ -1,8 +1,7 @@
 //! Flips and quarter turns of an array's pixels.
 
-/// Turn of the pixels. The output pixel `[row, column]` is the array's pixel `[a, b]`, or `[b, a]` if rows
-/// and columns are exchanged. `a` is `row`, or is counted from the last row if rows are flipped. In the same
-/// way, `b` is `column`.
+/// Flips and quarter turns of the pixels. The output pixel `[row, column]` is the array's pixel `[a, b]`, or `[b, a]`
+/// if rows and columns are exchanged. `a` is `row` and `b` is `column`, each counted from the end if flipped.
 ///
 /// ```
 /// use shardpack_array::Turn;
@@ -14,14 +13,14 @@
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
-    /// True if the first output plane is the last one of a volume's box. All planes are turned alike. Arrays
-    /// without planes have no such flip.
+    /// True if the planes of a volume's box are output in reverse order. The other flips apply to all planes alike.
+    /// Arrays without planes ignore this flag.
     pub flip_planes: bool,
     /// True if the first output row is the array's last row (or its last column, if rows and columns are exchanged).
     pub flip_rows: bool,
     /// True if the first output column is the array's last column (or its last row, if rows and columns are exchanged).
     pub flip_columns: bool,
-    /// True if rows become columns. This is possible only for squares.
+    /// True if rows become columns. Only possible for squares.
     pub transpose: bool,
 }
 
@@ -47,8 +46,8 @@ impl Turn {
         !self.flip_planes && !self.flip_rows && !self.flip_columns && !self.transpose
     }
 
-    /// Returns the pixel of the array that is at `[row, column]` in an output with this number of rows and
-    /// columns. `row` and `column` must be within the output.
+    /// Returns the pixel of the array that is output at `[row, column]`. The output has this number of rows and
+    /// columns, and `row` and `column` must be within it.
     #[must_use]
     pub const fn source(&self, [row, column]: [usize; 2], [rows, columns]: [usize; 2]) -> [usize; 2] {
         let a = if self.flip_rows { rows - 1 - row } else { row };

@@ -1,4 +1,4 @@
-//! Splits a payload into units without decoding it, for use by other decoders such as one on a GPU.
+//! Splits a payload into units without decoding it, for other decoders such as the one on the GPU.
 
 use crate::bytes::check_size;
 use crate::codecs::{Coded, Units, container};
@@ -6,9 +6,8 @@ use crate::values::{check_tables, special_bits};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl<'a> Units<'a> {
-    /// Parses `payload`. Makes all checks that
-    /// [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) makes before it decodes the first
-    /// byte.
+    /// Parses `payload`, with all checks that [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) performs
+    /// before it decodes anything.
     ///
     /// ```
     /// use shardpack_array::Units;
@@ -21,9 +20,9 @@ impl<'a> Units<'a> {
     /// ```
     ///
     /// # Errors
-    /// `Format` if the payload does not consist of such units, its length does not match the array, or its
-    /// codec is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it exceeds both 1
-    /// MiB and `limits.max_expansion` times its payload, or if its runs exceed `limits.max_run_bytes`.
+    /// `Format` if the payload does not consist of valid units, if its length does not match the array, or if its codec
+    /// is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it exceeds both 1 MiB and
+    /// `limits.max_expansion` times its payload, or if its runs exceed `limits.max_run_bytes`.
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
@@ -38,8 +37,8 @@ impl<'a> Units<'a> {
     }
 }
 
-/// Returns the bit patterns of stored elements that are reserved (spec §4.2) for NaN, no-data, +∞ and −∞.
-/// Each comes with the bits of its value in the decoded type.
+/// Returns the reserved bit patterns (spec §4.2) of stored elements for NaN, no-data, +∞ and −∞. Each comes with the
+/// bits of its value in the decoded type.
 ///
 /// ```
 /// use shardpack_array::reserved_values;

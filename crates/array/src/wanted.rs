@@ -1,4 +1,4 @@
-//! Describes a request for an array: a part of it, an axis order, and a conversion of the elements.
+//! A request for an array: part of it, an axis order, and a conversion of the elements.
 
 use crate::finish::{Finish, Target};
 use crate::region::{Bands, Region};
@@ -7,20 +7,20 @@ use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
 /// A caller's request for an array.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Region of the array; `None` for all of it.
+    /// Region of the array, or `None` for the whole array.
     pub region: Option<&'a Region>,
-    /// Axis order of a whole array; a region has an axis order of its own. Only an array of three axes can
-    /// have an order that differs from its shape.
+    /// Axis order of a whole array. A region specifies its own axis order. Only arrays with three axes can be
+    /// reordered.
     pub layout: Layout,
     /// Conversion of the elements.
     pub finish: &'a Finish,
 }
 
 impl Wanted<'_> {
-    /// Request for the whole array, unchanged.
+    /// A request for the whole array, unchanged.
     pub const ALL: Self = Wanted { region: None, layout: Layout::AsShape, finish: &Finish::NOTHING };
 
-    /// True if bands are requested one by one and are also stored one by one.
+    /// True if bands are requested one by one and also stored one by one.
     pub(crate) fn is_given_by_band(&self, descriptor: &ArrayDescriptor) -> bool {
         let (layout, all) =
             self.region.map_or((self.layout, true), |region| (region.layout, region.bands == Bands::All));
@@ -51,7 +51,7 @@ impl Wanted<'_> {
         Target::new(self.finish, shape.dtype, [region.height, region.width, bands], Layout::AsShape, layout)
     }
 
-    /// Returns the target for all elements of an array. If there is a region, it is the window of the target.
+    /// Returns the target for all elements of an array. If a region is requested, it becomes the window of the target.
     ///
     /// # Errors
     /// Same as [`Finish::check`] and [`Region::shape_of`].
@@ -74,7 +74,7 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// Elements come band by band if bands are both requested and stored in that order.
+/// Returns the order in which elements arrive: band by band if bands are both requested and stored that way.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
     match descriptor.layout == layout && !descriptor.band_difference && !by_band {

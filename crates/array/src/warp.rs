@@ -1,12 +1,12 @@
-//! Affine maps of an array's pixels: places between the pixels, and the pixels that a place is made of.
+//! Affine maps of an array's pixels, which need values at places between the pixels.
 //!
-//! Host and device compute the same: every product and sum is rounded by itself.
+//! Host and device compute identical results, because every product and every sum is rounded separately.
 
-/// Distance in pixels within which a place counts as the centre of a pixel, so that quarter turns and shifts
-/// by whole pixels change no value in spite of rounded sines.
+/// A place within this distance of a pixel's centre, in pixels, counts as the centre. So quarter turns and shifts by
+/// whole pixels change no value, although sines are rounded.
 const NEAR: f64 = 1.0 / 1_048_576.0;
 
-/// An affine map of an array's pixels, and how a pixel is made of the pixels around its place.
+/// An affine map of an array's pixels, and the way to interpolate between pixels.
 ///
 /// ```
 /// use shardpack_array::{Finish, Resampling, Warp};
@@ -23,25 +23,24 @@ const NEAR: f64 = 1.0 / 1_048_576.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Warp {
     /// `[a, b, c, d, e, f]`: the output pixel at (x, y) shows the array at (a x + b y + c, d x + e y + f). Both
-    /// count pixels to the right and down, from the centre of the array.
+    /// positions are in pixels to the right and down from the centre of the array.
     pub map: [f64; 6],
-    /// How a pixel is made.
+    /// How an output pixel is computed.
     pub sampling: Resampling,
 }
 
-/// How an output pixel is made of the pixels around its place in the array.
+/// How an output pixel is computed from the pixels around its place in the array.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Resampling {
-    /// The pixel at the place, for values that must not be mixed, such as classes.
+    /// The pixel at the place. For values that must not be mixed, such as classes.
     Nearest {
         /// Value outside the array, in the output type.
         outside: f64,
     },
-    /// The mean of the four pixels around the place, weighted by their distance along both axes, in float32.
-    /// Pixels come after normalisation. They are multiplied by their weights and added in reading order; the
-    /// sum is rounded to the output type. A pixel without weight does not count. A place within 2⁻²⁰ pixels
-    /// of a pixel's centre counts as the centre. A mean with no-data is no-data, and a NaN is the quiet NaN
-    /// without sign and payload.
+    /// The mean of the four pixels around the place, weighted by their distance along both axes, in float32. The pixels
+    /// are normalised first. They are multiplied by their weights and added in reading order, and the sum is rounded to
+    /// the output type. A pixel with weight 0 is ignored. A place within 2⁻²⁰ pixels of a pixel's centre counts as the
+    /// centre. A mean that includes no-data is no-data. A NaN becomes the quiet NaN without sign and payload.
     Bilinear {
         /// Value of the pixels outside the array.
         outside: f32,
@@ -54,20 +53,20 @@ impl Resampling {
     }
 }
 
-/// A pixel that a place is made of. It does not count if its weight is 0.
+/// A pixel that contributes to a place. It is ignored if its weight is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Tap {
     pub(crate) weight: f32,
-    /// Number of the pixel in its array; `None` outside.
+    /// Index of the pixel in its array, or `None` outside.
     pub(crate) pixel: Option<usize>,
 }
 
 impl Warp {
-    /// Calls `each` with the place of every pixel of an output row, in pixels from the array's upper left corner.
+    /// Calls `each` with the place of every pixel of an output row, in pixels from the upper left corner of the array.
     pub(crate) fn places(&self, row: usize, [rows, columns]: [usize; 2], mut each: impl FnMut([f64; 2])) {
         let [a, b, c, d, e, f] = self.map;
         let [middle_y, middle_x] = [rows, columns].map(|side| side as f64 * 0.5);
-        // A pixel's centre is half a pixel from its edge.
+        // The centre of a pixel is half a pixel from its edge.
         let y = row as f64 + 0.5 - middle_y;
         let (x_from, y_from) = (b * y + c + middle_x, e * y + f + middle_y);
         for column in 0..columns {
@@ -77,10 +76,10 @@ impl Warp {
     }
 }
 
-/// Returns the number of the pixel at this place; `None` outside.
+/// Returns the index of the pixel at this place, or `None` outside.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
-    // A quarter turn may lead to the edges between pixels, where rounded sines would choose at random.
+    // A quarter turn may lead to an edge between pixels, where rounded sines would choose a side at random.
     let (x, y) = (x + NEAR, y + NEAR);
     let is_inside = x >= 0.0 && x < columns as f64 && y >= 0.0 && y < rows as f64;
     is_inside.then(|| y as usize * columns + x as usize)
@@ -104,12 +103,12 @@ pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] 
         Tap { weight: wide * high, pixel }
     };
     let taps = [tap(top, left), tap(top, right), tap(bottom, left), tap(bottom, right)];
-    // The weights of four pixels outside may not add up to 1.
+    // Outside, the weights of the four pixels may not add up to 1.
     let is_inside = |tap: &Tap| tap.weight != 0.0 && tap.pixel.is_some();
     if taps.iter().any(is_inside) { taps } else { OUTSIDE }
 }
 
-/// Returns the two pixels around a place along an axis, with their weights. The place is more than -1 and less
+/// Returns the two pixels around a place along an axis, with their weights. The place must be greater than -1 and less
 /// than `side`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 fn along(at: f64, side: usize) -> [(Option<usize>, f32); 2] {
@@ -131,10 +130,10 @@ mod tests {
             taps([1.75, 2.0], [4, 5]),
             [(0.375, Some(6)), (0.125, Some(7)), (0.375, Some(11)), (0.125, Some(12))]
         );
-        // On a pixel's centre, others do not count.
+        // At the centre of a pixel, other pixels have no weight.
         assert_eq!(taps([2.5, 0.5], [4, 5]), [(1.0, Some(2)), (0.0, Some(3)), (0.0, Some(7)), (0.0, Some(8))]);
         assert_eq!(around([2.5 - 1e-9, 0.5 + 1e-9], [4, 5]), around([2.5, 0.5], [4, 5]));
-        // Half outside, wholly outside, and nowhere.
+        // Half outside, entirely outside, and not a place at all.
         assert_eq!(taps([0.0, 0.5], [1, 1]), [(0.5, None), (0.5, Some(0)), (0.0, None), (0.0, None)]);
         for place in [[-0.5, 0.5], [1.5, 0.5], [0.5, -0.5], [0.5, 1.5], [f64::NAN, 0.5], [0.5, f64::INFINITY]] {
             assert_eq!(taps(place, [1, 1])[0], (1.0, None), "{place:?}");

@@ -1,12 +1,12 @@
 //! Parses one zstd frame (RFC 8878 §3.1.1) to find its end and its content size without decoding it.
 //!
-//! This must run before a frame is passed to a decoder on the CPU or a GPU, because the behaviour of such a
-//! decoder may be undefined for damaged input.
+//! This must run before a frame is passed to a decoder on the CPU or a GPU, whose behaviour may be undefined for
+//! damaged input.
 
 use shardpack_format::{Error, Result, to_usize};
 use std::ops::Range;
 
-/// Largest window that a frame may need. This is the size that RFC 8878 recommends every decoder to support.
+/// Largest allowed window of a frame. RFC 8878 recommends that every decoder support this size.
 pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
 /// Largest block of a frame (RFC 8878 §3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
@@ -14,7 +14,7 @@ const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Bytes of the frame, including the header.
+    /// Length of the frame in bytes, including the header.
     pub(crate) len: usize,
     pub(crate) content_bytes: u64,
 }
@@ -22,13 +22,13 @@ pub(crate) struct Frame {
 /// Parses the frame at the start of `bytes`; more bytes may follow.
 ///
 /// # Errors
-/// `Format` if the bytes are not a zstd frame, or if the frame is cut short, has no content size, has a
-/// checksum or a dictionary id, sets a reserved bit, or needs a window over 8 MiB.
+/// `Format` if the bytes are not a zstd frame, or if the frame is truncated, has no content size, has a checksum or a
+/// dictionary id, sets a reserved bit, or needs a window over 8 MiB.
 pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
     walk_by(bytes.len(), |range| bytes.get(range).map(little_endian))
 }
 
-/// Parses a frame in `length` bytes. `read` returns the requested bytes, at most 8 of them, as a number.
+/// Parses a frame in `length` bytes. `read` returns the requested bytes (at most 8) as a number.
 pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Option<u64>) -> Result<Frame> {
     let mut pos = 0;
     let mut skip = |n: usize, what: &'static str| -> Result<Range<usize>> {

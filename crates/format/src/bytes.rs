@@ -14,7 +14,7 @@ pub const fn align_up(n: u64) -> Option<u64> {
     }
 }
 
-/// A cursor over a byte slice that checks bounds. Its errors carry the offset within the slice.
+/// A bounds-checked cursor over a byte slice. Its errors include the offset within the slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],

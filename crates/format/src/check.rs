@@ -1,7 +1,7 @@
 //! Checks that the parts of a dataset agree: record, index row, schema and manifest (spec §2.2, §2.3, §3.3, §8).
 //!
-//! Every value that is stored twice is compared, because two readers that trusted different copies would read
-//! different datasets from the same bytes.
+//! Every value that is stored twice is compared. Otherwise two readers that trust different copies could read different
+//! datasets from the same bytes.
 
 use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The codec with which a field value is stored.
+/// The codec of a stored field value.
 ///
 /// ```
 /// use shardpack_format::Codec;
@@ -17,7 +17,7 @@ use std::fmt;
 pub enum Codec {
     /// The bytes of the value, uncompressed.
     Raw,
-    /// One or more standard zstd frames that state their content size.
+    /// One or more standard zstd frames that declare their content size.
     Zstd,
     /// One or more standard Blosc2 chunks.
     Blosc2,
@@ -26,7 +26,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns the number that stands for the codec in files.
+    /// Returns the code of this codec in files.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -51,7 +51,7 @@ impl Codec {
         }
     }
 
-    /// Returns the name of the codec in recipes.
+    /// Returns the codec's name in recipes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

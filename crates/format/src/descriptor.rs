@@ -12,14 +12,14 @@ pub const MAX_RANK: u8 = 8;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
-    /// The stored elements are the values, so `stored == decoded`.
+    /// None: the stored elements are the values, so `stored == decoded`.
     None,
     /// Stored as float16, which converts exactly to `decoded` (float32 or float16).
     F16,
     /// Stored as an integer type. The writer has checked that the conversion is exact.
     Integer,
-    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`. The product
-    /// and the sum are each rounded to float32. `band` is the index along the last axis.
+    /// Stored as unsigned integers `q` of `bits` bits, with value = `offset[band] + q × scale[band]`. The product and
+    /// the sum are each rounded to float32. `band` is the index along the last axis.
     Fixed {
         /// Number of bits in use, from 8 to 16. No code exceeds `2^bits − 1`.
         bits: u8,
@@ -31,7 +31,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Returns the number that stands for the transform in files.
+    /// Returns the code of this transform in files.
     #[must_use]
     pub const fn code(&self) -> u8 {
         match self {
@@ -43,10 +43,10 @@ impl Transform {
     }
 }
 
-/// Bit patterns of stored elements that stand for values which the stored type cannot express.
+/// Bit patterns of stored elements that represent values outside the stored type.
 ///
-/// A pattern is compared with the stored element (at most 4 bytes, zero-extended to 32 bits) after band
-/// differences are undone. In fixed point a pattern is a code below 2^`bits`.
+/// After band differences are undone, a pattern is compared with the stored element (at most 4 bytes, zero-extended to
+/// 32 bits). In fixed point, a pattern is a code below 2^`bits`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codes {
     /// The pattern that decodes to the positive quiet NaN with zero payload (0x7FC00000, 0x7FF8000000000000).
@@ -60,7 +60,7 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Returns true if no pattern is reserved.
+    /// True if no pattern is reserved.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -81,7 +81,7 @@ pub enum Layout {
     BandMajor,
 }
 
-/// How to read the stored bytes of one array.
+/// Describes how to decode the stored bytes of an array.
 ///
 /// ```
 /// use shardpack_format::{ArrayDescriptor, Dtype, Limits};
@@ -99,8 +99,8 @@ pub struct ArrayDescriptor {
     pub stored: Dtype,
     /// Conversion of stored elements to values.
     pub transform: Transform,
-    /// True if each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the
-    /// previous band (spec §4.4).
+    /// True if each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the band before
+    /// (spec §4.4).
     pub band_difference: bool,
     /// Axis order of the payload.
     pub layout: Layout,
@@ -158,7 +158,7 @@ impl ArrayDescriptor {
         self.decoded.array_bytes(&self.shape)
     }
 
-    /// Returns true if the decoded values equal the originals bit for bit.
+    /// True if the decoded values equal the originals bit for bit.
     #[must_use]
     pub const fn is_lossless(&self) -> bool {
         match self.transform {
@@ -208,11 +208,11 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Parses a descriptor that fills `bytes`.
+    /// Parses a descriptor that takes up all of `bytes`.
     ///
     /// # Errors
-    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the shape
-    /// overflows; `Limit` if an axis or the decoded size is over the limits.
+    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the shape overflows;
+    /// `Limit` if an axis or the decoded size is over the limits.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "array descriptor");
         let decoded = Dtype::from_code(cur.u8()?)?;
@@ -248,7 +248,7 @@ impl ArrayDescriptor {
             1 => Transform::F16,
             2 => Transform::Integer,
             3 => {
-                // Compare the size of the tables with the available bytes before allocating them.
+                // Compare the size of the tables with the available bytes before allocating the tables.
                 let bands = shape.last().copied().unwrap_or(1);
                 let table_bytes = bands
                     .checked_mul(4)
@@ -274,7 +274,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Checks for contradictions between the parts. `encode` and `parse` turn the result into different kinds of error.
+    /// Checks that the parts do not contradict each other. `encode` and `parse` report different kinds of error.
     fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
         let pair = || format!("{} stored for {}", self.stored, self.decoded);
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;

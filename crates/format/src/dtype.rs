@@ -6,7 +6,7 @@ use std::fmt;
 
 macro_rules! dtypes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $size:literal, $text:literal;)*) => {
-        /// Type of one element, stored little-endian. A `bool` is one byte, 0 or 1.
+        /// Element type. Elements are stored little-endian. A `bool` is one byte, 0 or 1.
         ///
         /// ```
         /// use shardpack_format::Dtype;
@@ -23,7 +23,7 @@ macro_rules! dtypes {
             /// All types, in the order of their codes.
             pub const ALL: &'static [Dtype] = &[$(Dtype::$name),*];
 
-            /// Returns the number that stands for the type in files.
+            /// Returns the code of this type in files.
             #[must_use]
             pub const fn code(self) -> u8 {
                 match self { $(Dtype::$name => $code,)* }
@@ -89,7 +89,7 @@ dtypes! {
 }
 
 impl Dtype {
-    /// Returns true for the three floating-point types.
+    /// True for the three floating-point types.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::F32 | Self::F64)
@@ -98,8 +98,8 @@ impl Dtype {
     /// Returns the size in bytes of a dense array of this type, or 0 if an axis has length 0.
     ///
     /// # Errors
-    /// `Format` if the product of element size and axes overflows 64 bits. The product leaves out axes of
-    /// length 0, so the order of the axes does not matter and an empty array cannot hide an absurd axis.
+    /// `Format` if the product of element size and axes overflows 64 bits. Axes of length 0 are left out of the
+    /// product, so that the order of the axes does not matter and an empty array cannot hide an absurd axis.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         let bytes = shape
             .iter()

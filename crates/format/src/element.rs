@@ -1,10 +1,10 @@
-//! Element types in memory: the types of files (spec §4.1) and bfloat16, which files do not have.
+//! Element types in memory: the types of files (spec §4.1), and bfloat16, which only exists in memory.
 
 use crate::dtype::Dtype;
 use crate::error::Result;
 use std::fmt;
 
-/// Element type of an output.
+/// Element type of decoded output.
 ///
 /// ```
 /// use shardpack_format::{Dtype, ElementType};
@@ -15,7 +15,7 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementType {
-    /// A type that files can hold.
+    /// A type that can be stored in files.
     Dtype(Dtype),
     /// bfloat16: the upper half of a float32.
     Bf16,

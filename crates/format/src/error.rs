@@ -1,4 +1,4 @@
-//! The crate's error type, which carries the place of the error.
+//! The error type of this crate, which includes the place of the error.
 
 use crate::visible::visible;
 use crate::{Hint, Setting};
@@ -7,14 +7,14 @@ use std::fmt;
 /// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Place of an error in a dataset. A parser knows only its own slice, so every part is optional. Callers add
-/// the rest with [`Error::in_file`] and [`Error::in_record`].
+/// Place of an error in a dataset. A parser knows only its own slice, so every part is optional. Callers add the
+/// missing parts with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// Name of the file, as the user gave it.
+    /// Name of the file, as specified by the user.
     pub file: Option<String>,
-    /// Record number within the shard, from 0.
+    /// Number of the record within the shard, counted from 0.
     pub record: Option<u64>,
     /// Sample key.
     pub key: Option<String>,
@@ -48,7 +48,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Invalid bytes, or an invalid request to lay out bytes.
+/// An error in bytes, or in a request to encode bytes.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -57,7 +57,7 @@ pub enum Error {
     Format {
         /// Place of the error.
         place: Box<Place>,
-        /// Part of the layout, in the specification's words.
+        /// Part of the layout, named as in the specification.
         what: String,
         /// Requirement of the specification.
         expected: String,
@@ -80,10 +80,10 @@ pub enum Error {
         /// Requested amount.
         found: u64,
     },
-    /// The caller's request does not fit the layout.
+    /// The caller's request is invalid.
     #[error("{}", visible(text))]
     Usage {
-        /// The whole text, including the argument, its allowed values and the given value.
+        /// The whole message, including the argument, its allowed values and the actual value.
         text: String,
         /// Suggestion for the user's next step.
         hint: Option<Hint>,
@@ -91,7 +91,7 @@ pub enum Error {
     /// A bug in shardpack: the code reached a state that no input should cause.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
-        /// Place of the error, as far as it is known.
+        /// Place of the error, as far as known.
         place: Box<Place>,
         /// The operation that failed, or the value that is wrong.
         what: String,
@@ -102,8 +102,8 @@ pub enum Error {
     },
 }
 
-/// Returns a hint to the option that raises a limit. Limits without an option are so high that no real
-/// dataset reaches them.
+/// Returns a hint about the option that raises a limit. A limit without an option is so high that no real dataset
+/// reaches it.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",
@@ -139,7 +139,7 @@ impl Error {
         Self::Usage { text: text.into(), hint: None }
     }
 
-    /// Prefixes the text of an [`Error::Usage`] with the offending part of the request.
+    /// Prefixes the message of an [`Error::Usage`] with the part of the request that caused it.
     ///
     /// ```
     /// let error = shardpack_format::Error::usage("std: expected a number above 0, found 0");
@@ -153,7 +153,7 @@ impl Error {
         }
     }
 
-    /// Adds a hint to an [`Error::Usage`] or [`Error::Format`]. Other kinds of error have fixed hints.
+    /// Adds a hint to an [`Error::Usage`] or [`Error::Format`]. Other kinds have fixed hints.
     ///
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
@@ -172,8 +172,8 @@ impl Error {
         self
     }
 
-    /// Returns the hint. It is not part of the error's text, because each front end spells options in its own
-    /// way ([`Hint::told`]).
+    /// Returns the hint. It is not part of the message, because each front end spells options in its own way
+    /// ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -245,7 +245,7 @@ impl Error {
         self
     }
 
-    /// Adds `base`, the offset at which the parsed slice starts, to the error's offset.
+    /// Adds `base`, the offset of the parsed slice, to the offset of the error.
     #[must_use]
     pub fn at(mut self, base: u64) -> Self {
         if let Some(place) = self.place_mut() {
@@ -266,7 +266,7 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Panics because the code has reached a state that no input should cause. The libraries panic only here.
+/// Panics because of a bug: the code has reached a state that no input should cause. The libraries panic nowhere else.
 ///
 /// Worker threads catch the panic and turn it into an error with [`Error::panicked`].
 ///

@@ -1,5 +1,5 @@
-//! The common interface of the error types of all crates: the kind of the error, the hints, and the failed
-//! system call. Front ends need not know the concrete types.
+//! The common interface of all crates' error types: the kind of error, the hints, and the failed system call. Front
+//! ends need not know the concrete types.
 
 use crate::{Error, Hint, Hinted, Voice};
 use std::path::Path;
@@ -8,15 +8,15 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The system failed: a missing file, a full disk, a store that does not answer.
+    /// The system failed, for example a missing file, a full disk or an unresponsive store.
     Io,
     /// The bytes of a file are damaged or contradict each other.
     Format,
     /// A file needs more than the limits allow.
     Limit,
-    /// An argument is invalid, or the caller's program passed on its own error.
+    /// An argument is invalid, or the caller's code returned an error of its own.
     Usage,
-    /// Another process holds the dataset.
+    /// Another process is using the dataset.
     Busy,
     /// The caller stopped the run.
     Cancelled,
@@ -25,14 +25,14 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns true if a file's bytes are at fault, rather than the environment or the caller.
+    /// True if the bytes of a file are at fault, not the environment or the caller.
     #[must_use]
     pub const fn is_about_data(self) -> bool {
         matches!(self, Self::Format | Self::Limit)
     }
 }
 
-/// An error that a front end can show and act on. An error caused by another crate's error delegates to that cause.
+/// An error that a front end can show and handle. An error that wraps another crate's error delegates to it.
 ///
 /// ```
 /// use shardpack_format::{Error, ErrorKind, Explain};
@@ -44,16 +44,16 @@ pub trait Explain: std::error::Error {
     /// Returns the kind of the error.
     fn kind(&self) -> ErrorKind;
 
-    /// Returns the hints, which are not part of the error's text.
+    /// Returns the hints, which are not part of the message.
     fn hints(&self) -> Vec<Hint>;
 
-    /// Returns the text of the error, in which options are spelled for `voice`.
+    /// Returns the message with options spelled for `voice`.
     fn told(&self, voice: Voice) -> String {
         let _ = voice;
         self.to_string()
     }
 
-    /// Returns the system call whose failure caused the error, if there is one.
+    /// Returns the failed system call that caused the error, if any.
     fn system_error(&self) -> Option<SystemError<'_>> {
         None
     }
@@ -64,14 +64,14 @@ pub trait Explain: std::error::Error {
 pub struct SystemError<'e> {
     /// Description of the failure, without the path and the error code.
     pub text: String,
-    /// The file on which the call failed, if it is known.
+    /// The file that the call failed on, if known.
     pub path: Option<&'e Path>,
     /// Error code of the operating system.
     pub code: Option<i32>,
 }
 
 impl<'e> SystemError<'e> {
-    /// Prefixes the text with an action, given as a verb, and sets the file.
+    /// Prefixes the text with the failed action, a verb, and sets the file.
     #[must_use]
     pub fn doing(self, action: &str, path: &'e Path) -> Self {
         Self { text: format!("cannot {action}: {}", self.text), path: Some(path), ..self }

@@ -8,14 +8,13 @@ use crate::limits::Limits;
 /// Size of the footer in bytes.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// Number of bytes to read from the end of a shard about which nothing is known yet. They hold the footer
-/// and, in most shards, the whole index.
+/// Number of bytes to read first from the end of a shard. They include the footer and, in most shards, the whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";
 const CRC_AT: usize = 116;
 
-/// Locations of a shard's parts.
+/// The locations of a shard's parts.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Footer, Identity, Limits};
@@ -33,7 +32,7 @@ pub struct Footer {
     pub record_count: u64,
     /// Offset of the index: the end of the last record, rounded up to a multiple of 64.
     pub index_offset: u64,
-    /// Size of the index in bytes, a multiple of 64. The footer follows the index directly.
+    /// Size of the index in bytes, a multiple of 64. The footer directly follows the index.
     pub index_bytes: u64,
     /// CRC32 of the index.
     pub index_crc32: u32,
@@ -46,9 +45,10 @@ impl Footer {
         self.index_offset.saturating_add(self.index_bytes).saturating_add(FOOTER_BYTES)
     }
 
-    /// Returns the footer's own CRC32, computed over its first 116 bytes.
+    /// Returns the footer's own CRC32 over its first 116 bytes.
     ///
-    /// The CRC32 excludes itself, because a CRC over data and its own CRC is constant.
+    /// The checksum itself is excluded, because the CRC of data followed by its own CRC is a
+    /// constant.
     #[must_use]
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self.encode().split_at(CRC_AT).0)

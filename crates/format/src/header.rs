@@ -1,4 +1,4 @@
-//! The shard header, and the identity that header and footer share (spec §2.1).
+//! The shard header, and the identity, which the header and the footer share (spec §2.1).
 
 use crate::bytes::{ALIGNMENT, Cursor};
 use crate::error::{Error, Result};
@@ -7,18 +7,18 @@ use std::fmt;
 /// Size of the header in bytes. The first record follows the header.
 pub const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const HEADER_LEN: usize = 64;
-/// First bytes of a shard. As in PNG files, the byte with its high bit set and the line ends reveal whether
-/// the file was transferred in text mode.
+/// First bytes of a shard. As in PNG files, a byte with its high bit set and line ends reveal that a file was
+/// transferred in text mode.
 pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
-/// Version of the format that this crate writes, as a major and a minor number.
+/// Version of the format that this crate writes: major and minor number.
 pub const VERSION: (u16, u16) = (1, 0);
 /// Required-feature bits that this crate knows. Shards with other bits are refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
-/// Optional-feature bit of shards with segment indexes (spec §5.5). Readers that do not know the bit see the
-/// indexes as one more field of bytes.
+/// Optional-feature bit for shards with segment indexes (spec §5.5). To readers that do not know the bit, the indexes
+/// are just another field of bytes.
 pub const SEGMENT_INDEXES: u64 = 1;
 
-/// Identifies the shards of one dataset, 16 bytes.
+/// Identifier of a dataset, 16 bytes. All its shards have the same id.
 ///
 /// ```
 /// use shardpack_format::DatasetId;
@@ -59,7 +59,7 @@ impl std::str::FromStr for DatasetId {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Major version. Readers refuse unknown ones.
+    /// Major version. Readers refuse versions that they do not know.
     pub major: u16,
     /// Minor version, for additions that old readers may ignore.
     pub minor: u16,
@@ -95,7 +95,7 @@ impl Identity {
         }
     }
 
-    /// Appends the 52 bytes that follow the magic in both header and footer.
+    /// Appends the 52 bytes that follow the magic in the header and in the footer.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.major.to_le_bytes());
         out.extend(self.minor.to_le_bytes());

@@ -1,14 +1,14 @@
-//! Hints: suggestions for the user's next step. Errors carry them as values, and [`crate::spelling`] formats
-//! them for a front end.
+//! Hints: suggestions for the user's next step. Errors carry hints as values, and [`crate::spelling`] formats them for
+//! a front end.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The front end that shows a hint. Each front end spells options in its own way.
+/// The front end that shows a hint. Each spells options in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Voice {
-    /// A Rust program: `max_error = 0.5`, named like the option field.
+    /// A Rust program: `max_error = 0.5`, spelled like the field of the options.
     Rust,
     /// A command line: `--max-error 0.5`.
     Command,
@@ -33,7 +33,7 @@ pub(crate) enum Given {
     Nothing,
     On,
     Word(String),
-    /// A number, or a placeholder such as `E`. No front end quotes it.
+    /// A number, or a placeholder such as `E`. Never quoted.
     Bare(Cow<'static, str>),
 }
 
@@ -60,7 +60,7 @@ impl Setting {
         Self::of(option, Given::Bare(Cow::Owned(value.to_string())))
     }
 
-    /// Creates an option with a placeholder such as `E` or `FILE` for its value.
+    /// Creates an option with a placeholder such as `E` or `FILE` as its value.
     #[must_use]
     pub const fn any(option: &'static str, stand_in: &'static str) -> Self {
         Self::of(option, Given::Bare(Cow::Borrowed(stand_in)))
@@ -70,20 +70,20 @@ impl Setting {
         Self { option: Cow::Borrowed(option), field: None, keyword: None, given }
     }
 
-    /// Sets the name in Rust, if it differs from the option's name: `max_record` is `max_record_bytes` in the limits.
+    /// Sets the name in Rust if it differs: for example, `max_record` is `max_record_bytes` in the limits.
     #[must_use]
     pub fn in_rust(self, field: &'static str) -> Self {
         Self { field: Some(Cow::Borrowed(field)), ..self }
     }
 
-    /// Sets the name in Python, if it differs from the option's name: `slots` is `prefetch` in Python.
+    /// Sets the name in Python if it differs: for example, `slots` is `prefetch` in Python.
     #[must_use]
     pub fn in_python(self, keyword: &'static str) -> Self {
         Self { keyword: Some(Cow::Borrowed(keyword)), ..self }
     }
 }
 
-/// A suggestion for the user's next step, made of words and options.
+/// A suggestion for the user's next step. Consists of words and options.
 ///
 /// ```
 /// use shardpack_format::{Hint, Setting, Voice};
@@ -99,7 +99,7 @@ pub struct Hint(pub(crate) Vec<Phrase>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Phrase {
     Words(Cow<'static, str>),
-    /// Options to be set together.
+    /// Options that are set together.
     Set(Vec<Setting>),
     /// Words that only one front end shows.
     Only(Voice, Cow<'static, str>),
@@ -144,7 +144,7 @@ impl Hint {
         self
     }
 
-    /// Returns true if the hint is empty.
+    /// True if the hint is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|phrase| matches!(phrase, Phrase::Words(words) | Phrase::Only(_, words) if words.is_empty()))
@@ -182,7 +182,7 @@ impl From<String> for Hint {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Remark.
+    /// The remark.
     pub text: String,
     /// Suggestion for the user's next step.
     pub hint: Option<Hint>,
@@ -200,7 +200,7 @@ impl Note {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Prefixes the text with the name of the part that the note is about.
+    /// Prefixes the text with the part that the note is about.
     #[must_use]
     pub fn about(self, name: &str) -> Self {
         Self { text: format!("`{}`: {}", name.escape_debug(), self.text), ..self }
@@ -237,13 +237,13 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error made of a text and a hint, for cases without an error type of their own.
+/// An error that consists of a text and a hint, for cases without their own error type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);
 
 impl Hinted {
-    /// Creates an error from its text and hint.
+    /// Creates an error from a text and a hint.
     pub fn new(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self(Note::new(text).with_hint(hint))
     }

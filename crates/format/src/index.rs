@@ -40,7 +40,7 @@ pub struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// Creates an empty index for records of this schema.
+    /// Creates an empty index for records with this schema.
     #[must_use]
     pub fn new(schema: &crate::Schema) -> Self {
         Self {
@@ -89,20 +89,19 @@ impl IndexBuilder {
         self.offsets.len() as u64
     }
 
-    /// Returns true if there is no record yet.
+    /// True if there are no records yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// Returns the offset at which the next record begins or, if no record follows, the index.
+    /// Returns the offset of the next record. If no record follows, this is the offset of the index.
     #[must_use]
     pub const fn index_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Returns an upper bound on the index size for this many records, without metadata. It can be computed
-    /// before the first record is written.
+    /// Returns an upper bound on the size of an index without metadata. It is known before the first record is written.
     ///
     /// ```
     /// use shardpack_format::{IndexBuilder, Schema};
@@ -110,7 +109,7 @@ impl IndexBuilder {
     /// ```
     #[must_use]
     pub fn bytes_for(schema: &crate::Schema, records: u64, key_bytes: u64) -> u64 {
-        // The head, metadata, keys and each column are padded to 64 bytes. The five fixed columns are offset,
+        // The head, the metadata, the keys and each column are padded to 64 bytes. The five fixed columns are offset,
         // length, CRC32, sample id and key end.
         let columns = 5 + schema.scalars().count() as u64;
         let row = 8 + 8 + 4 + 8 + 8 + schema.scalar_bytes();
@@ -162,10 +161,10 @@ pub struct Row {
     pub sample_id: u64,
 }
 
-/// A parsed index, which owns its bytes and reads columns in place.
+/// A parsed index. It owns its bytes and reads columns in place.
 #[derive(Debug, Clone)]
 pub struct Index {
-    /// Columns and keys. The metadata precedes them in the file.
+    /// Columns and keys. In the file, the metadata precedes them.
     bytes: Vec<u8>,
     metadata: SharedMetadata,
     records: u64,
@@ -182,13 +181,14 @@ impl Index {
     /// Parses the bytes between the records and the footer, and keeps them.
     ///
     /// # Errors
-    /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave a gap,
+    /// `Format` if the CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave gaps,
     /// overlap, or do not end where the index begins; `Limit` if the schema is over the limits.
     pub fn parse(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
         Self::parse_sharing(bytes, footer, limits, None)
     }
 
-    /// Like [`Index::parse`], but reuses the metadata of an earlier shard if its bytes are equal.
+    /// Same as [`Index::parse`], but shares the metadata of an earlier shard if the bytes are
+    /// equal.
     ///
     /// # Errors
     /// Same as [`Index::parse`].
@@ -268,8 +268,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Checks that the records fill the space between header and index without gaps or overlaps, and that the
-    /// keys are well formed and cover the key bytes.
+    /// Checks that the records fill the space between header and index without gaps or overlaps, and that the keys are
+    /// valid and cover the key bytes.
     fn check_rows(&self, footer: &Footer) -> Result<()> {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
@@ -329,7 +329,7 @@ impl Index {
         self.records
     }
 
-    /// Returns true if the shard has no records.
+    /// True if the shard has no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.records == 0
@@ -347,7 +347,7 @@ impl Index {
         &self.metadata
     }
 
-    /// Returns the memory that the index takes without its metadata, in bytes.
+    /// Returns the memory size of the index in bytes, without its metadata.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64
@@ -371,7 +371,7 @@ impl Index {
         self.key_bytes(i).and_then(|k| std::str::from_utf8(k).ok())
     }
 
-    /// Returns the column of scalar field `position`: `len()` packed little-endian elements.
+    /// Returns the column of scalar field `position`, as `len()` packed little-endian elements.
     #[must_use]
     pub fn column(&self, position: usize) -> Option<&[u8]> {
         self.bytes.get(self.scalars.get(position)?.clone())
@@ -387,7 +387,7 @@ impl Index {
         column.get(start..start.checked_add(bytes)?)
     }
 
-    /// Returns true if a record's packed scalars equal the scalars of row `i`.
+    /// True if a record's packed scalars equal the scalars of row `i`.
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;

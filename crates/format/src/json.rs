@@ -1,8 +1,11 @@
-//! Strict JSON: every document has exactly one reading (spec §3).
+//! Strict JSON: every document has exactly one interpretation (spec §3).
 //!
-//! Keys are unique, the nesting depth is bounded, and nothing follows the document. Where serde accepts
-//! several forms, only the plain form is allowed: a structure is an object and never an array, a choice is a
-//! string and never `{"name": null}`, and an optional key without a value is absent and never `null`.
+//! Keys are unique, the nesting depth is bounded, and nothing follows the document. Where serde accepts several forms,
+//! only the plain form is allowed:
+//!
+//! - A structure is an object, never an array.
+//! - A choice is a string, never `{"name": null}`.
+//! - An optional key without a value is absent, never `null`.
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -13,24 +16,24 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Number of nodes for which each object counts, besides its keys and values. Even a small map takes about
-/// that much more memory than a number.
+/// Number of nodes that each object counts for, in addition to its keys and values. Even a small map takes about that
+/// much more memory than a number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses an object into `T`. The text is checked first, which takes memory only for the objects that are
-/// open at the same time. The memory for `T` is therefore bounded before any of it is allocated.
+/// Parses an object into `T`. The text is checked first, which only allocates memory for objects that are open at the
+/// same time. This bounds the memory for `T` before any of it is allocated.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
     object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
 }
 
-/// Checks that `bytes` are one strict JSON text, such as the value of a `json` field. Allocates memory only
-/// for the keys of open objects.
+/// Checks that `bytes` are a single strict JSON text, such as the value of a `json` field. Allocates memory only for
+/// the keys of open objects.
 ///
 /// # Errors
-/// `Format` if they are not strict JSON, or nest deeper than [`Limits::max_json_depth`]; `Limit` if they have
-/// more than [`Limits::max_json_nodes`] nodes.
+/// `Format` if the text is not strict JSON, or is nested deeper than [`Limits::max_json_depth`]; `Limit` if it has more
+/// than [`Limits::max_json_nodes`] nodes.
 ///
 /// ```
 /// use shardpack_format::{Limits, check_json};
@@ -62,7 +65,7 @@ fn fail(what: &'static str, e: serde_json::Error) -> Error {
     Error::format(what, "strict JSON as defined in the specification", e)
 }
 
-/// Makes a structure accept only an object. Without it, serde would also accept an array.
+/// Makes a structure accept only an object. By default, serde also accepts an array.
 struct AsObject<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
@@ -114,7 +117,7 @@ pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> s
     T::deserialize(StringDeserializer::<D::Error>::new(String::deserialize(de)?))
 }
 
-/// Reads a choice for an optional key, which must not be `null`.
+/// Reads the choice of an optional key, which must not be `null`.
 pub(crate) fn some_choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     de: D,
 ) -> std::result::Result<Option<T>, D::Error> {
@@ -126,7 +129,7 @@ pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std
     T::deserialize(de).map(Some)
 }
 
-/// Encodes `value` canonically: keys in the order of the specification, two-space indentation, and a final line feed.
+/// Encodes `value` canonically: keys in the order of the specification, indented by two spaces, with a final line feed.
 pub(crate) fn to_vec<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut out =
         serde_json::to_vec_pretty(value).map_err(|e| Error::usage(format!("cannot write the value as JSON: {e}")))?;
@@ -172,7 +175,7 @@ impl Nodes {
     }
 }
 
-/// Walks a value without keeping it. Refuses duplicate keys, which `serde_json` would accept.
+/// Walks through a value without storing it. Refuses duplicate keys, which `serde_json` would accept.
 struct Strict<'n> {
     depth: u64,
     nodes: &'n mut Nodes,

@@ -1,7 +1,7 @@
-//! The shardpack byte layout: parses and encodes headers, records, indexes, footers and manifests.
+//! The byte layout of shardpack: parses and encodes headers, records, indexes, footers and manifests.
 //!
-//! This crate has no I/O, threads, codec libraries or `unsafe`. Each module names its section of
-//! `format-spec/`. Parsers take untrusted bytes: they never panic, and allocate nothing beyond [`Limits`].
+//! This crate has no I/O, threads, codec libraries or `unsafe`. Each module cites its section of `format-spec/`.
+//! Parsers accept untrusted bytes: they never panic, and allocate no more than [`Limits`] allow.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 

@@ -1,11 +1,11 @@
-//! Upper bounds on the sizes that a file may request, checked before allocation.
+//! Upper bounds on sizes in files, checked before allocation.
 
 use crate::error::{Error, Result};
 
 /// Limits on the memory and work that an untrusted file may cause.
 ///
-/// Every size from a file is checked against these limits before memory is allocated. The defaults suit files
-/// from strangers. For your own files, raise single fields.
+/// Every size in a file is checked against these limits before memory is allocated. The defaults are safe for files
+/// from strangers. Raise individual limits for your own files.
 ///
 /// ```
 /// let limits = shardpack_format::Limits { max_record_bytes: 8 << 30, ..Default::default() };
@@ -13,33 +13,33 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest manifest, and largest metadata document of a shard, in bytes. Default 64 MiB.
+    /// Maximum size of a manifest, and of a shard's metadata document, in bytes. Default 64 MiB.
     pub max_manifest_bytes: u64,
     /// Maximum number of shards in a dataset. Default 1,000,000.
     pub max_shards: u64,
-    /// Largest index of one shard, in bytes. Default 1 GiB.
+    /// Maximum size of a shard's index, in bytes. Default 1 GiB.
     pub max_index_bytes: u64,
     /// Maximum number of records in a shard. Default 2³¹.
     pub max_records: u64,
-    /// Largest stored record, in bytes. Default 1 GiB.
+    /// Maximum size of a stored record, in bytes. Default 1 GiB.
     pub max_record_bytes: u64,
-    /// Largest decoded field, in bytes. Default 1 GiB.
+    /// Maximum size of a decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
-    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of one value
-    /// are limited by `max_run_bytes` instead. Default 1000.
+    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of one value are
+    /// limited by `max_run_bytes` instead. Default 1000.
     pub max_expansion: u64,
-    /// Maximum number of bytes to which the runs of one value in a field may decode. Runs that decode to at
-    /// most `max_expansion` times the field's stored bytes are always allowed. Runs have their own limit
-    /// because 32 bytes of a chunk can encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of
-    /// 23,170 × 23,170 pixels. If only a region is read, only the runs in that region count.
+    /// Maximum decoded size of all runs of one value in a field, in bytes. Runs that decode to at most `max_expansion`
+    /// times the field's stored bytes are always allowed. Runs have their own limit because a chunk of 32 bytes can
+    /// encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of 23,170 × 23,170 pixels. If only a region is
+    /// read, only the runs in that region count.
     pub max_run_bytes: u64,
-    /// Longest axis of an array. Default 2³¹ − 1.
+    /// Maximum length of an axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,
     /// Maximum nesting depth of JSON. Default 16.
     pub max_json_depth: u64,
-    /// Maximum number of nodes in a JSON text, which determines how much memory the parsed text takes. Each
-    /// value and each key is one node, and each object counts eight more. Default 2²² (4,194,304), which is
-    /// enough for a manifest of 200,000 shards and takes about 400 MiB for the worst text.
+    /// Maximum number of nodes in a JSON text, which bounds the memory of the parsed text. Each value and each key is
+    /// one node, and each object counts for eight more. Default 2²² (4,194,304), which is enough for a manifest of
+    /// 200,000 shards. In the worst case, a parsed text then takes about 400 MiB.
     pub max_json_nodes: u64,
     /// Maximum number of fields in a schema. Default 1,024.
     pub max_fields: u64,
@@ -65,8 +65,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns limits that allow everything the format can express, for files that you wrote yourself. JSON
-    /// nesting is still limited to 128 levels.
+    /// Returns limits that allow everything that the format can express. Use them only for files that you wrote
+    /// yourself. JSON nesting is still limited to 128 levels.
     ///
     /// ```
     /// assert_eq!(shardpack_format::Limits::none().max_record_bytes, u64::MAX);
@@ -89,9 +89,9 @@ impl Limits {
         }
     }
 
-    /// Fails if a picture of `stored` bytes decodes to too many bytes of pixels. Up to 1 MiB is always
-    /// allowed. Above that, the limit is 24 times `max_expansion`, because picture formats compress a plain
-    /// surface a thousandfold and a one-bit pixel becomes 24 bits.
+    /// Fails if a picture of `stored` bytes decodes to too many bytes of pixels. Up to 1 MiB is always allowed. Above
+    /// that, the limit is 24 times `max_expansion`, because picture formats compress uniform areas a thousandfold and a
+    /// one-bit pixel becomes 24 bits.
     ///
     /// ```
     /// let limits = shardpack_format::Limits::default();
@@ -100,7 +100,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// `Limit`.
+    /// `Limit` if there are too many.
     pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
         if bytes > 1 << 20 && bytes > most {
@@ -109,7 +109,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Fails if runs of one value expand to too many bytes in a field of `stored` bytes.
+    /// Fails if the runs in a field of `stored` bytes decode to too many bytes.
     ///
     /// ```
     /// use shardpack_format::Limits;
@@ -119,7 +119,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// `Limit`.
+    /// `Limit` if there are too many.
     pub fn check_runs(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_run_bytes.max(self.max_expansion.saturating_mul(stored));
         if bytes > most {

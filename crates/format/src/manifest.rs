@@ -14,15 +14,15 @@ use std::collections::HashSet;
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
 
-/// Recipe key that holds the generation number (spec §3.5).
+/// Recipe key of the generation number (spec §3.5).
 const GENERATION: &str = "shardpack_generation";
-/// Version of the manifests of all generations after the first.
+/// Manifest version of all generations after the first.
 const GROWN_VERSION: &str = "1.1";
 
-/// Maximum size of the JSON text of a [`ShardEntry`], in bytes.
+/// Maximum size of a [`ShardEntry`] as JSON text, in bytes.
 const BYTES_PER_SHARD: u64 = 320;
-/// Number of JSON nodes of a [`ShardEntry`]: one for the object itself, ten for its five keys and their
-/// values, and eight because it is an object.
+/// Number of JSON nodes of a [`ShardEntry`]: one for the object, eight more because it is an object, and ten for its
+/// five keys and their values.
 const NODES_PER_SHARD: u64 = 19;
 
 /// A dataset: schema, recipe, fidelity figures and shards.
@@ -38,7 +38,7 @@ const NODES_PER_SHARD: u64 = 19;
 pub struct Manifest {
     format: String,
     version: String,
-    /// Dataset id that every shard repeats: 16 bytes, written as 32 hexadecimal digits.
+    /// Id of the dataset, which every shard repeats: 16 bytes, written as 32 hexadecimal digits.
     #[serde(with = "hex_id")]
     pub dataset_id: DatasetId,
     /// Number of samples in all shards.
@@ -49,16 +49,16 @@ pub struct Manifest {
     /// Names of the classes, if any.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
-    /// All options with which the dataset was made.
+    /// All options that the dataset was made with.
     pub recipe: Recipe,
-    /// Figures over all samples for each field that was, or could have been, stored with loss.
+    /// Figures over all samples, for each field that was or could have been stored lossily.
     pub fidelity: Map<String, Value>,
-    /// Shards in order of their numbers, from 0.
+    /// Shards in the order of their numbers, from 0.
     #[serde(deserialize_with = "json::objects")]
     pub shards: Vec<ShardEntry>,
 }
 
-/// One shard of a manifest.
+/// A shard in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardEntry {
@@ -68,8 +68,8 @@ pub struct ShardEntry {
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32). It ties the manifest to this shard
-    /// and can be checked with one small read.
+    /// The footer's own CRC32 ([`Footer::crc32`](crate::Footer::crc32)). It ties the manifest to this shard and can be
+    /// checked with one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
     /// SHA-256 of the file.
@@ -94,8 +94,8 @@ impl Manifest {
         }
     }
 
-    /// Returns how many shards a manifest with this metadata can list within these limits. Each shard is
-    /// counted with the longest possible numbers, and 1 MiB is reserved for fidelity figures.
+    /// Returns the number of shards that a manifest with this metadata can list under these limits. The estimate
+    /// assumes the longest possible numbers and reserves 1 MiB for fidelity figures.
     ///
     /// # Errors
     /// Same as [`Metadata::encode_within`].
@@ -107,7 +107,7 @@ impl Manifest {
         Ok(limits.max_shards.min(by_bytes).min(by_nodes))
     }
 
-    /// Returns the generation of the dataset: 1 after packing, and one more after each addition or removal (spec §3.5).
+    /// Returns the generation of the dataset: 1 after packing, plus one for each addition or removal (spec §3.5).
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.recipe_generation().unwrap_or(1)
@@ -118,7 +118,7 @@ impl Manifest {
         u32::try_from(number).ok().filter(|&number| number > 1)
     }
 
-    /// Returns the recipe in the form in which shards store it, without the generation.
+    /// Returns the recipe as shards store it, without the generation.
     #[must_use]
     pub fn shard_recipe(&self) -> Recipe {
         let mut recipe = self.recipe.clone();
@@ -128,8 +128,8 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of another generation, still without shards and figures. `metadata` is the
-    /// metadata of the shards that this generation adds.
+    /// Creates the manifest of a later generation, still without shards and figures. `metadata` is the metadata of the
+    /// shards that this generation adds.
     #[must_use]
     pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
         let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
@@ -146,8 +146,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if a shard of this dataset may list these classes: all classes of the dataset or, in a
-    /// later generation, only the first ones, which were known when the shard was written.
+    /// True if a shard of this dataset may list these classes. These are all classes of the dataset or, in a later
+    /// generation, the first ones, which were known when the shard was written.
     #[must_use]
     pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
         let own = self.classes.as_deref();
@@ -157,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if a shard of this dataset may state that the dataset has `count` shards: the current
-    /// number or, in a later generation, an earlier one.
+    /// True if a shard of this dataset may state that the dataset has `count` shards. This is the current number or, in
+    /// a later generation, an earlier number.
     #[must_use]
     pub fn has_shards(&self, count: u32) -> bool {
         let own = self.shards.len() as u64;
@@ -174,7 +174,7 @@ impl Manifest {
     /// Encodes the manifest file.
     ///
     /// # Errors
-    /// `Usage` if recipe or fidelity cannot be written as JSON.
+    /// `Usage` if the recipe or the fidelity figures cannot be written as JSON.
     pub fn encode(&self) -> Result<Vec<u8>> {
         json::to_vec(self)
     }
@@ -182,8 +182,8 @@ impl Manifest {
     /// Parses a manifest.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON of this version, if a shard's name is not allowed or occurs twice,
-    /// or if the counts do not add up; `Limit` if it is over the limits.
+    /// `Format` if it is not strict JSON of this version, if the name of a shard is not allowed or occurs twice, or if
+    /// the counts do not add up; `Limit` if it is over the limits.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         if bytes.len() as u64 > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;

@@ -1,4 +1,4 @@
-//! Names in files that are used on the file system: shard names and sample keys (spec §3.4).
+//! Names in files that become names in the file system: shard names and sample keys (spec §3.4).
 
 use crate::error::{Error, Result};
 
@@ -15,8 +15,8 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
-/// Returns the name of shard `number` in generation `generation`. It is used if a shard of an older
-/// generation already has the plain name.
+/// Returns the name of shard `number` in `generation`, for use if a shard of an older generation
+/// already has the plain name.
 ///
 /// ```
 /// assert_eq!(shardpack_format::shard_name_of(7, 2), "shard-00007-0002.shard");
@@ -26,7 +26,7 @@ pub fn shard_name_of(number: u32, generation: u32) -> String {
     format!("shard-{number:05}-{generation:04}.shard")
 }
 
-/// Returns the name under which a generation's manifest is kept (spec §3.5).
+/// Returns the file name of an older generation's manifest (spec §3.5).
 ///
 /// ```
 /// assert_eq!(shardpack_format::generation_name(1), "manifest-0001.json");
@@ -36,7 +36,7 @@ pub fn generation_name(generation: u32) -> String {
     format!("manifest-{generation:04}.json")
 }
 
-/// Returns the generation in a name made by [`generation_name`].
+/// Returns the generation in a name from [`generation_name`].
 ///
 /// ```
 /// use shardpack_format::generation_of_name;
@@ -49,7 +49,7 @@ pub fn generation_of_name(name: &str) -> Option<u32> {
     (number > 0 && generation_name(number) == name).then_some(number)
 }
 
-/// Returns the generation in a name made by [`shard_name_of`].
+/// Returns the generation in a name from [`shard_name_of`].
 ///
 /// ```
 /// use shardpack_format::generation_of_shard_name;
@@ -63,8 +63,7 @@ pub fn generation_of_shard_name(name: &str) -> Option<u32> {
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Checks a shard name from a manifest: a file name, or a folder and a file name, made of the characters `A–Z
-/// a–z 0–9 . _ -`.
+/// Checks a shard name from a manifest: a file name, optionally with a folder, in the characters `A–Z a–z 0–9 . _ -`.
 ///
 /// # Errors
 /// `Format` if the name could lead outside the dataset's folder, or mean something else on another system.

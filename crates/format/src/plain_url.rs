@@ -1,4 +1,5 @@
-//! Hides the secrets of URLs in messages: the user, the password, and the query, which may hold tokens or signatures.
+//! Hides the secrets of URLs in messages: the user, the password, and the query, which may contain
+//! tokens or signatures.
 
 use std::borrow::Cow;
 
@@ -7,8 +8,8 @@ const SPACES: &[char] = &[' ', '\t', '\n', '\r'];
 /// Characters that end a URL after its password.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
 
-/// Replaces the user, password, query and fragment of each URL with `…`, because they may be secret. The
-/// container in `abfss://container@account…` is not a user and stays.
+/// Replaces the user, password, query and fragment of each URL with `…`, because they may be secret. The container in
+/// `abfss://container@account…` is kept, because it is not a user.
 ///
 /// ```
 /// use shardpack_format::plain_urls;
@@ -25,7 +26,7 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once("://") {
         out.push_str(before);
         out.push_str("://");
-        // A password may contain a quote, so the secret extends to the last `@` of the word.
+        // A password may contain a quote, so the secret extends to the last `@` before a space.
         let word = after.split(SPACES).next().unwrap_or_default();
         let (secret, open) = word.split_at(word.rfind('@').unwrap_or_default());
         let (url, behind) = after.split_at(secret.len() + open.find(ENDS).unwrap_or(open.len()));

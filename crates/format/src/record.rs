@@ -17,7 +17,8 @@ const FIELD_ENTRY_BYTES: u64 = FIELD_ENTRY_LEN as u64;
 pub(crate) const FIELD_ENTRY_LEN: usize = 24;
 const FRAME_CRC_AT: usize = 60;
 
-/// The fixed-size beginning of a record, enough to skip the record, or to recognise it when the index is lost.
+/// The first part of a record, which has a fixed size. It is enough to skip the record, or to recognise it if the index
+/// is lost.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, RecordBuilder, Schema, StoredField};
@@ -33,7 +34,7 @@ const FRAME_CRC_AT: usize = 60;
 pub struct Frame {
     /// Shard that the record belongs to.
     pub shard_number: u32,
-    /// Number of the sample in source order, before any permutation. Unique in the dataset.
+    /// Number of the sample in source order, before any permutation. Unique within the dataset.
     pub sample_id: u64,
     /// Bytes from the start of the frame to the end of the last field value, without padding.
     pub record_bytes: u64,
@@ -41,7 +42,7 @@ pub struct Frame {
     pub head_bytes: u32,
     /// CRC32 of everything after the frame: bytes 64 to `record_bytes`.
     pub body_crc32: u32,
-    /// Number of entries in the field table: one per stored field of the schema.
+    /// Number of entries in the field table, one per stored field of the schema.
     pub field_count: u16,
     /// Length of the sample key in bytes.
     pub key_bytes: u32,
@@ -77,7 +78,8 @@ impl Frame {
     /// Parses a frame from the first 64 bytes of a record.
     ///
     /// # Errors
-    /// `Format` if magic, CRC or reserved bytes are wrong, or the lengths contradict each other.
+    /// `Format` if the magic, CRC or reserved bytes are wrong, or if the lengths contradict each
+    /// other.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "record frame");
         let magic: [u8; 4] = cur.array()?;
@@ -103,10 +105,10 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
-    /// Changes the sample id in this frame and in its record in `bytes`. The body and its CRC32 stay the same.
+    /// Changes the sample id in this frame and in the record `bytes`. The body and its CRC32 stay the same.
     ///
     /// # Errors
-    /// `Usage` if `bytes` are shorter than a frame.
+    /// `Usage` if `bytes` is shorter than a frame.
     pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
         let found = bytes.len();
         let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| {
@@ -119,8 +121,8 @@ impl Frame {
         Ok(())
     }
 
-    /// Returns the size of the record in the shard, with padding. For a forged frame whose length would
-    /// overflow, the result is larger than any shard.
+    /// Returns the size of the record in the shard, including padding. If the length in a forged frame would overflow,
+    /// the result is larger than any shard.
     #[must_use]
     pub const fn padded_bytes(&self) -> u64 {
         match align_up(self.record_bytes) {
@@ -130,14 +132,14 @@ impl Frame {
     }
 }
 
-/// A stored field value of a parsed record.
+/// A stored field value in a parsed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldValue<'a> {
     /// Codec of the bytes.
     pub codec: Codec,
     /// Size of the value after decompression, in bytes.
     pub decoded_bytes: u64,
-    /// Media type of an image, or array descriptor of an array; empty for other kinds.
+    /// Media type of an image, or array descriptor of an array. Empty for other kinds.
     pub descriptor: &'a [u8],
     /// The stored bytes.
     pub bytes: &'a [u8],
@@ -163,13 +165,13 @@ pub struct FieldPlace<'a> {
     pub codec: Codec,
     /// Size of the value after decompression, in bytes.
     pub decoded_bytes: u64,
-    /// Media type of an image, or array descriptor of an array; empty for other kinds.
+    /// Media type of an image, or array descriptor of an array. Empty for other kinds.
     pub descriptor: &'a [u8],
     /// Byte range of the stored value, relative to the start of the record.
     pub bytes: Range<u64>,
 }
 
-/// A parsed record, which borrows the given bytes.
+/// A parsed record, which borrows the caller's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The frame.
@@ -178,7 +180,7 @@ pub struct Record<'a> {
     pub key: &'a str,
     /// The packed scalars, in schema order.
     pub scalars: &'a [u8],
-    /// Values of the stored fields, in schema order; `None` where the sample has no value.
+    /// Values of the stored fields, in schema order. `None` where the sample has no value.
     pub fields: Vec<Option<FieldValue<'a>>>,
 }
 
@@ -187,8 +189,8 @@ fn no_field(frame: &Frame, position: usize) -> Error {
 }
 
 impl<'a> Record<'a> {
-    /// Parses a record and checks its frame, CRC32, lengths and padding. `bytes` must begin with the frame
-    /// and hold at least `record_bytes` bytes.
+    /// Parses a record and checks its frame, CRC32, lengths and padding. `bytes` must start with the frame and have at
+    /// least `record_bytes` bytes.
     ///
     /// # Errors
     /// `Format` if the record violates the specification; `Limit` if the record or a field is over the limits.
@@ -198,8 +200,8 @@ impl<'a> Record<'a> {
         Self::parse_trusted(frame, bytes, limits)
     }
 
-    /// Like [`Record::parse`], but takes an already parsed frame and does not compare the body's CRC32. It is
-    /// for callers that have already compared the CRC32, or that skip the comparison.
+    /// Same as [`Record::parse`], but takes a parsed frame and does not check the CRC32 of the body. For callers that
+    /// have already checked it or skip the check.
     ///
     /// # Errors
     /// Same as [`Record::parse`].
@@ -209,8 +211,7 @@ impl<'a> Record<'a> {
         }
         let mut cur = Cursor::new(bytes, "record");
         cur.take(FRAME_BYTES)?;
-        // Read the entries first, so that each length is compared with the available bytes before anything is
-        // allocated for it.
+        // Read the entries first, to compare each length with the available bytes before allocating anything for it.
         let table = cur.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?;
         let scalars = cur.take(u64::from(frame.scalar_bytes))?;
         let mut fields = Vec::with_capacity(usize::from(frame.field_count));
@@ -240,7 +241,7 @@ impl<'a> Record<'a> {
             return Err(Error::format("record head bytes", cur.pos(), frame.head_bytes).at(24));
         }
         for (entry, value) in fields.iter().zip(&mut values) {
-            // Both are `None` if the sample has no value, because `value` was made from `entry`.
+            // If the sample has no value, both are `None`, because `value` was made from `entry`.
             let (Some(entry), Some(value)) = (entry, value) else { continue };
             if entry.decoded_bytes > limits.max_decoded_bytes {
                 let limit = limits.max_decoded_bytes;
@@ -255,13 +256,13 @@ impl<'a> Record<'a> {
         Ok(Self { frame, key, scalars, fields: values })
     }
 
-    /// Returns one stored field, or `None` if the sample has no value. The caller must have parsed the frame
-    /// and compared the CRC32. This function allocates nothing and reads only the parts before the field,
-    /// because some loaders need only one or two fields of millions of records.
+    /// Returns one stored field, or `None` if the sample has no value. The caller must have parsed the frame and
+    /// checked the CRC32. Some loaders need only one or two fields of millions of records, so this function allocates
+    /// nothing and reads nothing after the field.
     ///
     /// # Errors
-    /// `Format` if the record is too short for its fields, or an entry is invalid; `Limit` if the field
-    /// decodes to more than `limits.max_decoded_bytes`; `Usage` if there is no field at this position.
+    /// `Format` if the record is too short for its fields, or if an entry is invalid; `Limit` if the field decodes to
+    /// more than `limits.max_decoded_bytes`; `Usage` if there is no field at this position.
     pub fn field_at(
         frame: &Frame,
         bytes: &'a [u8],
@@ -300,12 +301,12 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the descriptor of one stored field, or `None` if the sample has no value. Needs only the first
-    /// [`Frame::head_bytes`] bytes of a record, so it reveals shapes and types without reading arrays. Checks
-    /// only the frame's CRC32.
+    /// [`Frame::head_bytes`] bytes of a record, so shapes and types can be found without reading arrays. Checks only
+    /// the CRC32 of the frame.
     ///
     /// # Errors
-    /// `Format` if the head is too short for its fields, or an entry is invalid; `Usage` if there is no field
-    /// at this position.
+    /// `Format` if the head is too short for its fields, or if an entry is invalid; `Usage` if there is no field at
+    /// this position.
     pub fn descriptor_at(frame: &Frame, head: &'a [u8], position: usize) -> Result<Option<&'a [u8]>> {
         let mut head = Cursor::new(head, "record");
         head.take(FRAME_BYTES)?;
@@ -321,12 +322,13 @@ impl<'a> Record<'a> {
         Err(no_field(frame, position))
     }
 
-    /// Returns the places of the stored fields in schema order, `None` where the sample has no value. Needs
-    /// only the first [`Frame::head_bytes`] bytes of a record. Checks only the frame's CRC32; a reader that
-    /// fetches the values separately must compare the body's CRC32 at the end.
+    /// Returns the places of the stored fields in schema order, or `None` where the sample has no value. Needs only the
+    /// first [`Frame::head_bytes`] bytes of a record. Checks only the CRC32 of the frame. A reader that fetches the
+    /// values separately must check the CRC32 of the body at the end.
     ///
     /// # Errors
-    /// `Format` if the head is too short for its fields, an entry is invalid, or the values do not end with the record.
+    /// `Format` if the head is too short for its fields, if an entry is invalid, or if the values do not end with the
+    /// record.
     pub fn places(frame: &Frame, head: &'a [u8]) -> Result<Vec<Option<FieldPlace<'a>>>> {
         let mut head = Cursor::new(head, "record");
         head.take(FRAME_BYTES)?;
@@ -355,10 +357,10 @@ impl<'a> Record<'a> {
         Ok(places)
     }
 
-    /// Compares the body's CRC32 with the CRC32 in the frame.
+    /// Checks the body against the CRC32 in the frame.
     ///
     /// # Errors
-    /// `Format` if they differ, or if `bytes` are too short.
+    /// `Format` if they differ, or if `bytes` is too short.
     pub fn check_body_crc(frame: &Frame, bytes: &[u8]) -> Result<()> {
         let mut cur = Cursor::new(bytes, "record");
         cur.take(FRAME_BYTES)?;
@@ -372,7 +374,7 @@ impl<'a> Record<'a> {
 }
 
 impl Error {
-    /// Adds the sample key of a damaged record if it can still be read. The key may be damaged too.
+    /// Adds the sample key of a damaged record to the error, if the key can still be read. The key may be damaged too.
     fn in_sample_if_known(self, frame: &Frame, bytes: &[u8]) -> Self {
         let limits = Limits::none();
         match Record::parse_trusted(*frame, bytes, &limits) {

@@ -8,7 +8,7 @@ use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
 use crate::schema::Schema;
 use std::ops::Range;
 
-/// A stored field value as a writer declares it before providing the bytes.
+/// A stored field value, declared before its bytes are provided.
 ///
 /// ```
 /// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
@@ -17,11 +17,11 @@ use std::ops::Range;
 pub struct StoredField<'a> {
     /// Codec of the bytes.
     pub codec: Codec,
-    /// Size of the value as stored, in bytes.
+    /// Size of the stored value, in bytes.
     pub stored_bytes: u64,
     /// Size of the value after decompression, in bytes.
     pub decoded_bytes: u64,
-    /// Media type of an image, or array descriptor of an array; empty for other kinds.
+    /// Media type of an image, or array descriptor of an array. Empty for other kinds.
     pub descriptor: &'a [u8],
 }
 
@@ -114,7 +114,7 @@ impl RecordLayout {
     }
 }
 
-/// Lays out one record in a single buffer. It writes the head, and the caller fills in the field values.
+/// Builds one record in a single buffer. The builder writes the head, and the caller fills in the field values.
 #[derive(Debug)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -125,13 +125,14 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// Clears `buffer`, writes the head into it, and reserves space for the values.
+    /// Clears `buffer`, writes the head to it, and reserves space for the values.
     ///
-    /// `scalars` holds the scalar fields, packed little-endian in schema order. `fields` has one entry per
-    /// stored field, which is `None` if the sample has no value.
+    /// `scalars` contains the scalar fields, packed little-endian in schema order. `fields` has one entry per stored
+    /// field, or `None` if the sample has no value.
     ///
     /// # Errors
-    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
+    /// `Usage` if the scalars or fields do not match the schema, or if a length overflows; `Format` if the key is not
+    /// allowed.
     pub fn new(
         buffer: Vec<u8>,
         schema: &Schema,
@@ -151,9 +152,8 @@ impl RecordBuilder {
         Ok(Self { bytes, fields, frame, body_bytes })
     }
 
-    /// Like [`RecordBuilder::new`], but `buffer` already holds the first stored value, from byte `at` to the
-    /// end, so a large value need not be copied. The value is moved only if it is not at
-    /// [`RecordBuilder::first_value_at`].
+    /// Same as [`RecordBuilder::new`], but `buffer` already contains the first stored value, from byte `at` to the end.
+    /// This avoids copying a large value: it is moved only if `at` differs from [`RecordBuilder::first_value_at`].
     ///
     /// ```
     /// use shardpack_format::{Field, FieldKind, RecordBuilder, Schema, StoredField};
@@ -170,8 +170,8 @@ impl RecordBuilder {
     /// ```
     ///
     /// # Errors
-    /// Same as [`RecordBuilder::new`]; also `Usage` if `buffer` does not hold exactly the first field's
-    /// declared size from `at` on.
+    /// Same as [`RecordBuilder::new`]; also `Usage` if the bytes from `at` on do not have the declared size of the
+    /// first field.
     #[allow(clippy::too_many_arguments, reason = "the arguments of `new`, and the offset of the value")]
     pub fn around(
         buffer: Vec<u8>,
@@ -212,8 +212,8 @@ impl RecordBuilder {
         Ok(Self { bytes, fields, frame, body_bytes })
     }
 
-    /// Returns the offset of the first stored value in a record with this many stored fields and bytes of
-    /// scalars, descriptors and key.
+    /// Returns the offset of the first stored value in a record with this number of stored fields and this many bytes
+    /// of scalars, descriptors and key.
     #[must_use]
     pub const fn first_value_at(
         stored_fields: usize,
@@ -224,7 +224,7 @@ impl RecordBuilder {
         (FRAME_LEN + FIELD_ENTRY_LEN * stored_fields + scalar_bytes + descriptor_bytes + key_bytes).next_multiple_of(64)
     }
 
-    /// Returns the buffer of stored field `position`: `stored_bytes` zeros to overwrite, or nothing if the
+    /// Returns the buffer of stored field `position`: `stored_bytes` zeros to overwrite, or an empty slice if the
     /// sample has no value.
     #[must_use]
     pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
@@ -237,7 +237,8 @@ impl RecordBuilder {
     /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        // Use `split_at`, which panics if the buffer is too short. A fallback would store the CRC32 of an empty slice.
+        // Use `split_at`, which panics if the buffer is too short. A silent fallback would store
+        // the CRC32 of an empty slice.
         let (place, body) = self.bytes.split_at_mut(FRAME_LEN);
         self.frame.body_crc32 = crc32fast::hash(body.split_at(self.body_bytes).0);
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);

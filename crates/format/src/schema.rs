@@ -1,4 +1,4 @@
-//! The schema: a sample's fields (spec §3.1), and a shard's metadata about its dataset (spec §3.2).
+//! The schema (the fields of a sample, spec §3.1), and the metadata about the dataset in each shard (spec §3.2).
 
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -11,27 +11,26 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Kind of field content.
+/// Kind of a field's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// An encoded picture: codec `jpeg`, or `raw` with a media type as its descriptor.
+    /// An encoded picture. Codec `jpeg`, or `raw` with a media type as the descriptor.
     Image,
-    /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor): codec `raw`, `zstd` or
-    /// `blosc2`.
+    /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor). Codec `raw`, `zstd` or `blosc2`.
     Array,
-    /// UTF-8 text: codec `raw` or `zstd`.
+    /// UTF-8 text. Codec `raw` or `zstd`.
     Text,
-    /// A JSON document: codec `raw` or `zstd`.
+    /// A JSON document. Codec `raw` or `zstd`.
     Json,
-    /// Bytes: codec `raw` or `zstd`.
+    /// Bytes. Codec `raw` or `zstd`.
     Bytes,
-    /// One number, stored in the record's head and in an index column rather than the payload.
+    /// A number, stored in the record's head and in an index column instead of the payload.
     Scalar,
 }
 
-/// Writes the kind's name in JSON, such as `image`.
+/// Formats the kind as in JSON, such as `image`.
 impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -89,8 +88,8 @@ impl Field {
         Self::stored(format!("{picture}{SEGMENTS}"), FieldKind::Bytes)
     }
 
-    /// Returns the name of the picture field whose segment indexes have this field name, or `None` if the name
-    /// has another form.
+    /// Returns the name of the picture field, given the field name of its segment indexes. Returns `None` if the name
+    /// has a different form.
     ///
     /// ```
     /// use shardpack_format::Field;
@@ -118,8 +117,9 @@ const SEGMENTS: &str = ".segments";
 pub struct Schema {
     #[serde(deserialize_with = "json::objects")]
     fields: Vec<Field>,
-    /// True if the shards lack the bit of segment indexes, so that a field with the name of one has no special
-    /// meaning. Only the headers of shards tell, so it is not written, and schemas are compared without it.
+    /// True if the shards lack the feature bit of segment indexes. A field named like segment indexes then has no
+    /// special meaning. This flag is known only from the headers of shards, so it is not written, and schemas are
+    /// compared without it.
     #[serde(skip)]
     lacks_segment_indexes: bool,
 }
@@ -133,19 +133,19 @@ impl PartialEq for Schema {
 impl Eq for Schema {}
 
 impl Schema {
-    /// Creates a schema of these fields.
+    /// Creates a schema with these fields.
     ///
     /// # Errors
-    /// `Format` if a name is not allowed or occurs twice, if a scalar lacks a dtype or another kind has one,
-    /// or if more than 65,535 fields have a payload.
+    /// `Format` if a name is not allowed or occurs twice, if a scalar lacks a dtype or another kind has one, or if more
+    /// than 65,535 fields have a payload.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         let schema = Self { fields, lacks_segment_indexes: false };
         schema.check(&Limits::none())?;
         Ok(schema)
     }
 
-    /// Returns the schema of shards with these optional-feature bits (spec §7). Without the bit of segment indexes, a
-    /// field with the name of one is a field of the user's. A new schema is one of shards with the bits that it needs.
+    /// Returns the schema for shards with these optional-feature bits (spec §7). Without the bit of segment indexes, a
+    /// field named like segment indexes belongs to the user. A new schema assumes the bits that it needs.
     ///
     /// ```
     /// use shardpack_format::{Field, FieldKind, Schema};
@@ -186,13 +186,13 @@ impl Schema {
         self.scalars().map(|(_, dtype)| dtype.bytes()).sum()
     }
 
-    /// Returns the field's position among the stored fields.
+    /// Returns the position of a field among the stored fields.
     #[must_use]
     pub fn stored_position(&self, name: &str) -> Option<usize> {
         self.stored().position(|f| f.name == name)
     }
 
-    /// Iterates over the fields that users see: all but the segment indexes, which belong to their pictures
+    /// Iterates over the fields that are visible to users: all but segment indexes, which belong to their pictures
     /// (spec §5.5).
     ///
     /// ```
@@ -205,7 +205,7 @@ impl Schema {
         self.fields.iter().filter(|field| !self.is_segment_index(field))
     }
 
-    /// Returns whether a field holds the segment indexes of a picture field.
+    /// True if a field contains the segment indexes of a picture field.
     #[must_use]
     pub fn is_segment_index(&self, field: &Field) -> bool {
         let may_be = field.kind == FieldKind::Bytes && !self.lacks_segment_indexes;
@@ -214,8 +214,8 @@ impl Schema {
         picture.is_some() && self.fields.iter().any(is)
     }
 
-    /// Returns the position of a picture field's segment indexes. `picture` is the position of the picture
-    /// field. Both positions count only stored fields.
+    /// Returns the position of the segment indexes that belong to the picture field at position `picture`. Both
+    /// positions count only stored fields.
     #[must_use]
     pub fn segments_position(&self, picture: usize) -> Option<usize> {
         let of = self.stored().nth(picture).filter(|field| field.kind == FieldKind::Image)?;
@@ -234,7 +234,7 @@ impl Schema {
         if has_segments { SEGMENT_INDEXES } else { 0 }
     }
 
-    /// Returns the field's position among the scalars, and its type.
+    /// Returns the position of a field among the scalars, and its type.
     #[must_use]
     pub fn scalar_position(&self, name: &str) -> Option<(usize, Dtype)> {
         self.scalars().enumerate().find(|(_, (n, _))| *n == name).map(|(i, (_, dtype))| (i, dtype))
@@ -272,10 +272,10 @@ impl Schema {
     }
 }
 
-/// All options with which a dataset was made, as JSON. This crate does not interpret them.
+/// All options that a dataset was made with, as JSON. This crate does not interpret them.
 pub type Recipe = Map<String, Value>;
 
-/// Metadata about the dataset that every shard repeats, so that a lone shard can be read.
+/// Metadata about the dataset. Every shard repeats it, so that a shard can be read on its own.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata};
@@ -286,21 +286,21 @@ pub type Recipe = Map<String, Value>;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
-    /// The fields.
+    /// The fields of a sample.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Class names. The scalar field `label` is a zero-based index into this list. Absent if there are no classes.
+    /// Class names, if any. The scalar field `label` is a zero-based index into this list.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
-    /// All options with which the dataset was made.
+    /// All options that the dataset was made with.
     pub recipe: Recipe,
     /// Number of shards in the dataset, if the writer knew it in advance.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
 }
 
-/// A shard's metadata together with its JSON text. Shards with the same metadata share it in memory, because
-/// with many classes it is larger than the rest of an index.
+/// The metadata of a shard, with its JSON text. Shards with equal metadata share it in memory, because with many
+/// classes it is larger than the rest of the index.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata, SharedMetadata};
@@ -332,7 +332,7 @@ impl SharedMetadata {
         &self.0.0
     }
 
-    /// Returns true if both share the same memory, which means that they are equal.
+    /// True if both share the same memory and are therefore equal.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -349,12 +349,12 @@ impl Metadata {
         json::to_vec(self)
     }
 
-    /// Encodes the JSON document and checks that a reader with these limits accepts it, so that a writer
-    /// finds an error before it writes the first byte.
+    /// Encodes the JSON document and checks that a reader with these limits accepts it. So a writer can fail before it
+    /// writes the first byte.
     ///
     /// # Errors
-    /// Same as [`Metadata::encode`]; also `Limit` if there are too many bytes, nodes or fields, and `Format`
-    /// if the recipe nests too deeply.
+    /// Same as [`Metadata::encode`]; also `Limit` if there are too many bytes, nodes or fields, and `Format` if the
+    /// recipe is nested too deeply.
     ///
     /// ```
     /// use shardpack_format::{Dtype, Error, Field, Limits, Metadata, Schema};
@@ -365,7 +365,7 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // Parsing applies all rules of a reader.
+        // Parsing applies all checks of a reader.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }
@@ -397,8 +397,8 @@ mod tests {
             Field::stored("image", FieldKind::Image),
             Field::segments("image"),
             Field::stored("mask", FieldKind::Array),
-            // None of these is a segment index: no picture is named `mask`, `b.segments` is text, and no
-            // field is named `bb`.
+            // None of these is a segment index: no picture is named `mask`, `b.segments` is text, and no field is named
+            // `bb`.
             Field::segments("mask"),
             Field::stored("b", FieldKind::Image),
             Field::stored("b.segments", FieldKind::Text),

@@ -66,15 +66,15 @@ impl fmt::Display for Hint {
 }
 
 impl Note {
-    /// Formats the note for `voice`, with the hint on a separate line.
+    /// Formats the note for `voice`, with the hint on a line of its own.
     #[must_use]
     pub fn told(&self, voice: Voice) -> String {
         told(&self.text, &self.hint, voice)
     }
 }
 
-/// Formats a text and its hints for `voice`, each on its own line. Every error passes through here before a
-/// user sees it, so this function also hides secrets in URLs with [`plain_urls`].
+/// Formats a text and its hints for `voice`, each on its own line. Also hides secrets in URLs with [`plain_urls`],
+/// because every error passes through here before users see it.
 ///
 /// ```
 /// use shardpack_format::{Error, Voice, told};
@@ -85,6 +85,6 @@ impl Note {
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
     let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
-    // Most messages contain names from files, which parsers repeat unescaped.
+    // Most messages include names from files, and parsers do not escape them.
     plain_urls(&visible_lines(&text)).into_owned()
 }

@@ -1,15 +1,15 @@
-//! Makes text from data safe to show. Every error, note and output line passes through here.
+//! Makes text from data safe to display. Every error, note and output line passes through here.
 //!
-//! A name in a file may hold ESC, BEL or a bidirectional override, which can move a terminal's cursor, rename
-//! its window or reverse a line. Such characters are replaced by their numbers. Backslashes are kept, so a
-//! second pass changes nothing.
+//! A name in a file may contain ESC, BEL or a bidirectional override, which can move the cursor of a terminal, rename
+//! its window or reverse a line. Such characters are replaced by their numbers. Backslashes are kept, so a second pass
+//! changes nothing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Returns true for characters that a terminal acts on or does not show: control characters, bidirectional
-/// controls, zero-width characters, line separators and tags.
+/// True for characters that a terminal interprets or does not show: control characters, bidirectional controls,
+/// zero-width characters, line separators and tags.
 ///
 /// ```
 /// use shardpack_format::is_hidden;
@@ -68,7 +68,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |_| false, |c, out| out.extend(c.escape_debug()))
 }
 
-/// Same as [`visible`], but keeps line ends and tabs.
+/// Same as [`visible`], but keeps line breaks and tabs.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_lines("a\tb\n\x07"), "a\tb\n\\u{7}");
@@ -78,7 +78,8 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_debug()))
 }
 
-/// Same as [`visible`], but for a JSON text. Its value stays the same, because hidden characters occur only in strings.
+/// Same as [`visible`], but for JSON text. The JSON value does not change, because hidden characters occur only in
+/// strings.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_json("[\"\u{9b}\u{e0041}\"]\n"), "[\"\\u009b\\udb40\\udc41\"]\n");

@@ -9,10 +9,10 @@ use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 pub struct ArrayRecipe {
     /// Storage settings of the arrays.
     pub settings: ArraySettings,
-    /// Options from which the settings were found, or the defaults if another version wrote the entry.
+    /// The user's options, from which the settings were derived. Defaults if another version wrote the entry.
     #[serde(default, deserialize_with = "options_of_any_version")]
     pub asked: ArrayOptions,
-    /// All candidates that were tried, best first. Empty if there was only one possibility.
+    /// All candidates of the trial, best first. Empty if there was only one possibility.
     pub candidates: Vec<Candidate>,
 }
 
@@ -22,13 +22,13 @@ fn options_of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 impl ArrayRecipe {
-    /// Builds the entry from the result of a trial with these options.
+    /// Creates the entry from the result of a trial with these options.
     #[must_use]
     pub fn new(asked: ArrayOptions, trial: &Trial) -> Self {
         Self { settings: trial.settings, asked, candidates: trial.table.clone() }
     }
 
-    /// Returns the trial that found the settings.
+    /// Returns the trial that chose the settings.
     #[must_use]
     pub fn trial(&self) -> Trial {
         Trial { settings: self.settings, table: self.candidates.clone() }

@@ -11,7 +11,7 @@ pub enum Order {
     /// Sorted by key.
     #[serde(rename = "as the keys sort")]
     Keys,
-    /// The order in which the program added them.
+    /// The order in which a program added them.
     #[serde(rename = "as they were added")]
     Added,
     /// Shuffled with this seed.
@@ -30,12 +30,12 @@ impl Order {
     }
 }
 
-/// The table of labels with which a dataset was packed.
+/// The label table that a dataset was packed with.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelTable {
     /// Columns of the table, except the key column.
     pub columns: Vec<String>,
-    /// Name of the label column, if it is not one of the usual names.
+    /// Name of the label column, unless it is one of the usual names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_column: Option<String>,
     /// Name of the key column, if the user specified it.
@@ -43,13 +43,13 @@ pub struct LabelTable {
     pub key_column: Option<String>,
 }
 
-/// The variables that were read from the files, for formats that can hold several variables per file.
+/// The variables that were read from the files, for formats with several variables per file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Variables {
-    /// The variable of this name.
+    /// The variable with this name.
     One(String),
-    /// The first of these variables that a file has.
+    /// The first of these variables that a file contains.
     Several(Vec<String>),
 }
 
@@ -64,7 +64,7 @@ impl Variables {
         }
     }
 
-    /// Returns the names.
+    /// Returns the names of the variables.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         match self {
@@ -74,8 +74,8 @@ impl Variables {
     }
 }
 
-/// The recipe of a dataset that was packed from files. An optional entry is `None` if the recipe was written
-/// by another version that does not have it.
+/// The recipe of a dataset that was packed from files. An optional entry is `None` if another version, which does not
+/// have this entry, wrote the recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderRecipe {
     /// Version of shardpack that wrote the dataset.
@@ -93,7 +93,7 @@ pub struct FolderRecipe {
     /// How to treat files that cannot be packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_bad_input: Option<Entry<OnBadInput>>,
-    /// Table of labels, if the dataset was packed with one.
+    /// The label table, if the dataset was packed with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Entry<LabelTable>>,
     /// Storage options of pictures.
@@ -114,29 +114,29 @@ pub struct FolderRecipe {
     /// Storage of the masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<Entry<ArrayRecipe>>,
-    /// Entries that this version does not know. They are kept unchanged.
+    /// Entries that this version does not recognise. They are kept unchanged.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// The kind of recipe in a [`ProgramRecipe`].
+/// Value of the field `kind` of a [`ProgramRecipe`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfProgram {
-    /// The only kind.
+    /// The only value.
     #[default]
     #[serde(rename = "samples of a program")]
     Samples,
 }
 
-/// The recipe of a dataset whose samples were added by a program.
+/// The recipe of a dataset whose samples a program added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProgramRecipe {
     /// Version of shardpack that wrote the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shardpack: Option<Entry<String>>,
-    /// Kind of the recipe, which is the same for all such recipes.
+    /// Kind of the recipe. It is the same for all recipes of programs.
     pub kind: OfProgram,
-    /// The order of the samples.
+    /// Order of the stored samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Entry<Order>>,
     /// Maximum size of a shard in bytes.
@@ -145,13 +145,13 @@ pub struct ProgramRecipe {
     /// Kind of each field that the program adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Entry<Map<String, Value>>>,
-    /// Storage of the fields, and entries that this version does not know.
+    /// Storage of the fields, and entries that this version does not recognise.
     #[serde(flatten)]
     stored: Map<String, Value>,
 }
 
 impl ProgramRecipe {
-    /// Creates the recipe of a dataset with these fields, by name and kind.
+    /// Creates the recipe of a dataset with these fields, each given by name and kind.
     pub fn new(order: Order, shard_bytes: u64, fields: impl IntoIterator<Item = (String, String)>) -> Self {
         let fields: Map<String, Value> = fields.into_iter().map(|(name, kind)| (name, kind.into())).collect();
         Self {
@@ -175,7 +175,7 @@ impl ProgramRecipe {
     }
 }
 
-/// Returns the entry's name, which is the field's name unless a fixed entry has it.
+/// Returns the name of a field's entry. It is the name of the field, unless a fixed entry already has that name.
 fn entry_of(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
@@ -203,12 +203,12 @@ pub enum DatasetRecipe {
     Folder(Box<FolderRecipe>),
     /// A dataset that a program wrote sample by sample.
     Program(Box<ProgramRecipe>),
-    /// A dataset that another program wrote, or that has no recipe.
+    /// A dataset that another program wrote, or one without a recipe.
     Other(Recipe),
 }
 
 impl DatasetRecipe {
-    /// Reads the recipe from a manifest or a shard.
+    /// Reads the recipe of a manifest or a shard.
     #[must_use]
     pub fn read(recipe: &Recipe) -> Self {
         let value = Value::Object(recipe.clone());
@@ -221,7 +221,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the recipe in the form in which manifests store it.
+    /// Returns the recipe as manifests store it.
     #[must_use]
     pub fn to_map(&self) -> Recipe {
         let value = match self {
@@ -255,7 +255,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the table of labels.
+    /// Returns the label table.
     #[must_use]
     pub fn labels(&self) -> Option<&LabelTable> {
         match self {

@@ -1,10 +1,10 @@
-//! Entries of a recipe that may have been written by another version.
+//! Recipe entries that another version may have written.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// An entry of a recipe. It is either a value that this version understands, or JSON that is kept unchanged.
+/// A recipe entry: either a value that this version understands, or JSON that is kept unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry<T> {
     /// A value that this version understands.

@@ -1,9 +1,9 @@
-//! Errors in the value of an option.
+//! Errors about the values of options.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, Voice};
 use std::fmt;
 
-/// An option was given a value that it cannot have.
+/// A value that is not allowed for its option.
 ///
 /// ```
 /// use shardpack_format::{Explain, Voice};
@@ -27,12 +27,12 @@ impl ArgumentError {
         Self::of(option, format!("expected {expected}, found {found}"))
     }
 
-    /// Creates an error with this text after the name of the option.
+    /// Creates an error with this text, which follows the name of the option.
     pub fn of(option: &'static str, rest: impl Into<String>) -> Self {
         Self { option, rest: rest.into(), hint: None }
     }
 
-    /// Adds a hint, which names the next step.
+    /// Adds a hint about the next step.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
@@ -45,7 +45,7 @@ impl ArgumentError {
         &self.rest
     }
 
-    /// Returns the hint, which names the next step for the user.
+    /// Returns the hint about the user's next step.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.hint.clone()

@@ -1,4 +1,4 @@
-//! The kind of samples that a source has, and how to treat damaged files.
+//! The kind of samples in a source, and the treatment of damaged files.
 
 use crate::Word;
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Kind of the samples of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceKind {
-    /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
+    /// Pictures: JPEG, PNG, WebP, BMP and TIFF files.
     Images,
-    /// Hyperspectral cubes: NumPy, Blosc2, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita, HDF5.
+    /// Hyperspectral cubes: NumPy, Blosc2, ENVI, MATLAB, TIFF, 16-bit PNG, Tivita and HDF5 files.
     Cubes,
 }
 
@@ -22,14 +22,14 @@ impl Word for SourceKind {
     const WORDS: &'static [(&'static str, Self)] = &[("images", Self::Images), ("cubes", Self::Cubes)];
 }
 
-/// How to treat source files that cannot be packed.
+/// Treatment of source files that cannot be packed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBadInput {
-    /// Stop before anything is written, and list these files.
+    /// List these files and stop before anything is written.
     #[default]
     Stop,
-    /// Pack without these files, and list them.
+    /// List these files and pack the others.
     Skip,
 }
 

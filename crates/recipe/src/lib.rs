@@ -1,12 +1,12 @@
-//! The typed recipe of a dataset, which says where its samples come from and how they are stored.
+//! The typed recipe of a dataset, which records where its samples come from and how they are stored.
 //!
-//! Every manifest and every shard holds a recipe as JSON (spec §3.2), which [`DatasetRecipe`] reads and
-//! writes. Parts of a recipe are the option types themselves: [`PictureOptions`] for a field of pictures and
-//! [`ArrayRecipe`] for a field of arrays. Entries of later versions are kept.
+//! Every manifest and every shard contains a recipe as JSON (spec §3.2), which [`DatasetRecipe`] reads and writes. Some
+//! entries are the option types themselves: [`PictureOptions`] for a field of pictures and [`ArrayRecipe`] for a field
+//! of arrays. Entries of later versions are kept.
 //!
-//! Each option is declared once, in a table of [`Declared`]: its name, its help text, its check, and the
-//! setting that it changes. [`StorageOptions::OPTIONS`] is the table of the options that a recipe records.
-//! Front ends set an option by its name and an [`OptionValue`].
+//! Each option is declared once, in a table of [`Declared`], with its name, help text, check, and the setting that it
+//! changes. [`StorageOptions::OPTIONS`] is the table of options that a recipe records. Front ends set an option by its
+//! name and an [`OptionValue`].
 #![forbid(unsafe_code)]
 
 mod array;
@@ -38,5 +38,5 @@ pub use storage::StorageOptions;
 pub use value::{Given, OptionValue, parse_part, parse_spatial, parse_target, parse_threads};
 pub use word::Word;
 
-/// Default limit on the size of a cube to read, and on the size of a record or decoded field to accept: 4 GiB.
+/// Default maximum size of a cube to read, and of a record or decoded field to accept: 4 GiB.
 pub const MAX_BYTES: u64 = 4 << 30;

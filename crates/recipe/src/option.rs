@@ -1,11 +1,11 @@
-//! Options, each of which is declared once, in a table.
+//! Options. Each is declared once, in a table.
 
 use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
-/// The form of value that an option takes.
+/// The kind of value that an option takes.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
-    /// No value, because the option is either on or off.
+    /// No value: the option is either on or off.
     Switch,
     /// One of these words. The text is the name of the value in help texts, or empty.
     Word(fn() -> Vec<&'static str>, &'static str),
@@ -13,7 +13,7 @@ pub enum Takes {
     Path(&'static str),
     /// A value. The text is its name in help texts.
     Value(&'static str),
-    /// A value of an option that may be repeated. The text is the name of the value in help texts.
+    /// A value; the option may be repeated. The text is the name of the value in help texts.
     Several(&'static str),
     /// Values separated by commas. The text is the name of the value in help texts.
     List(&'static str),
@@ -30,31 +30,31 @@ pub fn words<T: Word>() -> Vec<&'static str> {
 /// The description of an option, which all front ends share.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// Name in Python and in files. The command replaces each `_` by `-`.
+    /// Name in Python and in files. On the command line, each `_` becomes `-`.
     pub name: &'static str,
     /// Heading under which help texts list the option, or empty.
     pub group: &'static str,
     /// Help text.
     pub help: &'static str,
-    /// The form of the option's value.
+    /// The kind of value that the option takes.
     pub takes: Takes,
     /// Name of an option that contradicts this one, or empty.
     pub without: &'static str,
-    /// Ways of storing JPEGs for which this option has an effect. Empty if the option is not about pictures.
+    /// Ways of storing JPEGs for which the option has an effect. Empty if it is not about pictures.
     pub jpeg: &'static [Jpeg],
 }
 
-/// The declaration of an option that changes an `O`.
+/// Declaration of an option that changes an `O`.
 #[derive(Debug)]
 pub struct Declared<O: 'static> {
-    /// The description.
+    /// The description of the option.
     pub about: About,
     set: fn(&mut O, Given<'_>) -> Result<(), ArgumentError>,
     spelled: fn(&O) -> Option<String>,
 }
 
 impl<O: 'static> Declared<O> {
-    /// Declares an option. `set` sets its value, and `spelled` writes the value as text if there is one.
+    /// Declares an option. `set` sets its value, and `spelled` formats the value, if there is one.
     pub const fn new(
         name: &'static str,
         takes: Takes,
@@ -79,7 +79,7 @@ impl<O: 'static> Declared<O> {
         self
     }
 
-    /// Restricts the option to some ways of storing JPEGs.
+    /// Restricts the option to these ways of storing JPEGs.
     #[must_use]
     pub const fn only_with(mut self, jpeg: &'static [Jpeg]) -> Self {
         self.about.jpeg = jpeg;
@@ -89,22 +89,22 @@ impl<O: 'static> Declared<O> {
     /// Sets the option.
     ///
     /// # Errors
-    /// Fails if the option cannot have this value.
+    /// Fails if the value is not allowed.
     pub fn set(&self, options: &mut O, value: &OptionValue) -> Result<(), ArgumentError> {
         (self.set)(options, Given { option: self.about.name, value })
     }
 
-    /// Writes the value in a form that [`set`](Self::set) can read. Returns `None` if the option is not set.
+    /// Formats the value so that [`set`](Self::set) can read it. Returns `None` if the option is not set.
     #[must_use]
     pub fn spelled(&self, options: &O) -> Option<String> {
         (self.spelled)(options)
     }
 }
 
-/// Sets all given options that a table declares, in the order of the table.
+/// Sets those of the given options that are in the table, in the order of the table.
 ///
 /// # Errors
-/// Fails if an option cannot have its value.
+/// Fails if a value is not allowed for its option.
 pub fn read<O>(table: &[Declared<O>], given: &[(String, OptionValue)], options: &mut O) -> Result<(), ArgumentError> {
     for declared in table {
         for value in values_of(given, declared.about.name) {
@@ -119,7 +119,7 @@ pub fn values_of<'a>(given: &'a [(String, OptionValue)], name: &str) -> impl Ite
     given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value)
 }
 
-/// Returns true if an option was given. A switch that is off counts as not given.
+/// True if an option was given. A switch that is off counts as not given.
 #[must_use]
 pub fn is_given(given: &[(String, OptionValue)], name: &str) -> bool {
     let is_off = |value: &OptionValue| match value {

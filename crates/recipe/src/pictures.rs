@@ -23,8 +23,8 @@ impl Word for Jpeg {
         &[("tile", Self::Tile), ("keep", Self::Keep), ("reencode", Self::Reencode)];
 }
 
-/// Storage options of pictures: JPEGs are stored according to the variant, other pictures byte for byte. This type is
-/// the entry of a picture field in a recipe.
+/// Storage options of pictures. The variant decides how JPEGs are stored; other pictures are stored byte for byte. This
+/// type is also the entry of a picture field in a recipe.
 ///
 /// ```
 /// use shardpack_recipe::PictureOptions;
@@ -39,27 +39,25 @@ impl Word for Jpeg {
 pub enum PictureOptions {
     /// Store JPEGs byte for byte.
     Keep {
-        /// Store a segment index next to each picture that has use for one. Default: true, but false for a
+        /// If true, stores a segment index with each picture that benefits from one. Default: true, but false for a
         /// recipe without this entry.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         segment_index: bool,
     },
     /// Store JPEGs in tiles.
     Tile {
-        /// If true, turns pictures upright by rearranging their coefficients, if their edges allow it.
-        /// Decoders then need not turn them, but some pixels differ by a rounding step or two. Default:
-        /// false.
+        /// If true, turns pictures upright by rearranging their coefficients, if their dimensions allow it. Decoders
+        /// then need not rotate them, but some pixels differ by a rounding step or two. Default: false.
         upright: bool,
-        /// Share of pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
+        /// Share of pictures that are decoded and compared with their sources pixel by pixel. Default: a sample.
         check_pixels: Share,
-        /// If true, keeps all metadata segments in the stored JPEG. If false, which is the default, the ICC
-        /// profile is stored in the field `icc`, the Exif orientation in the column `orientation`, and the
-        /// rest is dropped.
+        /// If true, keeps all metadata segments in the stored JPEG. If false (the default), the ICC profile is stored
+        /// in the field `icc`, the Exif orientation in the column `orientation`, and the rest is dropped.
         keep_metadata: bool,
     },
     /// Re-encode JPEGs.
     Reencode {
-        /// Quality, subsampling and size. The tiles have their default options.
+        /// Quality, subsampling and size. Tiles use their default options.
         #[serde(rename = "reencode")]
         how: ReencodeOptions,
         /// Share of pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
@@ -95,7 +93,7 @@ impl Default for PictureOptions {
 }
 
 impl PictureOptions {
-    /// Returns the default options of a way to store JPEGs.
+    /// Returns the default options for a way to store JPEGs.
     #[must_use]
     pub fn of(jpeg: Jpeg) -> Self {
         let keep_metadata = false;
@@ -106,7 +104,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns options that re-encode pictures and score a sample of them.
+    /// Returns options for re-encoding pictures and scoring a sample of them.
     #[must_use]
     pub const fn reencode(how: ReencodeOptions) -> Self {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }
@@ -122,25 +120,25 @@ impl PictureOptions {
         }
     }
 
-    /// Returns true if every picture is stored byte for byte.
+    /// True if every picture is stored byte for byte.
     #[must_use]
     pub const fn keeps_files(&self) -> bool {
         matches!(self, Self::Keep { .. })
     }
 
-    /// Returns true if segment indexes are stored next to pictures.
+    /// True if segment indexes are stored with pictures.
     #[must_use]
     pub const fn has_segment_index(&self) -> bool {
         matches!(self, Self::Keep { segment_index: true })
     }
 
-    /// Returns true if pictures are re-encoded.
+    /// True if pictures are re-encoded.
     #[must_use]
     pub const fn reencodes(&self) -> bool {
         matches!(self, Self::Reencode { .. })
     }
 
-    /// Returns true if stored JPEGs keep their metadata. With `keep`, they always do.
+    /// True if stored JPEGs keep their metadata. With `keep`, they always do.
     #[must_use]
     pub const fn keeps_metadata(&self) -> bool {
         match self {
@@ -157,7 +155,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns true if ICC profiles move from the pictures into a separate field.
+    /// True if ICC profiles are moved from the pictures to a separate field.
     #[must_use]
     pub const fn takes_profiles_out(&self) -> bool {
         !self.keeps_files() && !self.keeps_metadata()
@@ -175,7 +173,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns the size to which pictures are shrunk.
+    /// Returns the size that pictures are shrunk to.
     #[must_use]
     pub const fn resize(&self) -> Resize {
         match self {

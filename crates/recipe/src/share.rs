@@ -1,14 +1,13 @@
 use crate::Word;
 use serde::{Deserialize, Serialize};
 
-/// The share of pictures to which a costly check is applied.
+/// The share of pictures that undergo an expensive check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
-    /// None.
+    /// No picture.
     None,
-    /// One picture in 64, but at least 16 pictures if there are that many. The choice depends only on the
-    /// number of pictures.
+    /// One picture in 64, but at least 16 if there are that many. The choice depends only on the number of pictures.
     #[default]
     Sample,
     /// Every picture.
@@ -21,15 +20,15 @@ impl Word for Share {
 }
 
 impl Share {
-    /// Returns true if the share includes picture `position` of `count`.
+    /// True if the share includes picture `position` of `count`.
     #[must_use]
     pub const fn takes(self, position: u64, count: u64) -> bool {
         match self {
             Self::None => false,
             Self::All => true,
             Self::Sample => {
-                // Take one picture from each block of neighbours, at a varying position. With a fixed
-                // position, all chosen pictures might be the first of their class.
+                // Take one picture from each run of neighbours, at a varying position. With a fixed position, all
+                // chosen pictures might be the first of their class.
                 let stride = count / 16;
                 let stride = if stride > 64 { 64 } else { stride };
                 if stride == 0 {

@@ -11,8 +11,8 @@ const UNITS: [(&str, u64); 8] = [
     ("kB", 1_000),
 ];
 
-/// Parses a size such as `1048576`, `8MiB`, `1GiB` or `500MB`. The units KiB, MiB, GiB and TiB are powers of
-/// two; kB, MB, GB and TB are powers of ten.
+/// Parses a size such as `1048576`, `8MiB`, `1GiB` or `500MB`. The units KiB, MiB, GiB and TiB are powers of two; kB,
+/// MB, GB and TB are powers of ten.
 ///
 /// ```
 /// assert_eq!(shardpack_recipe::parse_size("64MiB"), Ok(64 << 20));
@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 8] = [
 /// ```
 ///
 /// # Errors
-/// A text that states the expected and the found value.
+/// A message that states the expected and the found value.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -50,7 +50,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             if bytes >= 9e18 {
                 return Err(too_large());
             }
-            // The range has been checked, and dropping fractions of a byte is intended.
+            // The range has been checked. Fractions of a byte are dropped on purpose.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let whole = bytes as u64;
             whole
@@ -63,7 +63,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Formats a size so that [`parse_size`] can read it, in the largest unit that divides it.
+/// Formats a size in the largest unit that divides it. [`parse_size`] can read the result.
 ///
 /// ```
 /// use shardpack_recipe::spelled_size;

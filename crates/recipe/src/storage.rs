@@ -8,8 +8,8 @@ use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_format::{Hint, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 
-/// Options that decide how samples are stored. They are the same for packing a folder, writing from a program
-/// and adding to a dataset.
+/// Options that decide how samples are stored. They are the same for folders and programs, and for new and existing
+/// datasets.
 ///
 /// ```
 /// use shardpack_recipe::{Jpeg, StorageOptions, OptionValue};
@@ -28,7 +28,7 @@ pub struct StorageOptions {
     pub arrays: ArrayOptions,
     /// Maximum size of a shard in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed with which the samples are shuffled; `None` keeps their order. Default: seed 0.
+    /// Seed for shuffling the samples, or `None` to keep their order. Default: seed 0.
     pub shuffle: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ fn side(given: Given<'_>) -> Result<u32> {
 }
 
 impl StorageOptions {
-    /// All options, in the order in which they are read: `jpeg` comes before the options that depend on it.
+    /// All options, in the order in which they are read. `jpeg` comes before the options that depend on it.
     pub const OPTIONS: &[StorageOption] = &[
         StorageOption::new(
             "jpeg",
@@ -366,7 +366,7 @@ impl StorageOptions {
     /// Reads the given options and checks them together. All other options keep their defaults.
     ///
     /// # Errors
-    /// Fails if an option cannot have its value, contradicts another option, or would have no effect.
+    /// Fails if a value is not allowed for its option, or if an option contradicts another one or would have no effect.
     pub fn read(given: &[(String, OptionValue)]) -> Result<Self> {
         let mut options = Self::default();
         options.apply(given)?;
@@ -376,12 +376,12 @@ impl StorageOptions {
     /// Sets the given options and keeps all others.
     ///
     /// # Errors
-    /// Fails like [`read`](Self::read).
+    /// Same as [`read`](Self::read).
     pub fn apply(&mut self, given: &[(String, OptionValue)]) -> Result<()> {
         crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
         for option in Self::OPTIONS {
             for value in values_of(given, option.about.name) {
-                // Report a wrong value even if the option would have no effect.
+                // Check the value first, so that a wrong value is reported even if the option would have no effect.
                 Self::canonical(option, value)?;
                 if is_given(given, option.about.name) {
                     refuse_useless(option, self.pictures.jpeg())?;
@@ -395,7 +395,7 @@ impl StorageOptions {
     /// Checks a value and returns its canonical spelling.
     ///
     /// # Errors
-    /// Fails if the option cannot have the value.
+    /// Fails if the value is not allowed.
     pub fn canonical(option: &StorageOption, value: &OptionValue) -> Result<String> {
         let jpeg = option.about.jpeg.first().copied().unwrap_or_default();
         let mut options = Self { pictures: PictureOptions::of(jpeg), ..Self::default() };

@@ -1,4 +1,4 @@
-//! Tests that recipes serialise to exactly the bytes in the manifests.
+//! Checks that recipes serialise to exactly the bytes that manifests contain.
 
 use super::*;
 use serde_json::Value;

@@ -1,11 +1,11 @@
-//! Option values as callers give them, and their conversion to typed values.
+//! The caller's option values, and their conversion to typed values.
 
 use crate::{ArgumentError, Word, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// The value of an option, as the caller gave it. Numbers may also be given as text.
+/// The value of an option, as passed by the caller. Numbers may also be passed as text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// A switch: on or off.
@@ -16,7 +16,7 @@ pub enum OptionValue {
     Float(f64),
     /// A word, or any other value as text.
     Text(String),
-    /// A path, which need not be valid text.
+    /// A path, which need not be valid Unicode.
     Path(PathBuf),
     /// Two numbers: a height and a width, or a part and the number of parts.
     Pair(u64, u64),
@@ -37,12 +37,12 @@ impl fmt::Display for OptionValue {
 
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 
-/// A value that was given, with the name of its option.
+/// An option value with the name of its option.
 #[derive(Debug, Clone, Copy)]
 pub struct Given<'a> {
     /// Name of the option.
     pub option: &'static str,
-    /// The value as the caller gave it.
+    /// The value, as passed by the caller.
     pub value: &'a OptionValue,
 }
 
@@ -54,7 +54,7 @@ impl Given<'_> {
     /// Parses the text with `parse`.
     ///
     /// # Errors
-    /// Fails if the value is not text that `parse` accepts.
+    /// Fails if `parse` does not accept the value.
     pub fn read<T>(self, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
         parse(&self.value.to_string()).map_err(|said| ArgumentError::of(self.option, said))
     }
@@ -170,7 +170,7 @@ impl Given<'_> {
 /// Parses a height and a width such as `480x640`.
 ///
 /// # Errors
-/// A text that states the expected and the found value.
+/// A message that states the expected and the found value.
 pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
     let fail = || format!("expected a height and a width, such as 100x120, found `{text}`");
     let (h, w) = text.split_once(['x', 'X', '×']).ok_or_else(fail)?;
@@ -183,7 +183,7 @@ pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
 /// Parses `2/8` as part 2 of 8. Parts are counted from 1.
 ///
 /// # Errors
-/// Fails like [`parse_spatial`].
+/// Same as [`parse_spatial`].
 pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
     let fail = || format!("expected a part and the number of parts, such as 1/4, found `{text}`");
     let (i, n) = text.split_once('/').ok_or_else(fail)?;
@@ -196,7 +196,7 @@ pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
 /// Parses a target score such as `ssimulacra2=80`.
 ///
 /// # Errors
-/// Fails like [`parse_spatial`].
+/// Same as [`parse_spatial`].
 pub fn parse_target(text: &str) -> Result<f64, String> {
     let fail = || format!("expected ssimulacra2=S with S between 1 and 100, found `{text}`");
     let score = text.strip_prefix("ssimulacra2=").and_then(|score| score.parse().ok()).ok_or_else(fail)?;
@@ -206,7 +206,7 @@ pub fn parse_target(text: &str) -> Result<f64, String> {
 /// Parses a number of threads.
 ///
 /// # Errors
-/// Fails like [`parse_spatial`].
+/// Same as [`parse_spatial`].
 pub fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=1024) => Ok(n),

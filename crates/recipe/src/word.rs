@@ -1,5 +1,5 @@
-//! Choices that are spelled as words. The table of words is both the parser and the list of choices for every
-//! front end.
+//! Choices that are spelled as words. For every front end, the table of words is both the parser and the list of
+//! choices.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -14,13 +14,13 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// assert_eq!(Values::parse("float").unwrap_err(), "expected auto, keep, f16 or fixed, found `float`");
 /// ```
 pub trait Word: Copy + PartialEq + Sized + 'static {
-    /// All words of the choice, each with its value.
+    /// All words of the choice with their values.
     const WORDS: &'static [(&'static str, Self)];
 
     /// Parses a word.
     ///
     /// # Errors
-    /// A text that lists the words of the choice.
+    /// A message that lists the allowed words.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, value)) = Self::WORDS.iter().find(|(word, _)| *word == text) {
             return Ok(*value);
@@ -32,7 +32,7 @@ pub trait Word: Copy + PartialEq + Sized + 'static {
 
     /// Returns the word of this value.
     fn spelled(self) -> &'static str {
-        // The default is never used, because a test checks that every value has a word.
+        // The fallback is never used: a test checks that every value has a word.
         Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
     }
 }

@@ -1,6 +1,5 @@
-//! Writes the lines of a text file as samples, with all threads. This is the low-level interface, to which
-//! the program passes a plan and the bytes of each record. With `shardpack_pack::collect`, a program adds
-//! pictures and arrays sample by sample instead.
+//! Writes the lines of a text file as samples, with all threads. This uses the low-level interface, which takes a plan
+//! and the bytes of each record. To add pictures and arrays sample by sample, use `shardpack_pack::collect` instead.
 //!
 //! `cargo run --release -p shardpack-writer --example write -- LINES.txt OUT`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -57,13 +56,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let samples = keys.iter().map(|(key, bytes)| PlanSample {
         key,
         source_bytes: *bytes,
-        // A record is a little larger than its text, and the plan cuts shards by this size.
+        // A record is slightly larger than its text. The plan uses this size to decide where shards end.
         stored_bytes: bytes + 192,
         ..PlanSample::default()
     });
     let metadata = Metadata { schema: source.schema.clone(), ..Metadata::default() };
     let plan = Plan::new(samples, metadata, PlanOptions::default())?;
-    // After an interruption, running the same command again continues the work.
+    // After an interruption, run the same command again to continue.
     let report = write_dataset(Path::new(&out), &plan, &source, &WriteOptions::default())?;
     println!("{:?}: {} samples in {out}", report.outcome, report.samples);
     Ok(())

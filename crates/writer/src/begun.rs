@@ -1,4 +1,4 @@
-//! Remains of an interrupted addition or removal, in the folder of the next generation.
+//! Clears the folder of the next generation after an interrupted addition or removal.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, remove_next};
@@ -8,10 +8,10 @@ use crate::names::NEXT;
 use shardpack_format::{Hint, Setting};
 
 impl Growth<'_> {
-    /// Clears the folder of the next generation, before the samples of that generation are known. If a killed
-    /// program has left an unfinished generation ([`Plan::of_program`](crate::Plan::of_program)), it is
-    /// removed, because the program's samples are lost. An unfinished generation made from files is removed
-    /// only if `force` is true. A generation that is ready is not removed but put in place.
+    /// Clears the folder of the next generation, before the samples of that generation are known. An unfinished
+    /// generation of a killed program ([`Plan::of_program`](crate::Plan::of_program)) is removed, because its samples
+    /// are lost. An unfinished generation of files is removed only if `force` is true. A generation that is ready is
+    /// put in place instead.
     ///
     /// ```
     /// use shardpack_writer::Growth;
@@ -28,14 +28,14 @@ impl Growth<'_> {
     /// # Errors
     /// `Refused` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
-        // A call of `write` that failed at its very end may have left a generation that is ready.
+        // If `write` failed at its very end, it may have left a generation that is ready.
         settle(&self.target)?;
         let folder = self.target.below(NEXT);
         if folder.names_if_there()?.is_empty() {
             return Ok(());
         }
         let survey = Survey::take(&folder)?;
-        // If a journal is missing or unreadable, nothing shows whether a program made the shards.
+        // Without a readable journal, we cannot know that a program made the shards.
         let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
         let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
         let is_lost = !survey.has_shards() || all_of_program;

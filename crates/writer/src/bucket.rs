@@ -1,5 +1,4 @@
-//! A folder in an object store as the destination of a dataset. Unfinished files are in its spool, which is a
-//! local folder.
+//! A folder in an object store as the destination of a dataset. Unfinished files are kept in a local folder, the spool.
 
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
@@ -12,20 +11,18 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Number of tries to lock the spool. A run that is ending may remove the spool just before the next run locks it.
+/// Number of attempts to lock the spool. A run that is ending may remove the spool just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
-/// A folder in an object store, to which [`write_dataset`](crate::write_dataset) writes as if it were a
-/// folder on a disk.
+/// A folder in an object store. [`write_dataset`](crate::write_dataset) writes to it as if it were a folder on a disk.
 ///
-/// The spool holds at most three shards: one being written, one waiting, and one being sent. If there are
-/// three, packing waits for the store.
+/// The spool holds at most three shards: one being written, one waiting, and one being uploaded. If there are three,
+/// packing waits for the store.
 ///
-/// - A shard is sent once it is complete, and appears whole or not at all. It is not sent again if the
-///   store's object has the same size, header and footer, because the footer covers all other bytes by
-///   CRC32s.
-/// - If a run was interrupted, the next one continues from the journal in the spool and the shards in the
-///   store. If that spool is missing, the shards are packed again.
+/// - A shard is uploaded once it is complete, and appears whole or not at all. If the store already has an object with
+///   the same size, header and footer, the shard is not uploaded again: the footer covers all other bytes by CRC32s.
+/// - After an interruption, the next run continues from the journal in the spool and the shards in the store. If the
+///   spool is lost, the shards are packed again.
 /// - Two runs never mix; see [`Bucket::take_over`].
 #[derive(Debug, Clone)]
 pub struct Bucket {
@@ -34,8 +31,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a handle for the folder `objects`, with a spool of its own in the local folder `spools`.
-    /// Touches no file.
+    /// Creates a handle for the folder `objects`, with its own spool in the local folder `spools`. Accesses no files.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, spools: &Path) -> Self {
         let name = objects.path().to_string_lossy().trim_end_matches('/').to_owned();
@@ -44,8 +40,8 @@ impl Bucket {
         Self { name: name.into(), claims: Arc::new(Claims::new(objects, spool, false)) }
     }
 
-    /// Sets whether to take over the claim of a run that was killed and whose spool is lost. If that run is
-    /// in fact alive, it stops before it writes its next object. Default: false.
+    /// Sets whether to take over the claim of a run that was killed and whose spool is lost. If that run is in fact
+    /// still alive, it stops before it writes its next object. Default: false.
     #[must_use]
     pub fn take_over(self, take_over: bool) -> Self {
         let Claims { objects, spool, .. } = &*self.claims;
@@ -53,19 +49,19 @@ impl Bucket {
         Self { claims: Arc::new(claims), ..self }
     }
 
-    /// Returns the local folder for files that are being written. The folder exists only during a run.
+    /// Returns the local folder for unfinished files. It exists only during a run.
     #[must_use]
     pub fn spool(&self) -> &Path {
         &self.claims.spool
     }
 
-    /// Returns the folder's name for messages.
+    /// Returns the name of the folder, for messages.
     #[must_use]
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Returns true if the store has a manifest.
+    /// True if the store contains a manifest.
     ///
     /// # Errors
     /// `Io`.
@@ -80,7 +76,7 @@ impl Bucket {
         &*self.claims.objects
     }
 
-    /// Creates the spool so that only this user can access it.
+    /// Creates the spool with access for this user only.
     pub(crate) fn create_spool(&self) -> Result<(), Cause> {
         let spool = self.spool();
         if let Some(parent) = spool.parent() {
@@ -92,8 +88,7 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock in the spool and the claim of the same name in the store. Returns `None` if another run
-    /// holds either.
+    /// Locks the spool and creates the claim of the same name in the store. Returns `None` if another run holds either.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -110,7 +105,7 @@ impl Bucket {
         Ok(self.claims.take(name, mode, holder, file)?)
     }
 
-    /// Fails if another run has taken over. `name` is the object that the error names.
+    /// Fails if another run has taken over. The error mentions the object `name`.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
         Ok(self.claims.check(name)?)
     }
@@ -163,8 +158,8 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // The store no longer knows the upload. If only the answer to its last request was lost, the
-            // object may exist.
+            // The store does not know the upload any more. If it received the last request and only its answer was
+            // lost, the object may exist.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -183,7 +178,7 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Checks that the spool belongs to this user, because any user can create a spool in a folder for temporary files.
+/// Checks that the spool belongs to this user. Any user can create a spool in a folder for temporary files.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
@@ -193,7 +188,7 @@ fn check_own(spool: &Path) -> Result<(), Cause> {
     Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 
-/// Adds the hint for a run that was taken over during an upload.
+/// Adds a hint to the error if another run took over during the upload.
 fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {

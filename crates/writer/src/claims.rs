@@ -1,12 +1,12 @@
 //! The locks of a run that writes to a store: a lock file in the spool, and a claim in the store.
 //!
-//! The lock in the spool keeps out other runs on this machine, and a *claim* keeps out runs on other
-//! machines. A claim is an object that is created only if its name is free. It contains the name of the run
-//! and the number of its spool. The claim is removed when the run ends, unless the run is killed.
+//! The lock file excludes other runs on this machine, and a *claim* excludes runs on other machines. A claim is an
+//! object that is created only if its name is free. It contains the name of the run and the number of its spool. The
+//! claim is removed when the run ends, unless the run is killed.
 //!
-//! A run that holds the lock of a spool knows that any other claim with the number of that spool is from a
-//! dead run. All other claims are taken over only if the caller requests it, because no clock can tell a dead
-//! run from a slow one. Before a run writes an object, it checks that it still has its claims.
+//! If a run holds the lock of a spool, any other claim with this spool's number is from a dead run. Other claims are
+//! taken over only on the caller's request, because no clock can tell a dead run from a slow one. Before a run writes
+//! an object, it checks that it still has its claims.
 
 use crate::names::{LOCK_NAME, TOKEN_NAME};
 use shardpack_io::{Cause, Disk, Error, FileLock, FileSystem as _, Holder, LockMode, Objects, Result, read_whole};
@@ -41,7 +41,7 @@ impl Claims {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if another run has taken over. Must be called before the object `name` is written.
+    /// Fails if another run has taken over. Call this before writing the object `name`.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
         let held = self.held().clone();
         for claim in held {
@@ -69,8 +69,8 @@ impl Claims {
         }
     }
 
-    /// Takes the claim `name` for a run that holds the spool lock `file`. Returns `None` if another run holds
-    /// the claim. Runs of different parts share the spool lock, but each has a claim of its own.
+    /// Creates the claim `name` for a run that holds the spool lock `file`. Returns `None` if another run holds the
+    /// claim. The runs of different parts share the spool lock, but each has its own claim.
     pub(crate) fn take(
         self: &Arc<Self>,
         name: &str,
@@ -109,8 +109,8 @@ impl Claims {
         Ok(Some(lock))
     }
 
-    /// Takes over the claim of a dead run, and removes claims of dead runs that this claim excludes. `is_new`
-    /// is true if the name was free. Returns false if another run holds this claim or one that it excludes.
+    /// Takes over the claim of a dead run, and removes the claims of dead runs that this claim excludes. `is_new` is
+    /// true if the name was free. Returns false if another run holds this claim or one that it excludes.
     fn complete(&self, name: &str, is_new: bool, token: &str, text: &str) -> Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
         if !is_new {
@@ -119,8 +119,8 @@ impl Claims {
                 return Ok(false);
             }
         }
-        // Check for conflicts only after the claim has been written, so that at least one of two conflicting
-        // runs sees the claim of the other.
+        // Check for conflicts only after writing the claim, so that at least one of two conflicting runs sees the
+        // other's claim.
         let alone = self.exclude(name, is_dead);
         if !matches!(alone, Ok(true)) {
             self.objects.remove(name)?;
@@ -128,7 +128,7 @@ impl Claims {
         alone
     }
 
-    /// Removes the claims that the claim `name` excludes. Returns false if the run of one of them may be alive.
+    /// Removes the claims that the claim `name` excludes. Returns false if one of their runs may still be alive.
     fn exclude(&self, name: &str, is_dead: impl Fn(&str) -> bool) -> Result<bool> {
         for other in self.objects.names()?.iter().filter(|other| excludes(name, other)) {
             match self.read(other)? {
@@ -140,7 +140,7 @@ impl Claims {
         Ok(true)
     }
 
-    /// Returns the number of the spool, which it gets when it is first locked.
+    /// Returns the number of the spool, which is assigned when the spool is first locked.
     fn token(&self) -> Result<String, Cause> {
         let path = self.spool.join(TOKEN_NAME);
         let known = || -> Result<String, Cause> {
@@ -151,9 +151,9 @@ impl Claims {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
-        // The keys of hashers are the only random numbers in the standard library.
+        // The standard library has no random numbers except the keys of its hashers.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        // Parts share the spool. The first part that creates the file sets the number. The file appears whole.
+        // Parts share the spool, and the first part to create the file sets the number. The file must appear whole.
         let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
         let linked = fs::write(&mine, &token).and_then(|()| {
             File::open(&mine)?.sync_all()?;
@@ -163,7 +163,7 @@ impl Claims {
                 other => other,
             }
         });
-        // If the file was renamed instead, it is already gone.
+        // Fails if the file was renamed instead of linked.
         let _ = fs::remove_file(&mine);
         match linked {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
@@ -175,7 +175,7 @@ impl Claims {
     }
 }
 
-/// Returns true if the two claims exclude each other. The claim of a whole run excludes the claims of all parts.
+/// True if the two claims exclude each other. The claim of a whole run excludes the claims of all parts.
 fn excludes(name: &str, other: &str) -> bool {
     other != name && other.starts_with(LOCK_NAME) && (name == LOCK_NAME || other == LOCK_NAME)
 }
@@ -190,11 +190,12 @@ pub(crate) struct StoreLock {
 
 #[derive(Debug)]
 enum ClaimState {
-    /// The claim exists with this text, unless another run has taken over.
+    /// The claim exists and contains this text, unless another run has taken over.
     Held(String),
     /// Another run holds the claim, or the store refused to create it.
     Refused,
-    /// It is unknown whether the claim exists, because the store did not answer. Also used if this lock needs no claim.
+    /// It is unknown whether the claim exists, because the store did not answer. Also used for
+    /// locks that need no claim.
     Unknown,
 }
 
@@ -217,8 +218,8 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // Remove the number while the lock is held, and then the folder if it is empty. If the claim could
-        // not be removed, the number stays, so that the next run with it takes that claim over.
+        // While the lock is held, remove the number, and then the folder if it is empty. If the claim could not be
+        // removed, keep the number, so that the next run with this spool takes the claim over.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

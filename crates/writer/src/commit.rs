@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) enum CommitMessage {
-    /// Sync the bytes of a shard written so far, so that little is left to sync at its end.
+    /// Sync the part of a shard that is already written, so that little is left to sync at the end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn GrowingFile> },
-    /// Commit a shard that is complete.
+    /// Commit a complete shard.
     Shard(Box<Finished>),
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Finished {
     pub(crate) file: Arc<dyn GrowingFile>,
     /// Receives the digest once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
-    /// The journal entry, complete except for the digest.
+    /// The journal entry, still without the digest.
     pub(crate) entry: JournalEntry,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Committer<'a, T> {
 }
 
 impl<T> Committer<'_, T> {
-    /// Handles messages until the writer ends. After a failure or a stop, only temporary files are removed.
+    /// Handles messages until the writer ends. After a failure or a stop, it only removes temporary files.
     pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
         for message in messages {
             let result = match message {
@@ -56,9 +56,8 @@ impl<T> Committer<'_, T> {
         }
     }
 
-    /// Syncs the file, renames it, syncs the folder and writes the journal, in this order. After a crash at
-    /// any moment, the final name is either a whole shard or missing, and the journal names only shards that
-    /// exist.
+    /// Syncs the file, renames it, syncs the folder and writes the journal, in this order. Whenever a crash happens,
+    /// the final name is then either a whole shard or missing, and the journal names only shards that exist.
     fn commit(&self, finished: Finished) -> Result<(), StopReason> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
@@ -92,7 +91,7 @@ impl<T> Committer<'_, T> {
 
 fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), StopReason> {
     file.sync().map_err(|e| match e.kind() {
-        // With delayed allocation, a full disk may be noticed only here. Writing the shard again would not help.
+        // With delayed allocation, a full disk may first show up here. Writing the shard again would not help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             StopReason::Fatal(Error::io("sync", path, e))
         }

@@ -1,7 +1,7 @@
 //! Deletes older generations and, with them, the bytes of removed samples (spec §3.5).
 //!
-//! The headers of the shards, and not only the older manifests, decide which shards are deleted. The reason
-//! is that manifests are deleted first: if the program is killed after that, the shards must still be found.
+//! The headers of the shards show which shards to delete. The older manifests are not enough, because they are deleted
+//! first. If the program is killed after that, the shards must still be found.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -12,25 +12,25 @@ use shardpack_format::{
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// Generations and shards that [`Growth::compact`] has removed.
+/// Generations and shards that [`Growth::compact`] has deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// Generations that were deleted and can no longer be opened.
+    /// The deleted generations, which can no longer be opened.
     pub generations: Vec<u32>,
-    /// Shards that were deleted because the newest generation does not use them.
+    /// The deleted shards, which the newest generation does not use.
     pub shards: Vec<String>,
     /// Total size of the deleted shards, in bytes.
     pub bytes: u64,
 }
 
 impl Growth<'_> {
-    /// Removes all older generations, and all shards of the dataset that the newest generation does not use.
-    /// Before that, checks that the newest generation is in place and whole.
+    /// Deletes all older generations, and all shards of the dataset that the newest generation does not use. First
+    /// checks that the newest generation is in place and complete.
     ///
     /// # Errors
-    /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or if a file
-    /// is of a later or unknown generation; `Damaged` if a shard of the newest generation is missing; `Io`.
+    /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or if a file belongs
+    /// to a later or unknown generation; `Damaged` if a shard of the newest generation is missing; `Io`.
     pub fn compact(&self) -> Result<Compacted> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
@@ -46,7 +46,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // Delete manifests first, because as long as a manifest exists, its shards must exist too.
+        // Delete manifests first: as long as a manifest exists, its shards must exist too.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -59,7 +59,7 @@ impl Growth<'_> {
         })
     }
 
-    /// Returns the older manifests by generation and file name.
+    /// Returns the older manifests, keyed by generation and file name.
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
@@ -103,7 +103,7 @@ impl Growth<'_> {
                 continue;
             }
             let ends = match self.target.read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
-                // This is a folder or a symlink with the name of a shard.
+                // A folder or a symlink with the name of a shard.
                 Err(_) if !is_listed => continue,
                 other => other?,
             };
@@ -122,7 +122,7 @@ impl Growth<'_> {
         Ok(leaving)
     }
 
-    /// Refuses a shard of a later generation, because this manifest is then outdated.
+    /// Refuses a shard of a later generation, which shows that this manifest is outdated.
     fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
         let own = self.manifest.generation();
         let count = self.manifest.shards.len() as u64;

@@ -1,4 +1,4 @@
-//! Errors that occur while packing.
+//! Errors of packing.
 
 use crate::unfinished::Unfinished;
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible_path};
@@ -11,10 +11,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
-/// The families are: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
-/// `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy), `Source` (an
-/// error of the caller's [`SampleSource`](crate::SampleSource)), and `Internal` (a bug in this crate).
-/// `Locked` and `Cancelled` are reasons not to run at all.
+/// The variants belong to these families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a
+/// dataset), `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy), `Source` (an
+/// error of the caller's [`SampleSource`](crate::SampleSource)), and `Internal` (a bug in this crate). `Locked` and
+/// `Cancelled` are reasons not to run at all.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +23,7 @@ pub enum Error {
     Io {
         /// The operation that failed, as a verb.
         action: &'static str,
-        /// File or folder on which the operation failed.
+        /// File or folder that the operation failed on.
         path: PathBuf,
         /// Error of the operating system or of the store.
         source: Cause,
@@ -36,36 +36,36 @@ pub enum Error {
     NoSpace {
         /// File that could not be written.
         path: PathBuf,
-        /// Estimated size of the shards that are not finished, in bytes.
+        /// Estimated size of the unfinished shards, in bytes.
         needed_bytes: u64,
-        /// Number of bytes that will be free in the file system once the temporary file is removed, if known.
+        /// Free bytes in the file system after the temporary file is removed, if known.
         free_bytes: Option<u64>,
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// Bytes of an existing dataset or of a record violate the specification.
+    /// The bytes of an existing dataset or of a record violate the specification.
     #[error(transparent)]
     Format(shardpack_format::Error),
     /// The manifest or a shard of a complete dataset is damaged.
     #[error("{source}")]
     Damaged {
-        /// The damage, with the name of the file.
+        /// The damage, including the name of the file.
         source: shardpack_format::Error,
     },
     /// The caller requested something impossible.
     #[error("{text}")]
     Usage {
-        /// Message that names the argument or the folder, and the problem.
+        /// Message that states the problem and the argument or folder.
         text: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
-    /// The content of the folder is something that this run must not change or cannot continue.
+    /// The folder contains something that this run must not change or cannot continue.
     #[error("{what}")]
     Refused {
-        /// Message that names the folder and its content.
+        /// Message that states the folder and its content.
         what: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// A quantity exceeds a limit of this crate or of the format.
@@ -73,11 +73,11 @@ pub enum Error {
     Limit {
         /// Name of the quantity.
         what: String,
-        /// Largest permitted value.
+        /// Largest allowed value.
         limit: u64,
         /// Requested value.
         found: u64,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// The source could not provide a sample.
@@ -85,24 +85,24 @@ pub enum Error {
     Source {
         /// Key of the sample.
         key: String,
-        /// Error of the source, or the message of its panic.
+        /// Error returned by the source, or the message of its panic.
         source: Arc<dyn Explain + Send + Sync>,
     },
-    /// The parts of a dataset cannot be merged yet.
+    /// Some parts of the dataset are unfinished, so they cannot be merged yet.
     #[error("{0}")]
     Unfinished(Box<Unfinished>),
-    /// A case that should be impossible. Always holds a [`shardpack_format::Error::Internal`].
+    /// A case that should be impossible. Always contains a [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(shardpack_format::Error),
-    /// The caller has set `cancel`. Shards that were finished are kept.
+    /// The caller has set `cancel`. Finished shards are kept.
     #[error("cancelled")]
     Cancelled,
-    /// Another packer is running in the same folder.
+    /// Another packer is running on the same folder.
     #[error("`{}` is being written by another packer: {holder}", visible_path(path))]
     Locked {
         /// Path of the lock file.
         path: PathBuf,
-        /// Process, host and start time of the holder, as stated in the lock file.
+        /// Process, host and start time of the holder, as written in the lock file.
         holder: String,
         /// Hint for the user.
         hint: Hint,
@@ -131,14 +131,14 @@ pub(crate) fn samples(count: u64) -> String {
     format!("{count} sample{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns `other`, followed by the hint to replace the existing dataset.
+/// Returns the hint `other`, followed by the hint to replace the existing dataset.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
     Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
 }
 
 impl Error {
-    /// Returns the hint about the next step. It is not part of the error text, because the command and the
-    /// Python package spell options differently ([`Hint::told`]).
+    /// Returns a hint that names the next step. It is not part of the error text, because the command and the Python
+    /// package spell options differently ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
@@ -180,7 +180,7 @@ impl Error {
         Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
-    /// Turns an error about a full disk into one that states how many bytes are needed and how many are free.
+    /// Turns an error about a full disk into one that states the needed and the free bytes.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

@@ -1,4 +1,4 @@
-//! Examines the content of the output folder and its origin. Only files that this crate wrote may be
+//! Examines the content of the output folder and finds out who wrote it. Only files that this crate wrote may be
 //! replaced or removed.
 
 use crate::error::{Error, Result, start_over};
@@ -17,7 +17,7 @@ use std::io;
 
 const CHECKED_AT_A_TIME: usize = 32;
 
-/// Text that marks a manifest of this format even if it can no longer be parsed.
+/// Text that identifies a manifest of this format even if it can no longer be parsed.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 #[derive(Debug)]
@@ -28,9 +28,9 @@ struct Unreadable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// A shard of the dataset that is to be written, or of a dataset that has a manifest or a journal in the folder.
+    /// A shard of the dataset to be written, or of a dataset with a manifest or a journal in the folder.
     Known,
-    /// A shard that this crate wrote, but for a dataset that has no manifest or journal in the folder.
+    /// A shard that this crate wrote for some other dataset, without a manifest or journal in the folder.
     Ours,
     Foreign,
 }
@@ -38,23 +38,23 @@ enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
-    /// The file with the name of the manifest, if it cannot be read as a manifest.
+    /// A file with the name of the manifest that cannot be parsed as a manifest.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
-    /// True if an earlier run with `force` was interrupted while it removed the old dataset.
+    /// True if a run with `force` was interrupted while it removed the old dataset.
     pub(crate) is_being_removed: bool,
     is_set_aside: bool,
-    /// All journals by file name. `None` if the first line of the journal is damaged.
+    /// All journals by file name. `None` if the first line is damaged.
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
-    /// Manifests that are named after their generation, by file name.
+    /// Older manifests by file name. They are named after their generation.
     generations: BTreeMap<String, Manifest>,
-    /// Numbers of all files that have the name of a shard.
+    /// Numbers of all files that are named like shards.
     shards: Vec<u32>,
-    /// Shards whose names show that a later generation has rewritten them.
+    /// Shards that a later generation has rewritten, as their names show.
     written_anew: Vec<String>,
     temporaries: Vec<String>,
-    /// Files of other programs. Names with a leading dot are left out, because operating systems and desktops
-    /// create such files in any folder.
+    /// Files of other programs. Names with a leading dot are ignored, because operating systems and desktops create
+    /// such files in any folder.
     foreign: Vec<String>,
 }
 
@@ -91,21 +91,21 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
-        // If there is a manifest, the user has restored or rebuilt it since then.
+        // A manifest means that the user has restored or rebuilt the dataset since then.
         survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }
 
-    /// Refuses a folder with files that are not ours. Unless `force` is going to remove our own files, also
-    /// refuses the remains of a dataset that may have another `id`, that is, a damaged manifest, or shards
-    /// without a manifest.
+    /// Refuses a folder that contains files that are not ours. Also refuses a damaged manifest and shards without a
+    /// manifest, because they may belong to a dataset with a different `id`. With `force`, only files that are not ours
+    /// are refused, because the others will be removed.
     pub(crate) fn refuse(&self, target: &Target<'_>, id: DatasetId, force: bool) -> Result<()> {
         let owners: Vec<_> = self.owners(target, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
         foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(target, name)).cloned());
-        // Many programs use this file name. If nothing else shows that the file is ours, its content decides.
+        // Many programs use this file name. Unless something else shows that the file is ours, its content decides.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
         if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
             foreign.push(MANIFEST_NAME.into());
@@ -154,8 +154,8 @@ impl Survey {
         }
     }
 
-    /// Removes all our files: the manifest first, so that the rest is not mistaken for a dataset, and the
-    /// files by which we recognise our own last, so that an interrupted removal can be finished.
+    /// Removes all our files. The manifest is removed first, so that the rest is not mistaken for a dataset. The files
+    /// that identify the rest as ours are removed last, so that an interrupted removal can be finished.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -182,8 +182,8 @@ impl Survey {
         target.sync()
     }
 
-    /// Removes the shards of a part, except those that another part has replaced. The journal of the part
-    /// stays until it is replaced, because the other files are recognised by it.
+    /// Removes the shards of a part, except those that another part has replaced. The journal of the part stays until
+    /// it is replaced, because it identifies the other files.
     pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
@@ -208,7 +208,7 @@ impl Survey {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
-    /// Returns the owner of each shard. If an `id` is given, shards of that dataset are ours too.
+    /// Returns the owner of each shard. If an `id` is given, shards with that dataset id are ours too.
     fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -222,14 +222,14 @@ impl Survey {
             if identity.is_ok_and(|i| i.shard_number == number && ids.contains(&i.dataset_id)) {
                 return (number, Owner::Known);
             }
-            // A shard of a later version, a renumbered shard, and a shard that is damaged at one end are still ours.
+            // A shard is ours even if it has a later version, was renumbered, or is damaged at one end.
             let ours =
                 ends.head.starts_with(&HEADER_MAGIC) || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).is_ok();
             (number, if ours { Owner::Ours } else { Owner::Foreign })
         })
     }
 
-    /// Returns true if the shard belongs to a dataset that has a manifest or a journal in the folder.
+    /// True if the shard belongs to a dataset with a manifest or a journal in the folder.
     fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
         let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
@@ -250,7 +250,7 @@ impl Survey {
     }
 }
 
-/// Removes the files of an unfinished addition or removal, and then their folder if it is empty.
+/// Removes the files of an unfinished addition or removal, and then the folder if it is empty.
 pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
     // A dataset in a store never has later generations.
     let next = target.below(NEXT);
@@ -279,8 +279,8 @@ fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
     Identity::parse_header(&ends.head).ok()
 }
 
-/// Compares the size, the header, and every byte of the footer with the journal entry. Returns `Ok(Err)` with
-/// the difference if there is one.
+/// Compares the size, the header and the whole footer of a shard with its journal entry. Returns `Ok(Err)` with the
+/// difference if there is one.
 pub(crate) fn check_shard(
     target: &Target<'_>,
     id: DatasetId,
@@ -330,7 +330,8 @@ pub(crate) fn keep_present(
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
 }
 
-/// Returns the results in order. Shards in a store are checked in parallel, because each check waits for the network.
+/// Checks several shards and returns the results in order. Shards in a store are checked in
+/// parallel, because each check waits for the network.
 pub(crate) fn check_shards(
     target: &Target<'_>,
     id: DatasetId,

@@ -1,9 +1,8 @@
-//! The gate between the encoding threads and the writer. It gives out samples in the order of the plan,
-//! admits only as many samples as the memory budget allows, and returns their results in the order of the
-//! plan.
+//! The gate between the encoding threads and the writer. It hands out samples in plan order, admits only as many as the
+//! memory budget allows, and returns their results in plan order.
 //!
-//! It cannot deadlock: samples are admitted strictly in order, so the sample that the writer needs next is
-//! always admitted. If no sample is in flight, the next one is admitted regardless of its size.
+//! It cannot deadlock: samples are admitted strictly in order, so the sample that the writer needs next is always
+//! admitted. If no sample is in flight, the next one is admitted regardless of its size.
 
 use crate::error::Error;
 use crate::source::Encoded;
@@ -11,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Up to this number of bytes, more than two samples per thread may run ahead of the writer. This is enough
-/// to hide a slow sample among small ones, and little compared to the budget.
+/// Samples may run ahead of the writer by this number of bytes, even if these are more than two samples per thread.
+/// This is enough to hide a slow sample among small ones, and small compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
 /// Maximum number of samples that run ahead. The bookkeeping of tiny samples takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
-/// Result of one sample. Its bytes are charged until [`Gate::release`].
+/// Result of one sample. Its bytes count towards the budget until [`Gate::release`].
 pub(crate) struct SampleResult<T> {
     pub(crate) sample: u64,
     pub(crate) key: String,
@@ -28,7 +27,7 @@ pub(crate) struct SampleResult<T> {
 #[derive(Debug)]
 pub(crate) enum StopReason {
     Fatal(Error),
-    /// A shard could not be synced. It may be written once more, from its beginning.
+    /// A shard could not be synced. It may be written once more from the start.
     Sync {
         shard: u32,
         error: Error,
@@ -41,7 +40,7 @@ impl From<Error> for StopReason {
     }
 }
 
-/// The error of a run that has stopped. The gate knows the reason.
+/// Error of a run that has stopped. The gate keeps the reason.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
@@ -89,8 +88,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Waits until there is memory for a sample. Returns `None` if the run has stopped. Only one thread at a
-    /// time may call this.
+    /// Waits until there is memory for a sample. Returns `None` if the run has stopped. Only one thread may call this
+    /// at a time.
     pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
         let mut state = self.lock();
         while !state.stopped && !self.has_room(&state, memory_bytes) {
@@ -112,7 +111,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Stores the result of a sample. From then on, only the bytes of its record are charged.
+    /// Stores the result of a sample. From now on, only the size of its record counts towards the budget.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -124,7 +123,7 @@ impl<T> Gate<T> {
         let waiting = state.window.len();
         match offset.and_then(|offset| state.window.get_mut(offset)) {
             Some(entry @ None) => *entry = Some(SampleResult { sample, key, result, charge }),
-            // Stop the run, because without this result the writer would wait forever.
+            // Stop the run. Otherwise the writer would wait forever for this result.
             _ => {
                 drop(state);
                 let found = format!("slot {offset:?} of {waiting}");
@@ -139,8 +138,8 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Takes all results that are next in order. If there are none, waits for one, but no longer than
-    /// `patience`. Returns false if the run has stopped.
+    /// Takes all results that are next in order. If there are none, waits for one, but not longer than `patience`.
+    /// Returns false if the run has stopped.
     pub(crate) fn take_ready(&self, run: &mut VecDeque<SampleResult<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
@@ -167,7 +166,7 @@ impl<T> Gate<T> {
         self.ready.notify_all();
     }
 
-    /// Stops the run. If there are several reasons, the first one is reported.
+    /// Stops the run. Only the first reason is reported.
     pub(crate) fn fail(&self, reason: StopReason) {
         self.lock().reason.get_or_insert(reason);
         self.stop();
@@ -188,14 +187,14 @@ impl<T> Gate<T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reason
     }
 
-    /// Locks the state. A poisoned lock is accepted, because the state is valid after every statement and a
-    /// panic elsewhere must not cause another one here.
+    /// Locks the state. A poisoned lock is accepted: the state is valid after every statement, and a panic elsewhere
+    /// must not cause another one here.
     fn lock(&self) -> MutexGuard<'_, InFlight<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Stops the run when it is dropped, even if the thread that holds it panics.
+/// Stops the run when dropped, even if its thread panics.
 pub(crate) struct StopOnDrop<'a, T>(pub(crate) &'a Gate<T>);
 
 impl<T> Drop for StopOnDrop<'_, T> {

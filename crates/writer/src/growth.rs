@@ -1,9 +1,9 @@
-//! Generations: adds samples to a dataset, or removes some of them, without changing existing bytes.
+//! Generations: adds samples to a dataset or removes samples, without changing existing bytes.
 //!
-//! The new shards are written with a journal, like any dataset, into a folder inside the folder of the
-//! dataset. Writing the next manifest there commits the generation. After that, the shards are moved next to
-//! the existing ones, the old manifest is renamed after its generation, and the new manifest takes its place
-//! (spec §3.5). Every step can be repeated. If a run is interrupted, the next one does the missing steps.
+//! The new shards are written with a journal, like any dataset, to a subfolder of the dataset. Writing the next
+//! manifest there commits the generation. After that, the shards are moved next to the existing ones, the old manifest
+//! is renamed after its generation, and the new manifest takes its place (spec §3.5). Every step can be repeated, so
+//! the run after an interruption completes the missing steps.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A dataset that is about to get its next generation. It holds the lock of the folder.
+/// A dataset that is about to get its next generation. Holds the lock of the folder.
 ///
 /// ```
 /// use shardpack_writer::Growth;
@@ -42,8 +42,8 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
-    /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, calling
-    /// `write` again repeats that step.
+    /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, the next call of
+    /// `write` tries again.
     ready: Mutex<Option<(JournalHead, Report)>>,
 }
 
@@ -53,11 +53,11 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// The figures that a new generation needs: for shards that are kept, and for all samples.
+/// The figures needed for a new generation.
 pub struct Next<'a, T> {
     /// Figures of the unchanged shards, by number.
     pub kept: BTreeMap<u32, T>,
-    /// Computes the figures of all samples, in the form in which the manifest stores them.
+    /// Computes the figures of all samples, as stored in the manifest.
     pub fidelity: &'a dyn Fn(&T) -> Map<String, Value>,
 }
 
@@ -68,12 +68,12 @@ impl<T> std::fmt::Debug for Next<'_, T> {
 }
 
 impl Growth<'static> {
-    /// Opens the dataset in the folder `out`. If an interrupted run has left a generation that is ready, it
-    /// is put in place first.
+    /// Opens the dataset in the folder `out`. First puts in place any generation that an interrupted run has left
+    /// ready.
     ///
     /// # Errors
-    /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its
-    /// manifest is damaged; `Refused` if the remains of an interrupted run belong to another dataset; `Io`.
+    /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its manifest is
+    /// damaged; `Refused` if the remains of an interrupted run belong to another dataset; `Io`.
     pub fn take(out: &Path) -> Result<Self> {
         Self::take_on(Target::folder(&Disk, out))
     }
@@ -81,7 +81,7 @@ impl Growth<'static> {
 
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
-        // Check this before locking, so that no lock file is created in a mistyped folder.
+        // Check this before locking, so that no lock file appears in a mistyped folder.
         let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
@@ -95,7 +95,7 @@ impl<'a> Growth<'a> {
         let lock = RunLock::take(&target, None, &Holder::this_process())?;
         settle(&target)?;
         let (mut manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
-        // Only the headers of shards tell whether a field that is named like one of segment indexes is one.
+        // A field that is named like a segment index need not be one. Only the headers of the shards tell.
         if manifest.schema.optional_features() != 0
             && let Some(first) = manifest.shards.first()
             && let Ok(ends) = target.read_ends(&first.name, HEADER_BYTES, FOOTER_BYTES)
@@ -136,13 +136,13 @@ impl<'a> Growth<'a> {
         })
     }
 
-    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]), and with them the next
-    /// generation. If the run is interrupted, the dataset is unchanged. Calling this again with the same plan
-    /// continues the run, or puts the generation in place if all shards were written.
+    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]) and thereby the next generation. An
+    /// interrupted run leaves the dataset unchanged. Call this again with the same plan to continue it, or to put the
+    /// generation in place if all shards were written.
     ///
     /// # Errors
-    /// Same as [`write_dataset`](crate::write_dataset). Also `Refused` if an earlier call with another plan
-    /// has put a generation in place, because this plan is for the dataset before that.
+    /// Same as [`write_dataset`](crate::write_dataset). Also `Refused` if an earlier call with a different plan has put
+    /// a generation in place, because this plan is for the dataset as it was before.
     pub fn write<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -192,7 +192,7 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // Note this first, because if the next step fails, the manifest may or may not exist.
+        // Remember this before the next step: if that fails, the manifest may or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
@@ -204,7 +204,7 @@ impl<'a> Growth<'a> {
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // No generation is ready, because `settle` would have put it in place while this run holds the lock.
+        // No generation was ready after all: `settle` would have put it in place.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }
@@ -243,8 +243,8 @@ impl<'a> Growth<'a> {
             match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
                 (Some(entry), ..) => {
                     let mut file = entry.file.clone();
-                    // The name of a rewritten shard includes the generation, even if the old name is free.
-                    // Otherwise, a reader that still has the old shard open could mistake the new one for it.
+                    // The name of a rewritten shard includes the generation, even if the old name is free. Otherwise a
+                    // reader that has the old shard open could mistake the new one for it.
                     if place < self.manifest.shards.len() || taken.contains(&file.name) {
                         file.name = shard_name_of(number, generation);
                     }
@@ -286,7 +286,7 @@ pub(crate) fn read_manifest(target: &Target<'_>, name: &str) -> Result<(Manifest
     Ok((manifest, bytes))
 }
 
-/// Puts in place a generation whose manifest an interrupted run has written.
+/// Puts a generation in place if an interrupted run has already written its manifest.
 pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let folder = target.below(NEXT);
     let there = folder.names_if_there()?;
@@ -323,15 +323,15 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
-    // The manifest is removed after the journal, which without it would look like an unfinished run.
+    // Remove the manifest after the journal, which on its own would look like an unfinished run.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
-    // Files of a desktop or a file system may still be in the folder.
+    // The folder may still contain files of the desktop or the file system.
     folder.remove_folder_if_empty()?;
     target.sync()
 }
 
-/// Fails if another program's file has the name to which the manifest `now` will be renamed.
+/// Fails if a file of another program has the name that the manifest `now` will be renamed to.
 fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
     let (name, generation) = (generation_name(now.generation()), now.generation());
     if !target.names()?.contains(&name) {

@@ -1,9 +1,8 @@
 //! The journal of a run, which lists its finished shards. It stays in the output folder until the manifest is written.
 //!
-//! The journal consists of JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, which is the CRC32 of the
-//! rest of the line. The first line describes the run. Every other line names a finished shard, with
-//! everything that the manifest needs. The journal ends at the first torn or damaged line, and the shards of
-//! that line and later ones are packed again.
+//! The journal consists of JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The
+//! first line describes the run. Every other line describes a finished shard, with everything that the manifest needs.
+//! The journal ends at the first torn or damaged line. The shards of that line and all later ones are packed again.
 
 use crate::error::{Error, Result};
 use crate::names::{journal_name, journal_temporary};
@@ -23,15 +22,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum size of a journal. A million shards need less.
 const MAX_BYTES: u64 = 4 << 30;
-/// Maximum size of a line. The first line holds the metadata, and each other line holds the skipped samples of a shard.
+/// Maximum size of a line. The first line contains the metadata; the others contain the skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
-/// The first line, with everything that must be equal for a run to continue. All parts of a dataset must have
-/// equal heads, except for the modification times.
+/// The first line: everything that must be equal for a run to continue. The parts of a dataset must have equal heads,
+/// except for the modification times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
-    /// Version of the packer. Another version may encode the same sample differently.
+    /// Version of the packer. A different version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -49,8 +48,8 @@ pub(crate) struct JournalEntry {
     pub(crate) number: u32,
     pub(crate) file: ShardEntry,
     pub(crate) source_bytes: u64,
-    /// Tally of the samples in the shard, as JSON. Totals are always computed from this JSON, so that a run
-    /// that was interrupted adds up exactly the same numbers.
+    /// Tally of the samples in the shard, as JSON. Totals are always computed from this JSON, so that an interrupted
+    /// run adds up exactly the same numbers.
     pub(crate) tally: Value,
     pub(crate) skipped: Vec<SkippedSample>,
 }
@@ -82,13 +81,13 @@ impl JournalHead {
         }
     }
 
-    /// Returns true if the samples come from a program, and are therefore lost when it ends.
+    /// True if the samples come from a program and are therefore lost when it ends.
     pub(crate) fn is_of_program(&self) -> bool {
         self.mtimes == hex(&OF_PROGRAM)
     }
 
-    /// Returns the first difference between two heads. Ignores the part and the modification times, which
-    /// depend on the machine's own copy of the sources.
+    /// Returns the first difference between two heads. Ignores the part and the modification times, which depend on
+    /// each machine's copy of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -107,7 +106,7 @@ impl JournalHead {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// Does the same as `difference`, but compares modification times too, because the sources must be unchanged.
+    /// Same as `difference`, but also compares the modification times, because the sources must be unchanged.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -118,11 +117,11 @@ impl JournalHead {
     }
 }
 
-/// Returns the first option that differs. Values that the packer measured on samples are not options, so they
-/// are not compared.
+/// Returns the first option that differs. Values that the packer measured on samples are ignored, because they are not
+/// options.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
-    // Options that belong together form a group, so look for the difference inside the groups.
+    // Options that belong together are grouped, so look for the difference inside the groups.
     while let (Some(inner_a), Some(inner_b)) = (group(a.get(name)), group(b.get(name)))
         && let Some(inner) = differing(inner_a, inner_b)
     {
@@ -132,7 +131,7 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// Returns the options of a group. If it holds both the requested options (`asked`) and the result, only the
+/// Returns the options of a group. If it contains both the requested options (`asked`) and the resulting ones, only the
 /// requested ones are returned.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
@@ -160,7 +159,7 @@ fn shown(value: &Value) -> String {
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
-    /// Values of both runs. `None` if the runs were compared by digest, because a digest says nothing to a reader.
+    /// Values of both runs, or `None` if they were compared by digest, because a digest means nothing to the user.
     pub(crate) values: Option<(String, String)>,
 }
 
@@ -171,8 +170,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads a journal up to the first damaged line. Returns `None` if even the first line is damaged,
-    /// because then no shard was finished.
+    /// Reads a journal up to the first damaged line. Returns `None` if the first line is damaged, because the run then
+    /// has no finished shards.
     pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
@@ -225,7 +224,8 @@ impl<R: BufRead> Lines<'_, R> {
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
-        // The memory that JSON needs depends on the number of its nodes, and is computed before any is allocated.
+        // The memory that JSON takes depends on the number of its nodes. It is estimated before any
+        // memory is allocated.
         let limits = Limits::default();
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {

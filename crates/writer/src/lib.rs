@@ -1,26 +1,24 @@
 //! The engine of the packer. It decides which sample goes into which shard, and writes the shards.
 //!
-//! This crate knows about files and shards, but not about codecs and sources. Samples come from a
-//! [`SampleSource`], already laid out as records.
+//! This crate handles files and shards, but no codecs and no source formats. Samples come from a [`SampleSource`],
+//! already laid out as records.
 //!
-//! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts
-//!   the order into shards.
-//! - [`write_dataset`]: runs the plan, or this machine's [`Part`] of it. It continues where an earlier run of
-//!   the same plan stopped. The bytes that it writes do not depend on the number of threads or on
-//!   interruptions.
+//! - [`Plan`]: a pure function of samples and options. It computes the dataset id, permutes the samples and splits them
+//!   into shards.
+//! - [`write_dataset`]: runs the plan, or this machine's [`Part`] of it. It continues where an earlier run of the same
+//!   plan stopped. The output does not depend on the number of threads or on interruptions.
 //! - [`Reservation`]: reserves a folder for a program that does not know its samples yet.
 //! - [`Growth`]: adds a generation to a dataset, with more shards or with some shards rewritten.
-//! - [`Bucket`]: a place in an object store, as the destination for any of these.
-//! - [`merge`]: joins the parts that several machines wrote into one folder.
+//! - [`Bucket`]: a folder in an object store, as the destination of any of these.
+//! - [`merge`]: merges the parts that several machines wrote to one folder.
 //!
-//! **Guarantees.** A file with a final name is a complete shard on disk, and the manifest is written last.
-//! This crate never removes files that it did not write, and never follows a symlink in the folder. An
-//! interrupted run loses at most the shards that were being written. A run that is refused leaves nothing
-//! behind.
+//! **Guarantees.** A file with a final name is a complete shard on disk, and the manifest is written last. This crate
+//! never removes files that it did not write, and never follows a symlink in the folder. An interrupted run loses only
+//! unfinished shards. A refused run leaves nothing behind.
 //!
-//! **Method.** Each shard is written under a temporary name in the output folder, synced and renamed. Then
-//! the folder is synced, and the shard is entered into a journal, which is also synced. At the end, the
-//! manifest is made from the journal, and the journal is removed.
+//! **Method.** Each shard is written under a temporary name in the output folder, synced and renamed. Then the folder
+//! is synced, and the shard is added to a journal, which is also synced. At the end, the manifest is written from the
+//! journal, and the journal is removed.
 #![forbid(unsafe_code)]
 
 mod begun;

@@ -1,10 +1,10 @@
-//! Lock files in the output folder, which let only one packer at a time write to it.
+//! Lock files in the output folder. They let only one packer at a time write to it.
 //!
-//! A run that writes the whole dataset, or a `merge`, holds `.shardpack-lock` exclusively. Runs that write
-//! parts share this lock, and the run for part i of n, counted from 1, holds `.shardpack-lock-0000i-of-0000n`
-//! exclusively. The operating system releases a lock when its holder dies, so an old lock file never blocks a
-//! later run. On a file system without locks, the existence of the file is the lock
-//! ([`FileLock::is_by_name`]). In a store, there are claims as well.
+//! A run that writes the whole dataset, or a `merge`, holds `.shardpack-lock` exclusively. Runs that write parts share
+//! this lock, and the run of part i of n, counted from 1, also holds `.shardpack-lock-0000i-of-0000n` exclusively. The
+//! operating system releases a lock when its holder dies, so an old lock file never blocks a later run. On a file
+//! system without locks, the existence of the file is the lock ([`FileLock::is_by_name`]). In a store, there are also
+//! claims.
 
 use crate::error::{Error, Result};
 use crate::names::LOCK_NAME;
@@ -16,7 +16,7 @@ use std::io::Read;
 
 const MAX_TEXT_BYTES: u64 = 4096;
 
-/// Returns the hint for a store, in which a claim remains if its run was killed on another machine.
+/// Returns the hint for a store, where the claim of a run that was killed on another machine remains.
 fn store_hint() -> Hint {
     Hint::new("wait for the other packer, or stop it; if it was killed, use ")
         .and([Setting::on("take_over")])
@@ -27,16 +27,16 @@ fn part_lock_name(part: Part) -> String {
     format!("{LOCK_NAME}{}", part.suffix())
 }
 
-/// The locks of one run, which are released when dropped.
+/// The locks of one run, released when dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    // The fields are dropped in this order, so the part's own lock is released first.
+    // Dropped before `folder`, so that the part's own lock is released first.
     own: Option<Box<dyn FileLock>>,
     folder: Box<dyn FileLock>,
 }
 
 impl RunLock {
-    /// Takes the locks of a run. If another run holds them, the error names that run.
+    /// Acquires the locks of a run. If another run holds them, the error describes that run.
     pub(crate) fn take(target: &Target<'_>, part: Option<Part>, holder: &Holder) -> Result<Self> {
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
         let folder = take(target, LOCK_NAME, mode, holder)?;
@@ -44,8 +44,7 @@ impl RunLock {
         Ok(Self { own, folder })
     }
 
-    /// Returns true if one of the locks is only the existence of a file, which remains if the run is killed
-    /// on another machine.
+    /// True if one of the locks is just the existence of a file, which remains if the run is killed on another machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }
@@ -65,8 +64,8 @@ fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Res
     taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })
 }
 
-/// Describes the holder of a lock. The text is in the lock's own file or, if parts share the lock, in the
-/// file of a part.
+/// Describes the holder of a lock, as written in the lock's own file or, for a lock that parts share, in the file of a
+/// part.
 fn holder_of(target: &Target<'_>, name: &str) -> String {
     let mut names = vec![name.to_owned()];
     names.extend(target.names().unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));

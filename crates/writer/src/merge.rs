@@ -1,4 +1,4 @@
-//! Joins the parts that several machines wrote into one folder.
+//! Merges the parts that several machines wrote to one folder.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shards};
@@ -17,23 +17,23 @@ use shardpack_io::Holder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Finishes a dataset that was written in [`Part`]s. Checks that every shard exists, and writes the same
-/// manifest as a single run would.
+/// Finishes a dataset that was written in [`Part`]s. Checks that every shard exists, and writes the same manifest as a
+/// single run would.
 ///
 /// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) of the runs that wrote the parts.
 ///
 /// # Errors
-/// `Unfinished`, with the parts to pack again, if parts or shards are missing or a finished shard is damaged
-/// or gone. `Usage` if there are no parts, or if they come from different plans; the text then groups the
-/// parts by the option that differs. `Locked` if a packer is still running in the folder; `Damaged` if a
-/// complete dataset is damaged; `Io`.
+/// `Unfinished`, with the parts to pack again, if parts or shards are missing or a finished shard is damaged or
+/// deleted. `Usage` if there are no parts, or if they come from different plans; the message then groups the parts by
+/// the option that differs. `Locked` if a packer is still running in the folder; `Damaged` if a complete dataset is
+/// damaged; `Io`.
 pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
     let out = out.into();
     merge_on::<T>(&out.target())
 }
 
 pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
-    // Check this before locking, so that no lock file is created in a mistyped folder.
+    // Check this before locking, so that no lock file appears in a mistyped folder.
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
@@ -76,7 +76,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     let Some(first) = journals.first() else { return Ok(()) };
     let differences = journals.iter().map(|journal| first.head.difference(&journal.head));
     let Some(Difference { what: thing, .. }) = differences.clone().flatten().next() else { return Ok(()) };
-    // Further differences are reported by the next merge.
+    // Further differences will be reported by the next merge.
     let mut groups: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
     let mut own = None;
     for (journal, difference) in journals.iter().zip(differences) {
@@ -104,7 +104,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     Err(Error::usage(format!("parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
 }
 
-/// Fails if a part lacks shards, or has shards that differ from its journal.
+/// Fails if a part lacks shards, or if its shards differ from its journal.
 fn refuse_unfinished(
     target: &Target<'_>,
     head: &JournalHead,
@@ -118,7 +118,7 @@ fn refuse_unfinished(
     let noted: Vec<_> = entries.range(..shards).map(|(_, entry)| entry.shard()).collect();
     let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
-    // Iterate over the shards rather than the parts, because a part may have no shards.
+    // Iterate over shards instead of parts, because a part may have no shards.
     for number in 0..shards {
         let damage = match checked.remove(&number) {
             None => None,

@@ -1,20 +1,20 @@
-//! Names of the files in an output folder, by which this crate recognises its own files. Only these may be
-//! replaced or removed.
+//! Names of the files in an output folder. They identify the files of this crate; only these may be replaced or
+//! removed.
 
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
 
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
-/// Name of the folder in which the shards of the next generation are written.
+/// Name of the subfolder for the shards of the next generation.
 pub(crate) const NEXT: &str = ".shardpack-next";
-/// Name of the manifest of a dataset that `force` is removing. The dataset is no longer valid, but this file
-/// shows that its other files are ours.
+/// Name of the manifest while `force` removes a dataset. The dataset is no longer valid, but this file shows that its
+/// other files are ours.
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
-/// Name of a damaged manifest that `shardpack salvage` has set aside.
+/// Name that `shardpack salvage` gives to a damaged manifest.
 pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
 /// Name of the folder's lock file. The lock files of parts have a suffix.
 pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
-/// Name of the file with the number of a spool. Consecutive runs with the same spool share this number.
+/// Name of the file that stores the number of a spool. Consecutive runs with the same spool share this number.
 pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 
 const JOURNAL_PREFIX: &str = ".shardpack-journal";
@@ -33,7 +33,7 @@ pub(crate) fn is_shard_temporary(name: &str) -> bool {
     number.is_some_and(|n| shard_temporary(n) == name)
 }
 
-/// Returns the shard number in a name that [`shard_name`] made.
+/// Returns the number in a shard name from [`shard_name`].
 pub(crate) fn shard_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
     (shard_name(number) == name).then_some(number)
@@ -45,12 +45,12 @@ fn generation_of_shard(name: &str) -> Option<u32> {
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Returns true for names that [`shard_name_of`] made.
+/// True for a shard name from [`shard_name_of`].
 pub(crate) fn is_written_anew(name: &str) -> bool {
     generation_of_shard(name).is_some()
 }
 
-/// Returns the earliest generation that a shard of this name can belong to; `None` if the name is not ours.
+/// Returns the earliest generation that a shard with this name can belong to, or `None` if the name is not ours.
 pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
     generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
 }
@@ -71,7 +71,7 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// Returns true if files of this name stay on this machine, even if the dataset is in a store.
+/// True if files with this name stay on this machine even if the dataset is in a store.
 pub(crate) fn is_scratch(name: &str) -> bool {
     [MANIFEST_TEMPORARY, RETIRED_NAME, NEXT].contains(&name)
         || name == journal_name(None)

@@ -1,4 +1,4 @@
-//! Plans of later generations, which either add shards after the existing ones or rewrite some shards.
+//! Plans for later generations. They add shards after the existing ones or rewrite some shards.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -6,10 +6,10 @@ use crate::plan::{Fingerprint, Ids, Plan, PlanOptions, PlannedShard, refuse_too_
 use sha2::{Digest, Sha256};
 use shardpack_format::{Manifest, Metadata};
 
-/// A record that stays when its shard is rewritten.
+/// A record that is kept when its shard is rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSample {
-    /// Id of the sample, which does not change.
+    /// Id of the sample. It does not change.
     pub sample_id: u64,
     /// Size of the record in bytes.
     pub record_bytes: u64,
@@ -18,11 +18,11 @@ pub struct KeptSample {
 }
 
 impl Plan {
-    /// Turns this plan into an addition to a dataset. The shard numbers continue after the shards of
-    /// `manifest`, and the sample ids begin at `first_id`.
+    /// Turns this plan into an addition to a dataset. The shard numbers continue after the shards of `manifest`, and
+    /// the sample ids begin at `first_id`.
     ///
     /// # Errors
-    /// `Limit` if a manifest cannot list that many shards; `Usage` if ids run out.
+    /// `Limit` if a manifest cannot list so many shards; `Usage` if the ids run out.
     pub fn behind(mut self, manifest: &Manifest, first_id: u64) -> Result<Self> {
         let limit = room_for_shards(&self.metadata)?;
         let count = manifest.shards.len() as u64 + self.shards.len() as u64;
@@ -41,8 +41,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Plans to rewrite these shards of a dataset so that each holds only the given samples. The source
-    /// numbers the samples across all these shards, in the given order.
+    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers the samples across
+    /// all these shards, in the given order.
     ///
     /// # Errors
     /// `Usage` unless the shards are in ascending order.
@@ -90,8 +90,8 @@ impl Plan {
     }
 }
 
-/// Returns a digest that includes the previous generation, because an unfinished generation may be continued
-/// only on top of the same one.
+/// Returns a digest that includes the previous generation, because an unfinished generation may be continued only on
+/// top of the same generation.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

@@ -1,11 +1,11 @@
-//! Destinations of a dataset, which are folders on a disk or in an object store.
+//! The destination of a dataset: a folder on a disk or in an object store.
 
 use crate::bucket::Bucket;
 use crate::target::Target;
 use shardpack_io::Disk;
 use std::path::{Path, PathBuf};
 
-/// Destination of a dataset. It is made from a path or a [`Bucket`].
+/// Destination of a dataset, created from a path or a [`Bucket`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Output {
@@ -25,8 +25,7 @@ impl Output {
         }
     }
 
-    /// Returns the local folder for files that are being written. This is the destination itself or, for a
-    /// store, the spool.
+    /// Returns the local folder for unfinished files: the destination itself or, for a store, the spool.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {

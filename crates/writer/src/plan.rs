@@ -11,21 +11,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// A sample as it is passed to a plan.
+/// A sample of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
-    /// Key of the sample, which is the path below the source folder.
+    /// Key of the sample: its path below the source folder.
     pub key: &'a str,
     /// Size of the source in bytes.
     pub source_bytes: u64,
-    /// Estimated size of the record in bytes, which determines where shards end. It must be a pure function
-    /// of the source and the options, so that it is the same in every run.
+    /// Estimated size of the record in bytes, which decides where shards end. It must be a pure function of the source
+    /// and the options, so that every run gets the same size.
     pub stored_bytes: u64,
-    /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether the source has
-    /// changed between runs, and is not part of the dataset's id.
+    /// Modification time of the source in nanoseconds since 1970, or 0. It reveals whether the source has changed
+    /// between runs, and is not part of the dataset id.
     pub mtime_ns: i64,
-    /// Digest of all other properties that are known before the sample is read, such as its label and other
-    /// columns. Zeros if there are none. It is part of the dataset's id.
+    /// Digest of all other properties that are known before the sample is read, such as its label and other columns.
+    /// Zeros if there are none. Part of the dataset id.
     pub extra_digest: [u8; 16],
 }
 
@@ -36,10 +36,10 @@ pub struct PlanSample<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Maximum size of a shard in bytes. A shard ends before the sample that would exceed this size. A sample
-    /// that is larger gets a shard of its own. Default 1 GiB.
+    /// Maximum size of a shard in bytes. A shard ends before the sample that would exceed it. A sample that is larger
+    /// by itself gets its own shard. Default 1 GiB.
     pub shard_bytes: u64,
-    /// Seed with which the samples are permuted; `None` keeps their order. Default: seed 0.
+    /// Seed for shuffling the samples, or `None` to keep their order. Default: seed 0.
     pub shuffle: Option<u64>,
 }
 
@@ -49,10 +49,10 @@ impl Default for PlanOptions {
     }
 }
 
-/// Stands in place of the digest of modification times for samples of a program, which have no such times.
+/// Used instead of the digest of modification times for samples of a program, which have no such times.
 pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
 
-/// The assignment of samples to shards, with the dataset's id. It takes 4 bytes of memory per sample.
+/// The assignment of samples to shards, and the dataset id. Takes 4 bytes of memory per sample.
 ///
 /// ```
 /// use shardpack_writer::{Plan, PlanOptions, PlanSample};
@@ -73,13 +73,13 @@ pub struct Plan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ids {
-    /// Ascending ids from this number on, in the order in which the samples were given.
+    /// Ascending ids from this number on, in the order of the caller's samples.
     From(u64),
-    /// One id for each sample, in the order in which the samples were given.
+    /// One id per sample, in the order of the caller's samples.
     Listed(Vec<u64>),
 }
 
-/// Properties of a plan. They are compared one by one, so that an error can name the difference between two plans.
+/// Properties of a plan. They are compared one by one, so that an error can name the one that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
@@ -102,15 +102,14 @@ pub(crate) struct PlannedShard {
 impl Plan {
     /// Plans a dataset of these samples, which are numbered from 0 in the given order. The plan sets `metadata.shards`.
     ///
-    /// The dataset id is the first 16 bytes of a SHA-256. This is computed over the format version, the
-    /// metadata, the options and, for every sample, its key, both sizes and the extra digest. The id does not
-    /// depend on local paths, times or the number of threads.
+    /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the options and, for
+    /// every sample, its key, both sizes and the extra digest. The id does not depend on local paths, times or the
+    /// number of threads.
     ///
     /// # Errors
-    /// `Usage` if there are no samples, if a key occurs twice, or if `shard_bytes` is 0; `Format` if a key is
-    /// not allowed; `Limit` if there are 2³² samples or more, or if a reader with the default [`Limits`]
-    /// would refuse the fields, the metadata, the index of a shard, or the number of shards (a manifest can
-    /// list about 200,000).
+    /// `Usage` if there are no samples, if a key occurs twice, or if `shard_bytes` is 0; `Format` if a key is not
+    /// allowed; `Limit` if there are 2³² samples or more, or if a reader with the default [`Limits`] would refuse the
+    /// fields, the metadata, the index of a shard, or the number of shards (a manifest can list about 200,000).
     pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
     where
         I: IntoIterator<Item = PlanSample<'a>>,
@@ -122,7 +121,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // Check this first, because a dataset without room for its shards is unreadable in any case.
+        // Check this first: a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -171,13 +170,13 @@ impl Plan {
         self
     }
 
-    /// Returns the dataset's id.
+    /// Returns the dataset id.
     #[must_use]
     pub const fn dataset_id(&self) -> DatasetId {
         self.identity.dataset_id
     }
 
-    /// Returns the dataset's metadata, which every shard repeats.
+    /// Returns the metadata of the dataset. Every shard repeats it.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -189,14 +188,13 @@ impl Plan {
         self.identity.samples
     }
 
-    /// Returns the number of shards to write, which is at least 1.
+    /// Returns the number of shards to write (at least 1).
     #[must_use]
     pub fn shard_count(&self) -> u32 {
         shard_count(self.shards.len())
     }
 
-    /// Returns the samples of a shard in stored order. Each is a number in the order in which the samples
-    /// were given. Empty past the last shard.
+    /// Returns the samples of a shard in stored order, as indices into the caller's samples. Empty past the last shard.
     #[must_use]
     pub fn samples(&self, shard_number: u32) -> &[u32] {
         let shard = self.shard(shard_number);
@@ -205,13 +203,13 @@ impl Plan {
         samples.unwrap_or_default()
     }
 
-    /// Returns the total size of a shard's sources in bytes.
+    /// Returns the total size of a shard's sources, in bytes.
     #[must_use]
     pub fn source_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.source_bytes)
     }
 
-    /// Returns the estimated total size of a shard's records in bytes.
+    /// Returns the estimated total size of a shard's records, in bytes.
     #[must_use]
     pub fn stored_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
@@ -252,7 +250,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     for (position, &sample) in order.iter().enumerate() {
         let Size { source, stored, .. } = size_of(sizes, sample);
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
-            // This may saturate, because too many shards are refused below.
+            // This may saturate; too many shards are refused below.
             let number = open.number.saturating_add(1);
             let next = PlannedShard { number, samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
@@ -265,9 +263,9 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// Returns the maximum number of shards. A dataset that readers with default limits would refuse must not be begun.
+/// Returns the maximum number of shards. Packing must not start if readers with default limits would refuse the result.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
-    // The number of shards is not known yet, so assume the one that takes the most digits.
+    // The number of shards is not known yet, so assume the number with the most digits.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
@@ -333,8 +331,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Refuses keys that occur twice. Sorted hashes take 8 bytes per sample, whereas a set of keys would take 50.
-/// Only keys with equal hashes are compared.
+/// Refuses duplicate keys. Sorted hashes take 8 bytes per sample; a set of keys would take 50. Only keys with equal
+/// hashes are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

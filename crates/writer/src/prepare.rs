@@ -1,5 +1,5 @@
-//! Examines the output folder before a run, to find out whether it is complete or empty, and whether to
-//! continue or refuse it.
+//! Examines the output folder before a run. It may be complete or empty, or contain a run to continue or files to
+//! refuse.
 
 use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};
@@ -15,17 +15,17 @@ use std::path::Path;
 pub(crate) enum Prepared {
     /// The dataset is complete, so there is nothing to do.
     Complete(Manifest),
-    /// Begin the dataset, or continue it after the shards that this journal names.
+    /// Start the dataset, or continue after the shards that this journal lists.
     Begin(Journal),
 }
 
-/// Examines the folder, and then refuses it, clears it or continues it. Nothing is changed until it is
-/// certain that the folder will not be refused.
+/// Examines the folder, then refuses, clears or continues it. Nothing is changed before all reasons to refuse are ruled
+/// out.
 pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
     prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
-/// Same as [`prepare`], but the caller creates the error for a run of another plan.
+/// Same as [`prepare`], but the caller provides the error for a run of a different plan.
 pub(crate) fn prepare_or(
     target: &Target<'_>,
     plan: &Plan,
@@ -82,7 +82,7 @@ pub(crate) fn prepare_or(
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
     for begun in survey.journals.values().flatten() {
-        // With `force`, other parts may be about to start over too. `merge` checks for differences later.
+        // With `force`, other parts may start over too. `merge` will check for differences.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
         refuse_difference(difference)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
@@ -90,7 +90,7 @@ pub(crate) fn prepare_or(
     if let Some(begun) = own.take_if(|_| options.force) {
         survey.remove_part(target, &begun)?;
     }
-    // A run without a finished shard loses nothing, so it may start over with other options.
+    // A run without finished shards has nothing to lose, so it may start over with other options.
     let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
     drop(own.take_if(is_bare));
     refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)))?;

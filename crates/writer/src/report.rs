@@ -5,30 +5,29 @@ use serde_json::{Map, Value};
 use shardpack_format::DatasetId;
 use std::time::Duration;
 
-/// Progress of a run. All totals are for the whole dataset or part, including shards of an earlier run.
+/// Progress of a run. All totals are for the whole dataset or part, including shards from an earlier run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Samples written, reused or skipped so far.
+    /// Number of samples written, reused or skipped so far.
     pub samples: u64,
-    /// Planned samples.
+    /// Number of planned samples.
     pub samples_total: u64,
-    /// Number of these samples that are in shards finished by an earlier run. For this run's rate, use
-    /// `samples - samples_reused`.
+    /// Number of these samples in shards from an earlier run. Compute rates with `samples - samples_reused`.
     pub samples_reused: u64,
-    /// Samples skipped so far.
+    /// Number of samples skipped so far.
     pub skipped: u64,
-    /// Bytes read from the sources so far.
+    /// Number of bytes read from the sources so far.
     pub bytes_in: u64,
     /// Number of these bytes that an earlier run read.
     pub bytes_in_reused: u64,
     /// Total bytes of all planned sources.
     pub bytes_in_total: u64,
-    /// Bytes written to shards so far.
+    /// Number of bytes written to shards so far.
     pub bytes_out: u64,
-    /// Number of finished shards. These are on disk, renamed and in the journal.
+    /// Number of finished shards: on disk, renamed and in the journal.
     pub shards: u32,
-    /// Planned shards.
+    /// Number of planned shards.
     pub shards_total: u32,
 }
 
@@ -44,7 +43,7 @@ pub enum Outcome {
     PartComplete,
 }
 
-/// Result of a run. All figures are for the whole dataset or part, including shards of an earlier run.
+/// Result of a run. All figures are for the whole dataset or part, including shards from an earlier run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -52,29 +51,29 @@ pub struct Report {
     pub outcome: Outcome,
     /// Id of the dataset.
     pub dataset_id: DatasetId,
-    /// Samples in the dataset or part.
+    /// Number of samples in the dataset or part.
     pub samples: u64,
-    /// Number of these samples that are in shards finished by an earlier run. This run wrote `samples -
-    /// samples_reused` samples in `elapsed`.
+    /// Number of these samples in shards that an earlier run finished. This run wrote `samples - samples_reused`
+    /// samples in `elapsed`.
     pub samples_reused: u64,
-    /// Bytes read from the sources. `None` if this is unknown because the dataset was already complete.
+    /// Number of bytes read from the sources. `None` if unknown because the dataset was already complete.
     pub bytes_in: Option<u64>,
-    /// Number of these bytes that an earlier run read; `None` if `bytes_in` is `None`.
+    /// Number of these bytes that an earlier run read. `None` if `bytes_in` is `None`.
     pub bytes_in_reused: Option<u64>,
     /// Total size of the shards in bytes.
     pub bytes_out: u64,
     /// Number of shards.
     pub shards: u32,
-    /// Shards that an earlier run had finished.
+    /// Number of shards that an earlier run finished.
     pub shards_reused: u32,
-    /// All skipped samples in plan order, including those skipped by earlier runs and in other parts. Empty
-    /// if they are unknown because the dataset was already complete.
+    /// All skipped samples in plan order, including those that earlier runs and other parts skipped. Empty if unknown
+    /// because the dataset was already complete.
     pub skipped: Vec<SkippedSample>,
-    /// Guarantees that the file system could not give, with the consequences, as text for the user.
+    /// Guarantees that the file system cannot provide, and the consequences, as text for the user.
     pub notes: Vec<String>,
     /// Figures of the samples, as in the manifest.
     pub fidelity: Map<String, Value>,
-    /// Wall-clock time that the run took.
+    /// Wall-clock time of the run.
     pub elapsed: Duration,
 }
 

@@ -14,13 +14,13 @@ use shardpack_format::{DatasetId, bug};
 use shardpack_io::Holder;
 use std::fs;
 
-/// A folder that is reserved for a program, which writes a dataset once it has all samples.
+/// A folder that is reserved for a program. The program writes a dataset once it has all samples.
 ///
-/// [`write_dataset`](crate::write_dataset) refuses an unusable folder only when the plan has been made. For a
-/// program that makes its samples itself, this may be hours after its start. A reservation refuses such a
-/// folder at once, and holds the folder's lock so that other reservations and packers cannot use it. The lock
-/// ends with the process: a killed program leaves only a lock file, which does not block later runs. When a
-/// reservation is dropped, it also removes the folder if it created the folder and the folder is empty.
+/// [`write_dataset`](crate::write_dataset) can refuse an unusable folder only once there is a plan. If a program
+/// computes its samples, this may be hours after its start. A reservation refuses such a folder at once, and holds the
+/// folder's lock to keep out other reservations and packers. The lock ends with the process: a killed program leaves
+/// only a lock file, which does not block later runs. When a reservation is dropped, it removes the folder if it
+/// created the folder and the folder is empty.
 ///
 /// ```
 /// use shardpack_writer::Reservation;
@@ -45,19 +45,18 @@ impl std::fmt::Debug for Reservation {
 }
 
 impl Reservation {
-    /// Reserves `out`, and creates it if needed.
+    /// Reserves `out` and creates it if needed.
     ///
     /// # Errors
-    /// `Usage` if the folder holds other files, or if it holds a dataset, finished or not, and `force` does
-    /// not permit replacing it later; `Damaged`; `Locked` if another reservation is held or a packer is
-    /// running; `Io`.
+    /// `Usage` if the folder contains other files, or if it contains a dataset (finished or not) and `force` is not
+    /// set; `Damaged`; `Locked` if there is another reservation or a running packer; `Io`.
     pub fn take(out: impl Into<Output>, force: bool) -> Result<Self> {
         let out = out.into();
         let target = &out.target();
         let made = !out.folder().exists();
         target.create()?;
         let lock = RunLock::take(target, None, &Holder::this_process())?;
-        // From here on, a refused folder that was created here is removed again.
+        // From here on, dropping the reservation removes the folder again if it was created here and is refused.
         let reservation = Self { out: out.clone(), made, lock: Some(lock) };
         let survey = Survey::take(target)?;
         survey.refuse(target, DatasetId([0; 16]), force)?;
@@ -78,8 +77,7 @@ impl Reservation {
     /// Same as [`write_dataset`](crate::write_dataset), for the reserved folder.
     ///
     /// # Errors
-    /// Same as [`write_dataset`](crate::write_dataset). Also `Usage` for a part of a dataset, because parts
-    /// share their folder.
+    /// Same as [`write_dataset`](crate::write_dataset). Also `Usage` for a part, because parts share their folder.
     pub fn write_dataset<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -100,8 +98,7 @@ impl Reservation {
         write_locked(&self.out.target(), plan, source, options, lock)
     }
 
-    /// Returns true if [`write_dataset`](Self::write_dataset) has begun the dataset `id` in this folder but
-    /// has not finished it.
+    /// True if [`write_dataset`](Self::write_dataset) has started the dataset `id` in this folder but not finished it.
     ///
     /// # Errors
     /// `Io`.
@@ -128,7 +125,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
-            // If the folder is not empty, this fails, as intended.
+            // This fails if the folder is not empty, as intended.
             let _ = fs::remove_dir(self.out.folder());
         }
     }

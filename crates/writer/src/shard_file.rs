@@ -1,5 +1,5 @@
-//! A shard that is being written. It gathers records into large writes and their rows into the index, and
-//! passes all bytes to the hash thread.
+//! A shard that is being written. Collects records into large writes and their entries into the index, and passes all
+//! bytes to the hash thread.
 
 use crate::commit::Finished;
 use crate::error::{Error, Result};
@@ -16,22 +16,22 @@ use shardpack_io::GrowingFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Size of a write in bytes. Records of at least this size are written directly, without copying them.
+/// Size of a write in bytes. Records of at least this size are written directly, without a copy.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
 pub(crate) enum HashMessage {
-    /// Bytes of a file. The buffer is sent back afterwards.
+    /// Bytes of a file. The hash thread returns the buffer.
     Chunk(Vec<u8>),
-    /// A large record, which is hashed and written at the same time. The thread that finishes last returns
-    /// its memory to the budget.
+    /// A large record, which is hashed and written at the same time. The thread that finishes last returns its memory
+    /// to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
-    /// The end of a file. The hash thread answers with the SHA-256 of the file.
+    /// The end of a file. The hash thread sends back the SHA-256 of the file.
     Finish(Sender<[u8; 32]>),
 }
 
-/// Computes the SHA-256 of each file in parallel with the writes, because one core hashes hardly faster than
-/// a disk writes.
+/// Computes the SHA-256 of each file in parallel with the writes, because one core hashes hardly faster than a disk
+/// writes.
 pub(crate) fn hash<T>(
     messages: &Receiver<HashMessage>,
     free: &Sender<Vec<u8>>,
@@ -44,7 +44,7 @@ pub(crate) fn hash<T>(
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // If this fails, the writer has ended and does not need the buffer.
+                // If this fails, the writer has ended and no longer needs the buffer.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -72,7 +72,7 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // This fails only if the hash thread is gone. `Finish` then gets no answer, which the commit reports.
+        // This fails only if the hash thread has died. Then `Finish` gets no answer, and the commit reports it.
         let _ = self.messages.send(message);
     }
 }
@@ -120,8 +120,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns its buffer if that is no longer needed; the caller must then return the
-    /// buffer for reuse and its charge to the budget. Otherwise the hash thread does both.
+    /// Appends a record. Returns the record's buffer if it is no longer needed. The caller must then make the buffer
+    /// available for reuse and return its charge to the budget. Otherwise the hash thread does both.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -144,7 +144,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
-            // Hashing and writing run at the same time. If the write fails, the run ends and the hash is not used.
+            // Hash and write at the same time. If the write fails, the run ends and the hash is discarded.
             let record = Arc::new(record);
             self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
@@ -201,7 +201,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            // This is never 0, because a full chunk is written at once.
+            // Never 0, because a full chunk is written at once.
             let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);

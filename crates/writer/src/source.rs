@@ -1,4 +1,4 @@
-//! The source of samples, which is a trait that the caller implements.
+//! The source of samples: a trait that the caller implements.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,36 +10,35 @@ use std::borrow::Cow;
 ///
 /// The output is reproducible only if the record of a sample is a pure function of `sample` and `shard_number`.
 pub trait SampleSource: Sync {
-    /// Figures of one sample, which are summed over the dataset; `()` if there are none.
+    /// Figures of one sample, which are summed over the dataset. Use `()` for none.
     type Tally: Tally;
-    /// The reason why a sample could not be provided. For system errors, use `shardpack_io::Cause`.
+    /// Error of a sample that cannot be provided. For system errors, use `shardpack_io::Cause`.
     type Error: Explain + Send + Sync + 'static;
 
-    /// Returns the key of sample `sample`, which is numbered in the order of [`Plan::new`](crate::Plan::new).
-    /// It must be equal to the key in the plan and the key in the record.
+    /// Returns the key of a sample, which is numbered in the order of [`Plan::new`](crate::Plan::new). It must equal
+    /// the key in the plan and the key in the record.
     fn key(&self, sample: u64) -> Cow<'_, str>;
 
-    /// Returns the maximum number of bytes that [`encode`](Self::encode) holds for this sample, including the
-    /// record, for the memory budget. This must be cheap, because one thread at a time calls it, once per
-    /// sample.
+    /// Returns the maximum number of bytes that [`encode`](Self::encode) allocates for this sample, including the
+    /// record, for the memory budget. Must be cheap: it is called once per sample, by one thread at a time.
     fn memory_bytes(&self, sample: u64) -> u64;
 
-    /// Lays out the record of a sample. `buffer` is either empty or was used before. To save an allocation,
-    /// pass it to `RecordBuilder::new`.
+    /// Encodes a sample as a record. `buffer` may contain old data. To save an allocation, pass it to
+    /// `RecordBuilder::new`.
     ///
     /// # Errors
-    /// An error or a panic stops the run, and is reported with the key of the sample. To leave the sample out
-    /// and continue, return [`Encoded::Skipped`].
+    /// An error or a panic stops the run and is reported with the key of the sample. To skip the sample and continue,
+    /// return [`Encoded::Skipped`].
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Self::Tally>, Self::Error>;
 
-    /// Returns how many bytes of samples to announce before they are encoded, so that many network requests
-    /// can be in flight. The default, 0, means that samples are not announced.
+    /// Returns the number of bytes of samples to announce before they are encoded, so that many network requests can be
+    /// in flight. The default, 0, means that samples are not announced.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
 
-    /// Announces that a sample will be encoded soon. Must return without waiting. The result is how many
-    /// bytes of [`read_ahead_bytes`](Self::read_ahead_bytes) the sample takes up until its encoding begins.
+    /// Announces that a sample will be encoded soon. Must not block. Returns how many of the
+    /// [`read_ahead_bytes`](Self::read_ahead_bytes) the sample takes until its encoding begins.
     fn announce(&self, sample: u64) -> u64 {
         let _ = sample;
         0
@@ -51,21 +50,21 @@ pub trait SampleSource: Sync {
 pub enum Encoded<T> {
     /// A record to write.
     Record(EncodedSample<T>),
-    /// The sample is skipped. It is counted and listed in the report, but is not in the dataset.
+    /// The sample is skipped: counted and listed in the report, but not in the dataset.
     Skipped {
         /// The reason, as text for the user.
         reason: String,
     },
 }
 
-/// A record that is ready to be written, with its figures.
+/// A record ready to be written, with its figures.
 #[derive(Debug)]
 pub struct EncodedSample<T> {
-    /// Bytes of the record with padding, which are the first half of the result of `RecordBuilder::finish`.
+    /// Bytes of the record with padding: the first half of the result of `RecordBuilder::finish`.
     pub record: Vec<u8>,
-    /// Frame of the record, which is the second half of that result.
+    /// Frame of the record: the second half of that result.
     pub frame: Frame,
-    /// Copy of the record's packed scalars. They become columns of the index.
+    /// Copy of the record's packed scalars, which become columns of the index.
     pub scalars: Vec<u8>,
     /// Bytes read for this sample.
     pub source_bytes: u64,
@@ -75,17 +74,17 @@ pub struct EncodedSample<T> {
 
 /// Figures that are summed over the samples of a dataset.
 ///
-/// The writer merges the samples of each shard in plan order, and then the shards by number. This order does
-/// not depend on the number of threads, so floating-point sums are equal to the last bit. The journal stores
-/// the figures of each shard as JSON, so they must not be NaN or infinite.
+/// The writer merges the samples of each shard in plan order, and then the shards by number. This order does not depend
+/// on the number of threads, so floating-point sums are identical to the last bit. The journal stores the figures of
+/// each shard as JSON, so they must not be NaN or infinite.
 pub trait Tally: Default + Send + Serialize + DeserializeOwned {
-    /// Adds the figures of the samples that follow.
+    /// Adds the figures of later samples.
     fn merge(&mut self, next: Self);
 
     /// Returns the total for the manifest's field `fidelity`.
     fn fidelity(&self) -> Map<String, Value>;
 
-    /// Returns the total for the report of a run. It may include figures that are not in the manifest.
+    /// Returns the total for the report of a run. It may include figures that the manifest omits.
     fn report(&self) -> Map<String, Value> {
         self.fidelity()
     }

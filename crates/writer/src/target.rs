@@ -1,9 +1,8 @@
-//! The folder to which a dataset is written, on a disk or in a store.
+//! The folder that a dataset is written to, on a disk or in a store.
 //!
-//! *Scratch* files are shards, manifests and journals that are being written. They are in a local folder. For
-//! a dataset on a disk, this is the folder of the dataset itself, and a file is committed by renaming it. For
-//! a dataset in a store, it is the spool, and a file is committed by uploading it. In this way, the order of
-//! steps that makes a folder safe makes a store safe as well.
+//! *Scratch* files are unfinished shards, manifests and journals. They are in a local folder. For a dataset on a disk,
+//! this is the folder of the dataset itself, and a file is committed by renaming it. For a dataset in a store, it is
+//! the spool, and a file is committed by uploading it. So the same order of steps makes both safe.
 
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
@@ -14,7 +13,7 @@ use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of a dataset. Its functions take file names, and their errors contain the path.
+/// The folder of a dataset. Its functions take file names, and their errors include the path.
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
@@ -104,8 +103,8 @@ impl<'a> Target<'a> {
         Ok(read_whole(&*file, &path, max_bytes)?)
     }
 
-    /// Opens a journal or a lock. During a run, this is a local file. If there is none, the store may have a
-    /// copy from another machine.
+    /// Opens a journal or a lock. During a run, this is a local file. Otherwise the store may have a copy from another
+    /// machine.
     pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
         let path = self.scratch_file(name);
         match (self.files.open(&path), self.store) {
@@ -117,7 +116,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates a scratch file. Replaces a file of the same name that a killed run has left.
+    /// Creates a scratch file. Replaces any file of the same name left by a killed run.
     pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         self.remove_scratch(name)?;
         let path = self.scratch_file(name);
@@ -141,7 +140,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Removes a local journal and, if it is a part's journal, its copy in the store.
+    /// Removes a local journal and, for a part, its copy in the store.
     pub(crate) fn remove_journal(&self, name: &str) -> Result<()> {
         if let Some(bucket) = self.store
             && !is_scratch(name)
@@ -151,7 +150,7 @@ impl<'a> Target<'a> {
         self.remove_scratch(name)
     }
 
-    /// Turns a complete scratch file into a file of the dataset.
+    /// Commits a complete scratch file as a file of the dataset.
     pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
@@ -170,11 +169,10 @@ impl<'a> Target<'a> {
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Turns the manifest into a scratch file. While the other files are being removed, this file shows that
-    /// they are ours.
+    /// Turns the manifest into a scratch file. It shows that the other files are ours while they are being removed.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Check this before the scratch file is created, because the files may by now belong to another run.
+        // Check this before creating the scratch file, because the files may now belong to another run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -191,8 +189,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Makes the names in the folder durable if the file system can do this. If it cannot,
-    /// [`Self::syncs_folders`] returns false.
+    /// Makes the names in the folder durable. If the file system cannot do this, [`Self::syncs_folders`] returns false.
     pub(crate) fn sync(&self) -> Result<()> {
         match self.files.sync_dir(&self.scratch) {
             Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", &self.scratch, e)),
@@ -204,7 +201,7 @@ impl<'a> Target<'a> {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Replaces a file so that it holds either `bytes` or its old content, whatever happens.
+    /// Replaces a file. Whatever happens, the file then contains either `bytes` or its old content.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }

@@ -1,5 +1,5 @@
-//! The parts that [`merge`](crate::merge()) cannot join yet. They can be written as an expression for the job
-//! system that runs them.
+//! The parts that [`merge`](crate::merge()) cannot merge yet. They can be formatted as an expression for the job system
+//! that runs them.
 
 use crate::part::Part;
 use shardpack_format::Hint;
@@ -14,11 +14,11 @@ const SHOWN: usize = 10;
 pub struct Unfinished {
     /// Folder of the dataset.
     pub folder: PathBuf,
-    /// Number of all parts; `None` if the dataset was written as a whole.
+    /// Total number of parts, or `None` if the dataset was not written in parts.
     pub parts: Option<u32>,
     /// Total number of shards.
     pub shards: u32,
-    /// Parts, in order. Never empty.
+    /// The unfinished parts, in order. Never empty.
     pub unfinished: Vec<UnfinishedPart>,
 }
 
@@ -28,18 +28,18 @@ pub struct Unfinished {
 pub struct UnfinishedPart {
     /// The part itself.
     pub part: Part,
-    /// True if a run left the part's journal.
+    /// True if there is a journal of this part.
     pub begun: bool,
     /// Number of shards in the part.
     pub shards: u32,
     /// Number of finished and undamaged shards.
     pub finished: u32,
-    /// Why the first finished shard that is damaged or missing cannot be used.
+    /// Description of the first finished shard that is damaged or missing.
     pub damage: Option<String>,
 }
 
 impl Unfinished {
-    /// Returns the numbers of the parts, counted from 1, in the syntax of Slurm's `--array`.
+    /// Returns the part numbers, counted from 1, in the syntax of Slurm's `--array`.
     #[must_use]
     pub fn array(&self) -> String {
         array_expression(self.unfinished.iter().map(|part| part.part.index().saturating_add(1)))

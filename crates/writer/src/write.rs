@@ -1,4 +1,4 @@
-//! Runs a plan. Examines the folder, continues where an earlier run stopped, and writes the manifest at the end.
+//! Runs a plan: examines the folder, continues where an earlier run stopped, and writes the manifest at the end.
 
 use crate::commit::Done;
 use crate::error::{Error, Result};
@@ -22,21 +22,19 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-/// Writes the dataset that `plan` describes into the folder `out`, which is created if needed, or into a
-/// [`Bucket`](crate::Bucket).
+/// Writes the dataset of `plan` to the folder `out`, which is created if needed, or to a [`Bucket`](crate::Bucket).
 ///
-/// A second call with the same plan continues where the first one stopped. If nothing is left to do, it
-/// returns [`Outcome::AlreadyComplete`]. A part that is complete does not change until
-/// [`merge`](crate::merge()) finishes the dataset.
+/// A second call with the same plan continues where the first one stopped. If nothing is left to do, it returns
+/// [`Outcome::AlreadyComplete`]. A complete part stays unchanged until [`merge`](crate::merge()) finishes the dataset.
 ///
 /// # Errors
-/// - `Usage` if the folder holds a different dataset, an unfinished one of another plan, or other files. The
-///   folder is not changed then.
+/// - `Usage` if the folder contains a different dataset, an unfinished dataset of a different plan, or other files. The
+///   folder is then left unchanged.
 /// - `Locked` if another packer is running there.
-/// - `Source` if a sample fails; `Cancelled`; `Io`; `NoSpace`. In all these cases, finished shards are kept,
-///   temporary files are removed, and the same call continues. A shard that cannot be synced is written once
-///   more from the sources before this becomes an error.
-/// - `Damaged` if there is a complete dataset that is damaged.
+/// - `Source` if a sample fails; `Cancelled`; `Io`; `NoSpace`. In all these cases, finished shards are kept, temporary
+///   files are removed, and the next call continues. A shard that cannot be synced is written once more from the
+///   sources before this counts as an error.
+/// - `Damaged` if the folder contains a complete dataset that is damaged.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, Metadata, RecordBuilder, Schema, StoredField};
@@ -97,7 +95,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     write_locked(target, plan, source, options, &lock)
 }
 
-/// Same as [`write_dataset`], for a caller that holds the folder's lock.
+/// Same as [`write_dataset`], for a caller that already holds the folder's lock.
 pub(crate) fn write_locked<S: SampleSource>(
     target: &Target<'_>,
     plan: &Plan,
@@ -109,7 +107,7 @@ pub(crate) fn write_locked<S: SampleSource>(
     Ok(Report { notes: weaknesses(target, lock), ..report })
 }
 
-/// Describes the guarantees that the file system cannot give, and the consequences.
+/// Describes the guarantees that the file system cannot provide, and the consequences.
 pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
@@ -157,8 +155,8 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// Writes all missing shards. A shard that could not be synced is written again: its state on disk is
-/// unknown, but its sources still exist.
+/// Writes all missing shards. If a shard could not be synced, it is written again: its state on disk is unknown, but
+/// its sources still exist.
 pub(crate) fn run_all<S: SampleSource>(
     pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
@@ -170,7 +168,7 @@ pub(crate) fn run_all<S: SampleSource>(
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
         let no_space = |error: Error, entries: &BTreeMap<u32, JournalEntry>| {
             let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| pipeline.plan.stored_bytes(n));
-            // If the dataset is in a store, the disk holds at most three shards at a time.
+            // For a dataset in a store, at most three shards are on the disk at a time.
             let missing: u64 = if pipeline.target.is_store() { missing.take(3).sum() } else { missing.sum() };
             error.with_space(missing, || pipeline.target.free_bytes())
         };
@@ -179,8 +177,8 @@ pub(crate) fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Shards missing from the journal were finished when the disk became full. Now that the temporary
-        // file is removed, there is room for their lines.
+        // Some finished shards may be missing from the journal because the disk became full. With the temporary file
+        // removed, there is room for their lines.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -190,7 +188,7 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // Ignore this error, because the first one is reported. If this fails, the shard is packed again.
+            // Ignore this error and report the first one. If this fails, the shard is simply packed again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
@@ -213,7 +211,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals over finished shards. Before a run starts, they show how much work the run need not repeat.
+/// Totals over finished shards. Before a run starts, they show how much work need not be repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -233,7 +231,7 @@ impl Figures {
     }
 }
 
-/// Checks each shard of a complete dataset, and removes the remains of a run that was interrupted at its end.
+/// Checks each shard of a complete dataset and removes the remains of a run that was interrupted at its end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
     let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
     for checked in check_shards(target, manifest.dataset_id, &shards)? {
@@ -245,8 +243,8 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that stopped right after writing the manifest has left its journals behind, which contain more
-    // figures than the manifest.
+    // A run that stopped right after writing the manifest leaves its journals behind. They contain more figures than
+    // the manifest.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();

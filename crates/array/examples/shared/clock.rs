@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Returns the processor time of this thread in seconds if the system reports it (Linux), so that other load
-/// on the machine does not affect the figures. Otherwise returns wall time.
+/// Returns the CPU time of this thread in seconds if the system reports it (Linux), so that other load on the machine
+/// does not affect the figures. Otherwise returns wall time.
 pub(crate) fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

@@ -10,14 +10,14 @@ use std::error::Error;
 
 pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// Returns the median; for an even number of times, the slower of the middle two.
+/// Returns the median, or the slower of the middle two for an even number of times.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns a cube whose pixels mix smooth spectra in shares that vary over the picture, plus 1 % noise. It is
-/// much like the cubes of `benches/cubes.py`.
+/// Returns a cube whose pixels are mixtures of smooth spectra, with shares that vary over the picture, plus 1 % noise.
+/// It resembles the cubes of `benches/cubes.py`.
 pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = 1_u32;

@@ -1,8 +1,8 @@
-//! Parses one Blosc2 chunk (spec §5.3) and checks every length before a decoder on the CPU or a GPU sees the bytes.
+//! Parses one Blosc2 chunk (spec §5.3). Every length is checked before a decoder on the CPU or a GPU sees the bytes.
 //!
-//! It accepts only chunks that the specification allows, a subset of the chunks of c-blosc2: an extended
-//! header of version 5, streams of LZ4 or zstd, blocks of 64 KiB × item size that are always split and follow
-//! each other in order without holes, and only shuffle and byte delta as filters.
+//! The parser accepts only the chunks that the specification allows, which are a subset of c-blosc2's. They have an
+//! extended header of version 5 and streams of LZ4 or zstd. Blocks are 64 KiB × item size long, are always split, and
+//! follow each other in order without holes. The only filters are shuffle and byte delta.
 
 use crate::zstd_frame;
 use shardpack_base::parts::rest;
@@ -22,7 +22,7 @@ pub(super) const FLAGS_EXTENDED: u8 = 0x05;
 pub(super) const FILTER_SHUFFLE: u8 = 1;
 pub(super) const FILTER_BITSHUFFLE: u8 = 2;
 pub(super) const FILTER_BYTE_DELTA: u8 = 35;
-/// Value in the high half of the header's last byte that means that all bytes of the unit are zero.
+/// Marks a unit of zero bytes. The value is stored in the high half of the last byte of the header.
 pub(super) const SPECIAL_ZEROS: u8 = 1;
 
 /// Coder of a chunk's streams.
@@ -39,44 +39,44 @@ pub enum StreamCoder {
 pub struct Filters {
     /// Shuffle of the bytes or bits of a block's items.
     pub shuffle: Shuffle,
-    /// True if, after the shuffle, each byte of a plane is replaced by its difference from the previous byte.
+    /// True if, after the shuffle, each byte of a plane is replaced by its difference from the byte before.
     pub byte_delta: bool,
 }
 
-/// Shuffle, the first filter of a chunk.
+/// The shuffle, which is the first filter of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shuffle {
-    /// None.
+    /// No shuffle.
     None,
-    /// Byte planes: the first bytes of all items of the block, then all second bytes, …
+    /// Byte planes: the first bytes of all items of the block, then the second bytes, …
     Bytes,
     /// Bit planes.
     Bits,
 }
 
-/// Form of a stored stream.
+/// How a stream is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
     /// Coded by the chunk's coder.
     Coded,
-    /// Unchanged.
+    /// Stored without coding.
     Stored,
-    /// A run of this byte, for which the chunk stores no data.
+    /// A run of this byte. The chunk stores no data for it.
     Run(u8),
 }
 
-/// One stream that can be decoded independently: a byte plane of a full block, or the whole of a short last block.
+/// A stream that can be decoded independently: a byte plane of a full block, or an entire short last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkStream {
-    /// Form of the stream.
+    /// How the stream is stored.
     pub kind: StreamKind,
     /// Offset of the stream from the start of the chunk.
     pub offset: usize,
-    /// Stored bytes.
+    /// Length of the stored stream, in bytes.
     pub bytes: usize,
-    /// Offset of the output in the unit that is decoded but still filtered.
+    /// Offset of the stream's output in the decoded unit, before the filters are undone.
     pub out_offset: usize,
-    /// Decoded bytes.
+    /// Length of the decoded stream, in bytes.
     pub out_bytes: usize,
 }
 
@@ -89,18 +89,18 @@ pub enum ChunkContent {
         coder: StreamCoder,
         /// Filters to undo, block by block.
         filters: Filters,
-        /// Bytes of every block except a short last one.
+        /// Size of every block in bytes. Only the last block may be shorter.
         block_bytes: usize,
         /// The streams, in order.
         streams: Vec<ChunkStream>,
     },
-    /// The unit itself, stored unchanged after the header.
+    /// The whole unit, stored unchanged after the header.
     Stored,
-    /// One repeated item (zeros, NaN or another value), in the first `item_bytes` bytes.
+    /// One item (zero, NaN or another value) that is repeated. It occupies the first `item_bytes` bytes.
     Repeated([u8; 8]),
 }
 
-/// A valid chunk.
+/// A parsed and validated chunk.
 ///
 /// ```
 /// use shardpack_array::blosc2::{Chunk, ChunkContent};
@@ -122,8 +122,8 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Parses the chunk at the start of `bytes`; more bytes may follow. `item_bytes` is the size of a stored
-    /// element, and `unit_bytes` is the length that the decoded unit must have.
+    /// Parses the chunk at the start of `bytes`; more bytes may follow. `item_bytes` is the size of a stored element.
+    /// The chunk must decode to `unit_bytes` bytes.
     ///
     /// # Errors
     /// `Format`, with the offset within `bytes`, if the chunk violates the specification.
@@ -131,7 +131,7 @@ impl<'a> Chunk<'a> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
 
-    /// Keeps the list of streams in the memory of `streams`, whose content is dropped.
+    /// Same as [`Chunk::parse`], but stores the list of streams in the memory of `streams`, whose content is dropped.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
@@ -187,13 +187,13 @@ impl<'a> Chunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// Makes a chunk from its bytes and the content that an earlier parse found in them.
+    /// Creates a chunk from its bytes and the content that an earlier parse returned.
     pub(crate) const fn walked(bytes: &'a [u8], content: ChunkContent) -> Self {
         Self { bytes, content }
     }
 
-    /// Returns the length of the chunk at the start of `bytes`, as its header states it. Checks nothing else,
-    /// because callers use it to skip chunks that they do not need.
+    /// Returns the length of the chunk at the start of `bytes` according to its header. Nothing else is checked,
+    /// because callers use this to skip chunks that they do not need.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
@@ -215,7 +215,7 @@ impl<'a> Chunk<'a> {
         &self.content
     }
 
-    /// Returns the number of bytes that the coder will produce. Runs and stored streams do not count.
+    /// Returns the number of bytes that the coder will output. Runs and stored streams do not count.
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {
@@ -239,7 +239,7 @@ fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
     })
 }
 
-/// `format` is bits 5..8 of the flags, and `id` is byte 22.
+/// Returns the coder. `format` is bits 5..8 of the flags, and `id` is byte 22 of the header.
 fn coder(format: u8, id: u8) -> Result<StreamCoder> {
     match (format, id) {
         (1, 1 | 2) => Ok(StreamCoder::Lz4),
@@ -261,7 +261,7 @@ fn pipeline_of(filters: [u8; 6], metas: [u8; 6], item_bytes: u8) -> Result<Filte
             FILTER_SHUFFLE | FILTER_BITSHUFFLE if shuffle == Shuffle::None && !byte_delta => {
                 shuffle = if filter == FILTER_SHUFFLE { Shuffle::Bytes } else { Shuffle::Bits };
             }
-            // With a stride other than the item size, the tail of each block would not be written.
+            // If the stride differed from the item size, the tail of each block would stay unwritten.
             FILTER_BYTE_DELTA if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
             _ => {
                 let expected = "none, 1 (shuffle), 2 (bit shuffle), or [1 and] 35 (byte delta by the item size)";
@@ -302,7 +302,7 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
         .at(12))
 }
 
-/// The streams must be in order, without holes, and end at the last byte.
+/// Lists the streams. They must be in order, without holes, and end at the last byte.
 fn walk_blocks(
     chunk: &[u8],
     coder: StreamCoder,

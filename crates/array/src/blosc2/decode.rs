@@ -1,11 +1,11 @@
-//! Decodes Blosc2 chunks to units (spec §5.3).
+//! Decodes Blosc2 chunks into units (spec §5.3).
 
 use super::planes::{self, Coders, Planes};
 use super::{Chunk, ChunkContent, HEADER_BYTES, STREAM_BYTES, Shuffle};
 use shardpack_base::parts::{grow, part, split_mut};
 use shardpack_format::{Error, Result, bug};
 
-/// Decodes chunks. It keeps its contexts and its scratch memory (two blocks) for the next call.
+/// Decodes chunks. The decoder reuses its contexts and its scratch memory (two blocks) from call to call.
 #[derive(Default)]
 pub(crate) struct Decoder {
     coders: Coders,
@@ -13,7 +13,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk that was parsed for items of `item_bytes` and a unit of `out.len()` bytes.
+    /// Decodes a chunk into `out`. The chunk was parsed for items of `item_bytes` and a unit of `out.len()` bytes.
     pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
         match chunk.content() {
             ChunkContent::Stored => match chunk.bytes().get(HEADER_BYTES..) {
@@ -60,8 +60,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes block `number` of a parsed chunk to its byte planes. Returns `None` if its streams are not
-    /// byte planes.
+    /// Decodes block `number` of a parsed chunk to its byte planes. Returns `None` if its streams are not byte planes.
     pub(crate) fn planes<'a>(
         &'a mut self,
         chunk: &Chunk<'a>,
@@ -74,8 +73,8 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
     }
 
-    /// Does the same as [`Decoder::planes`], but uses as much of the caller's scratch memory as it needs, so
-    /// that the caller can keep many blocks.
+    /// Same as [`Decoder::planes`], but uses the caller's scratch memory as far as needed, so that the caller can keep
+    /// many blocks.
     pub(crate) fn planes_in<'a>(
         &mut self,
         chunk: &Chunk<'a>,
@@ -91,8 +90,8 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }
 
-    /// Returns a buffer large enough for any block of `item`-byte items. Call it before the first block so
-    /// that memory is allocated only once.
+    /// Returns a buffer large enough for any block of `item`-byte items. Call this before the first block, so that the
+    /// memory is allocated only once.
     pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
         grow(&mut self.planes, STREAM_BYTES * item)
     }

@@ -8,7 +8,7 @@ use shardpack_format::Result;
 
 const LANES: usize = 64;
 
-/// Fills `out` with the differences of `plane`, which has the same length. The first byte stays as it is.
+/// Fills `out` with the differences of `plane`, which has the same length. The first byte is copied unchanged.
 pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("number of differences in a plane", plane.len(), out.len())?;
     let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else {
@@ -39,7 +39,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
     let (chunks, rest) = plane.as_chunks_mut::<LANES>();
     for chunk in chunks {
         let mut bytes = u8x64::load_array_ref(simd, chunk);
-        // Sum 2, 4, 8, then 16 neighbours, separately in each 16-byte part.
+        // Sum 2, 4, 8, then 16 neighbours, separately in each 16-byte block.
         bytes = bytes + zero.slide_within_blocks::<15>(bytes);
         bytes = bytes + zero.slide_within_blocks::<14>(bytes);
         bytes = bytes + zero.slide_within_blocks::<12>(bytes);
@@ -47,7 +47,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
         let (low, high) = bytes.split();
         let ((a, b), (c, d)) = (low.split(), high.split());
         for (part, to) in [a, b, c, d].into_iter().zip(chunk.as_chunks_mut().0) {
-            // This addition to the running sum is the only dependency between iterations.
+            // The iterations depend on each other only through this addition.
             let next = sum + part.swizzle_dyn(last);
             (part + sum).store_array(to);
             sum = next;

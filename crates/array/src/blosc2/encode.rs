@@ -1,10 +1,14 @@
-//! Encodes units as chunks (spec §5.3). The bytes are the same as those from c-blosc2 2.21.
+//! Encodes units as chunks (spec §5.3). The output is identical to that of c-blosc2 2.21, byte for byte.
 //!
-//! A chunk consists of a header, a table of block starts, and the blocks. A block is a sequence of streams,
-//! each preceded by its length. Three lengths are special: 0 marks a run of zeros; the negative of a byte
-//! value, followed by [`RUN_TOKEN`], marks a run of that byte; and the decoded length marks a stream that is
-//! stored unchanged. If all streams are runs of zeros, the chunk is only a header. If the chunk would be
-//! longer than the unit and its header, the header is followed by the unit itself.
+//! A chunk consists of a header, a table of block offsets, and the blocks. A block is a sequence of streams, each
+//! preceded by its length. Three lengths are special:
+//!
+//! - 0 marks a run of zeros.
+//! - The negative of a byte value, followed by [`RUN_TOKEN`], marks a run of that byte.
+//! - The decoded length marks a stream that is stored unchanged.
+//!
+//! If all streams are runs of zeros, the chunk is only a header. If the chunk would be longer than the header plus the
+//! unit, the header is followed by the unit itself.
 
 use super::chunk::{
     CODER_VERSION, FILTER_BITSHUFFLE, FILTER_BYTE_DELTA, FILTER_SHUFFLE, FLAG_COPIED, FLAGS_EXTENDED, SPECIAL_ZEROS,
@@ -19,8 +23,8 @@ use zstd::zstd_safe::{CCtx, ErrorCode};
 
 /// The zstd levels that c-blosc2 can reach, one for each of its own levels 1..=9.
 ///
-/// c-blosc2 maps its own level to `2 · level − 1`, and level 9 to zstd's highest level. (A later line tries
-/// to map 8 to 20, but it compares a level that is already mapped, so 8 becomes 15.)
+/// c-blosc2 maps its level to `2 · level − 1`, and level 9 to the highest level of zstd. (A later line tries to map 8
+/// to 20, but it compares a level that is already mapped, so 8 becomes 15.)
 pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,14 +37,14 @@ pub(crate) enum Blosc2Coder {
 const MIN_CODED_BYTES: usize = 32;
 const RUN_TOKEN: u8 = 1;
 
-/// zstd's error code for `memory_allocation`.
+/// The error code of zstd for `memory_allocation`.
 const OUT_OF_MEMORY: ErrorCode = 64_usize.wrapping_neg();
 
-/// Encodes chunks. It keeps its context and its scratch memory (two blocks and a stream) for the next call.
+/// Encodes chunks. The encoder reuses its context and its scratch memory (two blocks and a stream) from call to call.
 pub(crate) struct Encoder {
     coder: Coder,
     filter: Filter,
-    /// A block after its first and after its second filter.
+    /// A block after the first filter, and after the second.
     filtered: [Vec<u8>; 2],
     coded: Vec<u8>,
 }
@@ -56,13 +60,13 @@ enum Kind {
     Coded,
     Zeros,
     Copied,
-    /// Too short to compress. For such a chunk c-blosc2 omits the coder from the flags.
+    /// Too short to compress. c-blosc2 leaves the coder out of the flags of such a chunk.
     Short,
 }
 
 impl Encoder {
-    /// Creates an encoder. `level` is the level of the coder itself: one of [`ZSTD_LEVELS`], 1..=9 for LZ4HC,
-    /// or none for LZ4.
+    /// Creates an encoder. `level` is the coder's own level: one of [`ZSTD_LEVELS`], 1..=9 for LZ4HC, or `None` for
+    /// LZ4.
     pub(crate) fn new(coder: Blosc2Coder, level: Option<i32>, filter: Filter) -> Result<Self> {
         let coder = match (coder, level) {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
@@ -81,8 +85,8 @@ impl Encoder {
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
     }
 
-    /// Appends the chunk of `unit`. The length of the unit must be a multiple of `item_bytes` (1 to 8) and at
-    /// most [`UNIT_BYTES`].
+    /// Encodes `unit` as a chunk and appends it to `out`. The length of the unit must be a multiple of `item_bytes` (1
+    /// to 8) and at most [`UNIT_BYTES`].
     pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
@@ -106,7 +110,7 @@ impl Encoder {
     }
 
     fn header(&self, kind: Kind, item_bytes: u8, sizes: [usize; 3]) -> Result<[u8; HEADER_BYTES]> {
-        // The flags hold the format number, which differs from the coder's own number.
+        // The flags contain the format number, which differs from the coder's own number.
         let (format, id) = match self.coder {
             Coder::Lz4 => (1, 1),
             Coder::Lz4hc(_) => (1, 2),
@@ -126,7 +130,7 @@ impl Encoder {
                 .map_err(|_| Error::usage(format!("blosc2 chunk: expected less than 4 GiB, found {size} bytes")))?;
             *to = size.to_le_bytes();
         }
-        // The header lists six filters in order, the coder, and a parameter for each filter.
+        // The header contains the numbers of six filters in order, the coder, and one parameter per filter.
         match self.filter {
             Filter::Shuffle if item_bytes > 1 => header[21] = FILTER_SHUFFLE,
             // Shuffling one-byte items changes nothing.
@@ -160,7 +164,7 @@ impl Encoder {
         Ok(kind)
     }
 
-    /// Appends nothing beyond `end`.
+    /// Appends the blocks, but nothing beyond `end`.
     fn blocks(&mut self, unit: &[u8], item: usize, block_bytes: usize, end: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let starts = start + HEADER_BYTES;
@@ -219,7 +223,7 @@ fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [
     })
 }
 
-/// Returns `false` if the stream would extend beyond `end`.
+/// Appends a stream. Returns `false` if the stream would extend beyond `end`.
 fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
     let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
     if let Some(value) = run_of(stream) {
@@ -234,7 +238,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     }
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
-        // A coded length equal to the stream's own length would mark the stream as stored unchanged.
+        // A coded length equal to the stream's own length would mean "stored unchanged".
         Some(length) if length < stream.len() => coded
             .get(..length)
             .ok_or_else(|| Error::usage(format!("blosc2 stream: expected at most {room} bytes, found {length}")))?,
@@ -257,7 +261,7 @@ fn run_of(stream: &[u8]) -> Option<u8> {
 impl Coder {
     fn encode(&mut self, stream: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
         match self {
-            // At every level, c-blosc2 sets LZ4's acceleration to 1.
+            // c-blosc2 sets LZ4's acceleration to 1 at every level.
             Self::Lz4 => ffi::lz4_encode(stream, None, out),
             Self::Lz4hc(level) => ffi::lz4_encode(stream, Some(*level), out),
             Self::Zstd(level, context) => match context.compress(out, stream, *level) {

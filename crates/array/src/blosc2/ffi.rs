@@ -1,10 +1,10 @@
 //! The only `unsafe` code for Blosc2 chunks: calls to the LZ4 library.
 //!
-//! The library is LZ4 1.10, the version in c-blosc2 2.21. Its choices affect the bytes of a chunk, which must
-//! not change.
+//! The library is LZ4 1.10, the version in c-blosc2 2.21. Another version might compress differently, but the bytes of
+//! a chunk must not change.
 #![allow(unsafe_code)]
 
-// This links the LZ4 library. The crate's bindings lack the functions that are declared below.
+// `lz4_sys` only links the LZ4 library. It has no bindings for the functions declared below.
 use lz4_sys as _;
 use shardpack_format::{Error, Result};
 use std::ffi::{c_char, c_int};
@@ -37,13 +37,14 @@ unsafe extern "C" {
     fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
 }
 
-/// Uses LZ4HC at `level`, or else the fast coder. Returns the coded length, or `None` if `out` is too small.
+/// Encodes with LZ4HC if a `level` is given, otherwise with the fast coder. Returns the coded
+/// length, or `None` if `out` is too small.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) =
         lengths(source, out).map_err(|n| Error::usage(format!("lz4 stream: expected below 2^31 bytes, found {n}")))?;
-    // SAFETY: both buffers are live, do not overlap (one is borrowed shared, the other
-    // exclusively), and are as long as the lengths passed. LZ4 reads only the source and writes no
-    // more than the room. Neither function keeps anything after it returns.
+    // SAFETY: both buffers are live, do not overlap (one borrow is shared, the other exclusive),
+    // and have the lengths passed. LZ4 only reads the source and writes at most `room` bytes.
+    // Neither function keeps a pointer after it returns.
     let written = unsafe {
         match level {
             None => LZ4_compress_fast(source.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, room, 1),
@@ -53,7 +54,7 @@ pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> R
     Ok(usize::try_from(written).ok().filter(|&n| n > 0 && n <= out.len()))
 }
 
-/// Decodes the whole LZ4 block `block` into `out`, which must be as long as the output.
+/// Decodes the whole LZ4 block `block` into `out`, whose length must be the decoded length.
 pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
     // SAFETY: as for `lz4_prefix`.
@@ -64,9 +65,9 @@ pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
 /// Decodes the LZ4 block `block` until `out` is full.
 pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
-    // SAFETY: both buffers are live, do not overlap, and are as long as the lengths passed. LZ4
-    // promises, for any bytes, to read only the source and to write no more than the room; it reads
-    // back from `out` only bytes that it has written there.
+    // SAFETY: both buffers are live, do not overlap, and have the lengths passed. Whatever the
+    // bytes are, LZ4 promises to only read the source, to write at most `room` bytes, and to read
+    // back from `out` only bytes that it has written.
     let written = unsafe {
         LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, room, room)
     };

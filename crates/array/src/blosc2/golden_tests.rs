@@ -1,7 +1,7 @@
-//! Compares chunks byte for byte with the chunks of c-blosc2 2.21.3.
+//! Compares chunks byte for byte with the chunks that c-blosc2 2.21.3 writes.
 //!
-//! `golden.txt` has a digest for each setting and item size. Each digest covers the chunks that c-blosc2
-//! itself made from the units of [`all`].
+//! `golden.txt` contains one digest per setting and item size. Each digest covers the chunks that c-blosc2 made from
+//! the units of [`all`].
 
 use super::test_units::{KINDS, unit};
 use super::{Blosc2Coder, Encoder, STREAM_BYTES, ZSTD_LEVELS};
@@ -21,7 +21,7 @@ pub(crate) const FILTERS: [(&str, Filter); 4] = [
     ("bytedelta", Filter::Bytedelta),
 ];
 
-/// Returns the units that one digest covers: all kinds and, if `long`, also some units with several blocks.
+/// Returns the units that one digest covers: all kinds of units and, if `long`, also units with several blocks.
 pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     let short = [1, 4, 7, 16, 100, 1003]
         .into_iter()
@@ -32,7 +32,7 @@ pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     short.chain(middle.into_iter().chain(long).map(move |(kind, items)| unit(kind, item, items, 7)))
 }
 
-/// Returns the line of `golden.txt` for one setting. `encode` makes the chunks for it.
+/// Returns the line of `golden.txt` for one setting. `encode` encodes a unit as a chunk.
 pub(crate) fn line(
     (name, level, filter, item): (&str, Option<i32>, &str, usize),
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,

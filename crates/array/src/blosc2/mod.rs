@@ -1,6 +1,5 @@
-//! Standard Blosc2 chunks (spec §5.3). They are written so that a GPU can decode their streams separately and
-//! any Blosc2 reader can read them. The chunks of other programs, in files of cubes, have a decoder of their own
-//! (`foreign`).
+//! Standard Blosc2 chunks (spec §5.3). Their layout lets a GPU decode the streams separately, and any Blosc2 reader can
+//! read them. Chunks that other programs wrote to cube files have their own decoder (`foreign`).
 
 mod bits;
 mod chunk;

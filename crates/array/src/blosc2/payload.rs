@@ -5,7 +5,7 @@ use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
 use shardpack_base::parts::{item_bytes, rest};
 use shardpack_format::{Limits, Result};
 
-/// Parses all chunks of a payload that decodes to `stored_bytes`. There is one chunk per unit.
+/// Parses all chunks of a payload, one per unit. The payload decodes to `stored_bytes`.
 pub(crate) fn walk_chunks<'a>(
     payload: &'a [u8],
     width: usize,
@@ -13,7 +13,7 @@ pub(crate) fn walk_chunks<'a>(
     limits: &Limits,
 ) -> Result<Vec<Chunk<'a>>> {
     let item_bytes = item_bytes(width)?;
-    // A false descriptor cannot make this allocate more chunks than the payload has room for.
+    // The capacity is limited by the length of the payload, so a forged descriptor cannot cause a huge allocation.
     let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES).min(payload.len() / HEADER_BYTES));
     let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
     while left > 0 {

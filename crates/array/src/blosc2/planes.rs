@@ -1,19 +1,18 @@
-//! A block as its byte planes. If the streams of a block are byte planes, items are made directly from them,
-//! and the block need not be assembled in memory first.
+//! A block as its byte planes. If the streams of a block are byte planes, items are joined directly from them, and the
+//! block need not be assembled in memory first.
 //!
-//! A stored stream *is* a plane, in the chunk itself. The low bytes of noisy floats are mostly stored, so
-//! half of such a cube is not copied at all. Other streams are decoded to scratch memory, 64 KiB each, which
-//! stays in the cache until the items are made. LZ4 itself takes the rest of the time, which is two thirds
-//! for a cube with band differences. (An LZ4 decoder with vector instructions took a tenth longer.)
+//! A stored stream *is* a plane, right inside the chunk. The low bytes of noisy floats are mostly stored, so half of
+//! such a cube is never copied. Other streams are decoded to scratch memory, 64 KiB each, which stays in the cache
+//! until the items are joined. The rest of the time (two thirds for a cube with band differences) is LZ4 itself. (An
+//! LZ4 decoder with vector instructions took a tenth longer.)
 //!
-//! Bit planes and byte deltas are turned into byte planes here too, 64 KiB at a time, while they are in the cache.
+//! Bit planes and byte deltas are also converted to byte planes here, 64 KiB at a time, while they are in the cache.
 //!
-//! A region that needs little of a block decodes only the first bytes of its streams: LZ4 can stop anywhere,
-//! and stored streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each block
-//! that it touches, so this halves its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100
-//! float16 take 1.5 ms instead of 3.0 ms). This is not possible for a zstd stream of 64 KiB, which is a
-//! single zstd block and cannot stop early, nor for bit planes and byte deltas, which need more than the
-//! first bytes of their planes.
+//! A region that needs little of a block decodes only the start of its streams: LZ4 can stop anywhere, and stored
+//! streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each block that it touches, so
+//! this halves its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16 take 1.5 ms instead of
+//! 3.0 ms). Zstd cannot stop early, because a stream of 64 KiB is a single zstd block. Bit planes and byte deltas need
+//! more than the start of their planes.
 
 use super::shuffle::join;
 use super::{Chunk, ChunkContent, ChunkStream, STREAM_BYTES, Shuffle, StreamCoder, StreamKind, bits, delta, ffi};
@@ -21,7 +20,7 @@ use crate::bytes::ZstdDecoder;
 use shardpack_base::parts::{check_length, grow, part};
 use shardpack_format::{Error, Result};
 
-/// The first bytes of each plane of a block, or all bytes of each plane.
+/// The byte planes of a block, either whole or only their first bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Planes<'a> {
     parts: [&'a [u8]; 8],
@@ -43,14 +42,14 @@ impl<'a> Planes<'a> {
         join(part(&parts, 0..self.item, "planes in a blosc2 block")?, out)
     }
 
-    /// Returns the low and the high bytes of `count` two-byte items. Returns `None` for other item sizes.
+    /// Returns the low and the high bytes of `count` two-byte items, or `None` for other item sizes.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         let [low, high, ..] = self.parts;
         (self.item == 2).then_some([low.get(first..first + count)?, high.get(first..first + count)?])
     }
 }
 
-/// Returns the streams of block `number` of a chunk, or `None` if they do not become byte planes.
+/// Returns the streams of block `number` of a chunk, or `None` if they cannot be decoded to byte planes.
 pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
     let ChunkContent::Blocks { filters, .. } = chunk.content() else { return None };
     if filters.shuffle == Shuffle::None && item != 1 { None } else { of_block(chunk, number, item) }
@@ -75,18 +74,18 @@ pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) 
     lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
 }
 
-/// Returns the bytes of scratch that [`decode`] uses for these streams.
+/// Returns the number of scratch bytes that [`decode`] needs for these streams.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
     let stays = are_planes(chunk);
     let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);
     made.map(|stream| stream.out_bytes).sum()
 }
 
-/// Memory that decoding keeps from block to block.
+/// Contexts and memory that are reused from block to block.
 #[derive(Default)]
 pub(super) struct Coders {
     zstd: ZstdDecoder,
-    /// Bit planes that are not yet byte planes.
+    /// Bit planes that are yet to be converted to byte planes.
     rows: Vec<u8>,
 }
 
@@ -131,8 +130,8 @@ impl Coders {
     }
 }
 
-/// Decodes all streams of a block to its byte planes. Planes that the chunk does not contain ready-made are
-/// written to `scratch`, which must have [`scratch_bytes`] bytes.
+/// Decodes all streams of a block to its byte planes. Planes that the chunk does not store directly are written to
+/// `scratch`, which must have [`scratch_bytes`] bytes.
 pub(super) fn decode<'a>(
     chunk: &Chunk<'a>,
     streams: &[ChunkStream],
@@ -187,7 +186,7 @@ fn from_bits(
     let items = planes.len() / item.max(1);
     let mut rows = std::mem::take(&mut coders.rows);
     let result = if streams.len() == item && items.is_multiple_of(8) {
-        // Each stream has the bit planes of one byte plane.
+        // Each stream contains the bit planes of one byte plane.
         streams.iter().zip(planes.chunks_exact_mut(items.max(1))).try_for_each(|(stream, plane)| {
             if stream.kind == StreamKind::Stored {
                 return bits::undo(bytes_of(chunk, stream)?, plane);
@@ -209,15 +208,15 @@ fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
 }
 
-/// Decodes the first `count` bytes of each stream into `scratch`, from which [`of`] then returns them. Call
-/// it only for streams for which [`can_stop`] is true.
+/// Decodes the first `count` bytes of each stream into `scratch`; [`of`] then returns them as planes. Call this only
+/// for streams for which [`can_stop`] is true.
 pub(crate) fn decode_first(
     chunk: &Chunk<'_>,
     streams: &[ChunkStream],
     count: usize,
     scratch: &mut Vec<u8>,
 ) -> Result<()> {
-    // Allocate space for all planes, so that the next region need not allocate more.
+    // Allocate space for whole planes now, so that the next region need not allocate more.
     let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
         let bytes = bytes_of(chunk, stream)?;
@@ -230,7 +229,7 @@ pub(crate) fn decode_first(
     Ok(())
 }
 
-/// Returns the planes that [`decode_first`] wrote to its scratch.
+/// Returns the planes that [`decode_first`] wrote to `scratch`.
 pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
     let mut parts = [&[][..]; 8];
     for (part, plane) in parts.iter_mut().zip(scratch.chunks_exact(count.max(1)).take(item)) {

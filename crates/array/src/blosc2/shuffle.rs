@@ -7,7 +7,8 @@ use shardpack_format::{Result, bug};
 
 const LANES: usize = 64;
 
-/// Fills `out` with items. There must be one plane for each byte of an item, with one byte for each item of `out`.
+/// Fills `out` with items. There must be one plane for each byte of an item, and each plane must
+/// have one byte per item.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
     // The loops below rely on these lengths.
     for plane in planes {
@@ -21,13 +22,13 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
         [a, b, c, d, e, f, g, h] => {
             dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8)).unwrap_or_else(beyond);
         }
-        // shardpack stores no elements of other sizes, but Blosc2 allows them.
+        // shardpack never stores elements of other sizes, but Blosc2 allows them.
         _ => join_any(planes, out),
     }
     Ok(())
 }
 
-/// Fills `out` with the byte planes of `items`, of `item` bytes each.
+/// Fills `out` with the byte planes of `items`, which have `item` bytes each.
 pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
     check_length("size of the items for byte planes", out.len(), items.len())?;
     check_length("size of whole items for byte planes", items.len() / item.max(1) * item, items.len())?;
@@ -46,8 +47,8 @@ fn beyond() {
     bug("byte planes reach beyond their items")
 }
 
-// Here and in `bits`, the vectors are written out one by one. `array::map` and `zip` may compile to calls
-// that pass all vectors through memory; with them, bit planes took twelve times as long.
+// Here and in `bits`, each vector is written out by hand. `array::map` and `zip` may compile to calls that pass all
+// vectors through memory; with them, bit planes took twelve times as long.
 
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(

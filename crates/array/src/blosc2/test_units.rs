@@ -1,5 +1,5 @@
-//! Units for tests, one kind for each path through a coder. The same arguments must always give the same
-//! bytes, because the tests compare digests of chunks.
+//! Units for tests, one kind for each code path of a coder. The tests compare digests of chunks, so the same arguments
+//! must always produce the same bytes.
 
 pub(crate) const KINDS: std::ops::Range<u64> = 0..16;
 
@@ -55,7 +55,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 to.copy_from_slice(&(i as u64 * step / 3).to_le_bytes()[..to.len()]);
             }
         }
-        // Runs of four- or eight-byte NaN, or of its first bytes, among noise.
+        // Runs of four- or eight-byte NaN, or of the first bytes of one, among noise.
         7 => {
             let nan = if item == 8 { 0x7FF8_0000_0000_0000_u64 } else { 0x7FC0_0000 };
             let mut left = 0;
@@ -76,7 +76,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 out[at] = random.byte();
             }
         }
-        // Noise with one repetition only just fits into the available room, or only just does not.
+        // Noise with one repetition. The coded stream either just fits the available room or just exceeds it.
         9 => {
             out.iter_mut().for_each(|to| *to = random.byte());
             let length = random.below(80).min(len / 2);
@@ -110,7 +110,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
             let part = if kind == 13 { &mut out[..border] } else { &mut out[border..] };
             part.iter_mut().for_each(|to| *to = random.byte());
         }
-        // Stretches of the other kinds.
+        // A mixture of the other kinds.
         _ => {
             let mut at = 0;
             while at < items {

@@ -14,7 +14,7 @@ fn noise(len: usize, seed: u32, bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Smooth enough that both planes are coded.
+/// Returns items so smooth that both byte planes get coded.
 fn smooth(items: usize) -> Vec<u8> {
     (0..items).flat_map(|i| ((i / 3 + i % 7) as u16).to_le_bytes()).collect()
 }
@@ -54,7 +54,7 @@ fn streams_are_as_the_specification_wants_them() {
 
 #[test]
 fn zstd_levels_are_zstds_own() {
-    // The stream of a one-byte unit without a filter is exactly the frame that zstd itself makes at that level.
+    // The stream of a one-byte unit without a filter is exactly the frame that zstd itself produces at that level.
     let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
     for level in ZSTD_LEVELS {
         let mut out = Vec::new();
@@ -106,7 +106,7 @@ fn special_chunks_of_nan_and_of_a_value_are_read() {
     chunk[12] = 36;
     chunk[32..].copy_from_slice(&[1, 2, 3, 4]);
     assert_eq!(decode(&chunk, 4, 8).unwrap(), [1, 2, 3, 4, 1, 2, 3, 4]);
-    // The specification forbids this chunk: its bytes have no defined value.
+    // The specification forbids this special value, because it leaves the bytes undefined.
     chunk[31] = 4 << 4;
     assert!(decode(&chunk, 4, 8).is_err());
 }
@@ -142,7 +142,7 @@ fn c06_every_field_of_the_header_is_checked() {
     for filter in [3, 4, 5, 32, 34, 36, 128, 255] {
         assert!(bad(&|b| b[16] = filter).contains("filters"), "{filter}");
     }
-    // A byte delta with another stride would leave some bytes of the block unwritten.
+    // A byte delta with a different stride would leave some bytes of the block unwritten.
     assert!(bad(&|b| b[29] = 7).contains("filters"));
     assert!(bad(&|b| b[29] = 0).contains("filters"));
     assert!(bad(&|b| b[22] = 33).contains("coder"));
@@ -172,7 +172,7 @@ fn c01_content_size_of_a_stream_must_be_that_of_the_stream() {
     let chunk = Chunk::parse(&good, 2, unit.len()).unwrap();
     let ChunkContent::Blocks { streams, .. } = chunk.content() else { panic!() };
     let stream = streams.iter().find(|s| s.kind == StreamKind::Coded).unwrap();
-    // The frame starts with a magic number and a descriptor for a content size of 2 bytes (the size minus 256).
+    // The frame starts with a magic number and a descriptor that declares a 2-byte content size (stored as size − 256).
     assert_eq!(good[stream.offset + 4] >> 6, 1);
     for size in [0_u16, 1, 65_279, 65_281] {
         let mut bytes = good.clone();
@@ -195,7 +195,7 @@ fn c07_c09_damaged_lz4_is_an_error_or_other_bytes_never_old_ones() {
     for cut in (0..good.len()).step_by(23) {
         assert!(decode(&good[..cut], 2, unit.len()).is_err(), "{cut}");
     }
-    // If a stream is one byte short, LZ4 decodes to less than the block holds.
+    // If a stream lacks one byte, LZ4 decodes less than the block size.
     let mut bytes = good.clone();
     let first = 32 + 4 * unit.len().div_ceil(131_072);
     let size = u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap());

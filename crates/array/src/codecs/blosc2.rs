@@ -51,7 +51,7 @@ impl UnitEncoder for blosc2::Encoder {
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         self.chunk(unit, item_bytes, payload)?;
-        // This proves that readers will accept the chunk, and takes no noticeable time.
+        // Parsing takes no noticeable time and proves that readers will accept the chunk.
         let bytes = rest(payload, start, "chunk that was just made")?;
         Ok(Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes())
     }
@@ -74,7 +74,7 @@ impl Container for Blosc2 {
     }
 
     fn scratch_bytes(&self, width: usize, _: u64) -> Option<u64> {
-        // Planes have room for whole streams, even if a chunk is short.
+        // The scratch memory has room for whole streams, even if a chunk is short.
         Some(self.block_bytes(width) as u64)
     }
 
@@ -95,7 +95,7 @@ impl Container for Blosc2 {
     }
 }
 
-/// Decodes chunks. It keeps the chunk that a region has entered.
+/// Decodes chunks. Keeps the chunk that a region has entered.
 #[derive(Default)]
 pub(crate) struct Blosc2Decoder {
     chunks: blosc2::Decoder,
@@ -201,7 +201,7 @@ impl PayloadDecoder for Blosc2Decoder {
     }
 
     fn begin(&mut self, width: usize) {
-        // The first region may need little of each block and a later region all of it.
+        // Allocate for whole blocks now: the first region may need little of each block, and a later region all of it.
         self.chunks.room(width);
         self.entered = None;
     }
@@ -265,7 +265,7 @@ impl Blosc2Decoder {
             }
             ChunkContent::Blocks { streams, .. } => {
                 let (mut coded, mut runs) = (0, 0);
-                // A short last block has only one stream (spec §5.3).
+                // A short last block has a single stream (spec §5.3).
                 for stream in streams.iter().skip(number * width).take(width) {
                     match stream.kind {
                         StreamKind::Coded => coded += stream.out_bytes as u64,

@@ -1,4 +1,4 @@
-//! Properties of a payload codec for readers.
+//! Codec properties for readers.
 
 use crate::block::StoredBlock;
 use crate::blosc2::Chunk;
@@ -6,7 +6,7 @@ use crate::bytes::check_coded;
 use shardpack_format::{Limits, Result};
 use std::ops::Range;
 
-/// The units of an array's payload (spec §5), in order. All but the last hold
+/// The units of an array's payload (spec §5), in order. All but the last have
 /// [`UNIT_BYTES`](crate::UNIT_BYTES) bytes of stored elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Units<'a> {
@@ -20,27 +20,27 @@ pub enum Units<'a> {
 
 /// Properties of a codec that readers need.
 pub(crate) trait Container: Sync {
-    /// Fails if a payload of this length cannot hold `stored` bytes under the limits.
+    /// Fails if a payload of this length cannot contain `stored` bytes under the limits.
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()>;
 
     /// True if a payload of this length has room for all units of `stored` bytes.
     fn fits(&self, stored: usize, payload: usize) -> bool;
 
-    /// Returns the number of stored bytes in a block, the unit of decoding, for elements of `width` bytes.
+    /// Returns the size of a block, the unit of decoding, in stored bytes. Elements have `width` bytes.
     fn block_bytes(&self, width: usize) -> usize;
 
-    /// Returns the number of scratch bytes needed to decode a payload block by block. Returns `None` if the
-    /// payload is not coded.
+    /// Returns the number of scratch bytes for decoding a payload block by block, or `None` if the payload is not
+    /// coded.
     fn scratch_bytes(&self, width: usize, stored: u64) -> Option<u64>;
 
-    /// Returns how many blocks of scratch memory a region needs.
+    /// Returns the number of blocks of scratch memory that a region needs.
     fn region_blocks(&self) -> u64;
 
     /// Parses and checks all units of a payload.
     fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
 
-    /// Returns the length of the coded unit at offset `at`. The unit has at most `left` bytes, and `read`
-    /// returns bytes of the payload. Returns `None` if the length cannot be found in this way.
+    /// Returns the length of the coded unit at offset `at`, or `None` if it cannot be determined in this way. The unit
+    /// has at most `left` bytes, and `read` returns bytes of the payload.
     fn unit_length(
         &self,
         at: usize,
@@ -49,13 +49,13 @@ pub(crate) trait Container: Sync {
     ) -> Option<usize>;
 }
 
-/// Decodes payloads of one codec. Each thread has its own decoder, which keeps its contexts and scratch memory.
+/// Decodes payloads of one codec. Each thread has its own decoder, which reuses its contexts and scratch memory.
 pub(crate) trait PayloadDecoder {
     /// Decodes a whole payload into `out`.
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
 
-    /// Decodes the blocks whose stored bytes are `wanted`, in order, and passes each block with the range of
-    /// its stored bytes to `each`. Blocks that have to be assembled are assembled in `window`.
+    /// Decodes the blocks that overlap the stored bytes `wanted`, in order. Passes each block to `each`, with the range
+    /// of its stored bytes. Blocks that have to be assembled are assembled in `window`.
     fn for_each(
         &mut self,
         coded: Coded<'_>,
@@ -65,8 +65,8 @@ pub(crate) trait PayloadDecoder {
         each: &mut dyn FnMut(&StoredBlock<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Decodes all blocks at once. Decoded bytes that are not in the payload as they are go to `scratch`. The
-    /// returned number is the number of elements in every block but the last.
+    /// Decodes all blocks at once. Decoded bytes that the payload does not contain directly are written to `scratch`.
+    /// Also returns the number of elements in every block but the last.
     fn all<'a>(
         &mut self,
         coded: Coded<'a>,
@@ -79,19 +79,18 @@ pub(crate) trait PayloadDecoder {
         let _ = width;
     }
 
-    /// Parses the unit at the start of `bytes`, which decodes to `unit_bytes` stored bytes. This must come
-    /// before its blocks are decoded.
+    /// Parses the unit at the start of `bytes`, which decodes to `unit_bytes` stored bytes. Must be called before its
+    /// blocks are decoded.
     fn enter(&mut self, bytes: &[u8], width: usize, unit_bytes: usize) -> Result<()> {
         let _ = (bytes, width, unit_bytes);
         Ok(())
     }
 
-    /// Skips to the end of the unit at the start of `bytes`, whether or not it was entered, and returns the
-    /// unit's length.
+    /// Leaves the unit at the start of `bytes`, whether or not it was entered. Returns the length of the unit.
     fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
 
-    /// Decodes the needed part of a block of the entered unit. The bytes go into `out` or, if `out` has space
-    /// for only part of the block, into `scratch`.
+    /// Decodes the needed part of a block of the entered unit. The bytes are written to `out` or, if `out` has room for
+    /// only part of the block, to `scratch`.
     fn block(
         &mut self,
         block: &mut BlockRequest<'_>,
@@ -111,16 +110,16 @@ pub(crate) struct Coded<'a> {
 
 /// A block that a region touches.
 pub(crate) struct BlockRequest<'a> {
-    /// The payload from the start of the block's unit on.
+    /// The payload from the start of the block's unit.
     pub(crate) bytes: &'a [u8],
     /// Bytes of one element.
     pub(crate) width: usize,
-    /// Index of the block in its unit.
+    /// Index of the block within its unit.
     pub(crate) number: usize,
     pub(crate) block_bytes: usize,
     /// First stored byte that is needed, relative to the start of the unit.
     pub(crate) start: usize,
-    /// Returns how many bytes of the block are needed, and where the last of them ends in the block.
+    /// Returns the number of bytes of the block that are needed, and the end of the last of them within the block.
     pub(crate) need: &'a mut dyn FnMut() -> (usize, usize),
 }
 
@@ -130,7 +129,7 @@ impl BlockRequest<'_> {
     }
 }
 
-/// Place of a block's bytes after [`PayloadDecoder::block`].
+/// Where [`PayloadDecoder::block`] left the bytes of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockPlace {
     /// The requested bytes were copied to `out` without decoding.
@@ -139,11 +138,11 @@ pub(crate) enum BlockPlace {
     Out,
     /// The block is in the scratch memory.
     Scratch,
-    /// The scratch memory has the first N bytes of each byte plane of the block, where N is this number.
+    /// The scratch memory contains the first N bytes of each byte plane of the block, where N is this number.
     ScratchPlanes(usize),
 }
 
-/// Number of bytes to which the blocks of a region have decoded so far. They are checked against the limits.
+/// Number of bytes that the blocks of a region have decoded to so far, checked against the limits.
 pub(crate) struct Budget<'a> {
     coded: u64,
     runs: u64,
@@ -157,7 +156,7 @@ impl<'a> Budget<'a> {
         Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
     }
 
-    /// Checks the sums against the limits.
+    /// Adds to the sums and checks them against the limits.
     pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
         self.coded += coded;
         self.runs += runs;

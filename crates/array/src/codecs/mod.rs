@@ -1,8 +1,8 @@
-//! The codecs of payloads, one file each. A file has names, levels and costs for writers ([`CoderSpec`]), and
+//! The codecs of payloads, one file each. A file defines names, levels and costs for writers ([`CoderSpec`]), and
 //! lengths and blocks for readers ([`Container`], [`PayloadDecoder`]).
 //!
-//! To add a coder, add a constant to its codec's file and a variant to [`Coder`]. To add a container, add a
-//! file, a field in [`Decoders`], and a variant of the format's [`Codec`].
+//! To add a coder, add a constant to the file of its codec and a variant to [`Coder`]. To add a container, add a file,
+//! a field in [`Decoders`], and a variant of the format's [`Codec`].
 
 mod blosc2;
 mod container;
@@ -28,7 +28,7 @@ pub enum Coder {
     /// Blosc2 chunks of LZ4 streams.
     #[serde(rename = "blosc2-lz4")]
     Blosc2Lz4,
-    /// Blosc2 chunks of LZ4 streams, found with a longer search: slower to write, but just as fast to read.
+    /// Blosc2 chunks of LZ4 streams, with a longer search for matches: slower to write, but just as fast to read.
     #[serde(rename = "blosc2-lz4hc")]
     Blosc2Lz4hc,
     /// Blosc2 chunks of zstd streams.
@@ -54,19 +54,19 @@ impl Coder {
         }
     }
 
-    /// Returns the name in the recipe and the command.
+    /// Returns the name used in recipes and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// True if a [`Filter`](crate::Filter) may come before this coder, because it codes Blosc2 chunks.
+    /// True if a [`Filter`](crate::Filter) may precede this coder. Only coders of Blosc2 chunks have filters.
     #[must_use]
     pub const fn has_filters(self) -> bool {
         self.spec().has_filters
     }
 
-    /// Returns the default level; `None` if the coder has no levels.
+    /// Returns the default level, or `None` if the coder has no levels.
     #[must_use]
     pub const fn default_level(self) -> Option<i32> {
         self.spec().levels.default()
@@ -75,7 +75,7 @@ impl Coder {
     /// Fails unless `level` is one of this coder's levels.
     ///
     /// # Errors
-    /// `Usage`, with the available levels.
+    /// `Usage`, listing the available levels.
     pub fn check_level(self, level: Option<i32>) -> Result<()> {
         self.spec().levels.check(self.name(), level)
     }

@@ -1,31 +1,31 @@
-//! Properties of a coder that a writer needs.
+//! Coder properties for writers.
 
 use crate::filter::Filter;
 use shardpack_format::{Codec, Error, Result};
 use std::ops::RangeInclusive;
 
-/// A coder, as described by its file in this folder.
+/// A coder, as defined by its file in this folder.
 #[derive(Debug)]
 pub(crate) struct CoderSpec {
-    /// Name in the recipe and the command.
+    /// Name used in recipes and on the command line.
     pub(crate) name: &'static str,
     pub(crate) codec: Codec,
     pub(crate) levels: Levels,
     pub(crate) has_filters: bool,
-    /// Nanoseconds that one core needs per decoded byte, as measured by `examples/candidates.rs` (see
+    /// Decoding time on one core, in nanoseconds per byte, as measured by `examples/candidates.rs` (see
     /// docs/adr/0002-choosing-a-codec.md).
     pub(crate) decode_ns: f64,
-    /// Nanoseconds that the device kernel needs per decoded byte.
+    /// Decoding time of the device kernel, in nanoseconds per byte.
     pub(crate) device_ns: f64,
     pub(crate) encoder: fn(Option<i32>, Filter) -> Result<Box<dyn UnitEncoder>>,
 }
 
-/// Encodes units. Keeps its context and scratch memory for the next unit.
+/// Encodes units. Reuses its context and scratch memory from unit to unit.
 pub(crate) trait UnitEncoder: Send + Sync {
     fn codec(&self) -> Codec;
 
-    /// Appends the coded `unit`. Returns how many of its bytes a reader's coder will have to make, which
-    /// excludes runs and bytes stored unchanged.
+    /// Appends the coded `unit`. Returns the number of its bytes that the coder will output when a reader decodes them.
+    /// Runs and bytes stored unchanged do not count.
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64>;
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Levels {
     List {
         default: i32,
         all: &'static [i32],
-        /// Plural noun for the levels, used in errors.
+        /// Plural noun for the levels, used in error messages.
         noun: &'static str,
     },
 }

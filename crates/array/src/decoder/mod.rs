@@ -1,4 +1,4 @@
-//! Decodes payloads to arrays. The bytes may come from untrusted sources, so the result is always an array or an error.
+//! Decodes payloads to arrays. The bytes may come from untrusted sources: any input results in an array or an error.
 
 mod region;
 mod regions;
@@ -16,16 +16,16 @@ use crate::wanted::Wanted;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to_usize};
 use std::ops::Range;
 
-/// Decodes arrays. Each thread has its own decoder, which keeps the coders' contexts and scratch memory. That
-/// is little memory for payloads in shape order; for band-major payloads it is about the size of the largest
+/// Decodes arrays. Each thread has its own decoder, which reuses the coders' contexts and its scratch memory. The
+/// scratch memory is small for payloads in shape order; for band-major payloads it is about the size of the largest
 /// array's stored elements. The decoder stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) decoders: Decoders,
-    /// For band-major payloads, all bytes that the coder makes.
+    /// For band-major payloads: all bytes that the coder outputs.
     stored: Vec<u8>,
-    /// For band-major payloads, a tile of stored elements. For other payloads, a block of stored elements
-    /// that is not available as byte planes.
+    /// For band-major payloads: a tile of stored elements. For other payloads: a block of stored elements that is not
+    /// available as byte planes.
     pub(crate) window: Vec<u8>,
     pub(crate) values: values::ValueScratch,
     pub(crate) region: RegionScratch,
@@ -53,7 +53,7 @@ impl ArrayDecoder {
         check_size(decoded_bytes, limits)?;
         let length = usize::try_from(decoded_bytes)
             .map_err(|_| Error::limit("decoded array", "max_decoded_bytes", usize::MAX as u64, decoded_bytes))?;
-        // A payload far too small for the array must fail before memory is touched.
+        // Reject a payload that is far too small for the array before any memory is touched.
         Self::check_length(codec, descriptor, payload, limits)?;
         let mut out = vec![0; length];
         self.decode_into(codec, descriptor, payload, &mut out, limits)?;
@@ -81,7 +81,7 @@ impl ArrayDecoder {
         self.decode_whole(CodedArray { codec, descriptor, payload }, &Wanted::ALL.of_whole(descriptor)?, out, limits)
     }
 
-    /// Decodes the wanted part of an array into `out`, which must have exactly the bytes of that part.
+    /// Decodes the wanted part of an array into `out`, which must have exactly the length of that part.
     ///
     /// ```
     /// use shardpack_array::{ArrayDecoder, As, Finish, Region, Wanted};
@@ -122,7 +122,7 @@ impl ArrayDecoder {
     fn decode_whole(&mut self, array: CodedArray<'_>, target: &Target, out: &mut [u8], limits: &Limits) -> Result<()> {
         let CodedArray { codec, descriptor, payload } = array;
         let (decoded_bytes, stored_bytes) = (descriptor.decoded_bytes()?, descriptor.stored_bytes()?);
-        // The output has as many elements as are decoded, but their size may differ.
+        // The output has as many elements as the decoded part, but their size may differ.
         let out_bytes = decoded_bytes / descriptor.decoded.bytes() * target.element().bytes();
         if out.len() as u64 != out_bytes {
             return Err(Error::usage(format!("output buffer: expected {out_bytes} bytes, found {}", out.len())));
@@ -130,7 +130,7 @@ impl ArrayDecoder {
         check_size(decoded_bytes.max(stored_bytes), limits)?;
         Self::check_length(codec, descriptor, payload, limits)?;
         if stored_bytes == 0 {
-            // Nothing to decode, however long the other axes claim to be.
+            // An empty array needs no decoding, however long its other axes claim to be.
             return end_of(payload, 0);
         }
         let Self { decoders, stored, values: scratch, window, .. } = self;
@@ -166,10 +166,10 @@ impl ArrayDecoder {
         values.finish()
     }
 
-    /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array of
-    /// this descriptor, besides the payload and `out`. For a band-major payload that is at most the size of
-    /// all stored elements (except those that the payload holds unchanged), otherwise one block; the memory
-    /// for some pixels comes on top. The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array with this
+    /// descriptor, besides the payload and `out`. For a band-major payload, this is at most the size of all stored
+    /// elements that the payload does not contain unchanged; for other payloads, it is one block. Both include a buffer
+    /// for some pixels. The contexts of the coders (about 100 KiB) do not count.
     ///
     /// ```
     /// use shardpack_array::ArrayDecoder;
@@ -195,13 +195,13 @@ impl ArrayDecoder {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
                 block.saturating_add(pixels.min(stored))
             }
-            // This is an upper bound, because streams stored unchanged need no scratch memory.
+            // An upper bound, because streams stored unchanged need no scratch memory.
             (Some(_), Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
 
-    /// Fails if a payload of this length cannot hold the array under the limits. Callers that allocate memory
-    /// for an array before they decode it should call this first.
+    /// Fails if a payload of this length cannot contain the array under the limits. Call this before you allocate
+    /// memory for an array.
     ///
     /// # Errors
     /// `Format` or `Limit`, like [`ArrayDecoder::decode_into`].
@@ -210,8 +210,8 @@ impl ArrayDecoder {
     }
 }
 
-/// Returns the order in which stored elements reach the target. If bands are both stored and output one by
-/// one, each element counts as a pixel of its own.
+/// Returns the order in which stored elements reach the target. If the bands are stored one by one and also output one
+/// by one, each element counts as a pixel.
 pub(crate) fn stored_as(descriptor: &ArrayDescriptor, bands: usize, elements: usize, target: &Target) -> Arrangement {
     let ArrayDescriptor { layout, band_difference: difference, stored, .. } = descriptor;
     let (layout, bands) = match target.from() {

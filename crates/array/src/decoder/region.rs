@@ -12,17 +12,17 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl ArrayDecoder {
-    /// Decodes a region of an array of two or three axes into `out`, which must have exactly
-    /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The output is C-contiguous and
-    /// little-endian. Its values equal the same part of the decoded whole array, bit for bit.
+    /// Decodes a region of an array with two or three axes into `out`, which must have exactly
+    /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The output is C-contiguous and little-endian.
+    /// It is bit for bit the same as that part of the whole array decoded.
     ///
-    /// Only the Blosc2 blocks that the region touches are decoded, each once. If the payload has a band
-    /// difference, all bands up to the last requested one must be decoded, but only for the touched pixels.
-    /// If the payload is band-major, these bands cost extra blocks.
+    /// Only the Blosc2 blocks that the region touches are decoded, each once. If the payload has a band difference, all
+    /// bands up to the last requested one are decoded too, but only for the pixels of the region. In a band-major
+    /// payload, these bands cost extra blocks.
     ///
-    /// Once the decoder has decoded the largest region, it allocates nothing more. After an error the content
-    /// of `out` is unspecified, and the decoder stays usable. Damage outside the parts that the region needs
-    /// may go unnoticed; the checksum of the record covers it.
+    /// Once the decoder has decoded the largest region, it allocates nothing more. After an error the content of `out`
+    /// is unspecified, and the decoder stays usable. Damage outside the decoded parts may go unnoticed here; the
+    /// checksum of the record detects it.
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -44,11 +44,10 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has
-    /// a different length; `Format` if the payload is damaged, its length does not fit the array, or its
-    /// codec is not for arrays; `Limit` if the region (with the bands that a difference needs) exceeds
-    /// `limits.max_decoded_bytes`, or if the array exceeds 1 MiB and the touched blocks exceed
-    /// `limits.max_expansion` times the payload.
+    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has a
+    /// different length; `Format` if the payload is damaged, its length does not fit the array, or its codec is not for
+    /// arrays; `Limit` if the region (with the bands that a difference needs) exceeds `limits.max_decoded_bytes`, or if
+    /// the array exceeds 1 MiB and the touched blocks exceed `limits.max_expansion` times the payload.
     pub fn decode_region(
         &mut self,
         codec: Codec,
@@ -63,7 +62,7 @@ impl ArrayDecoder {
         self.region_into(CodedArray { codec, descriptor, payload }, region, target, out, limits)
     }
 
-    /// Does the same as [`ArrayDecoder::decode_region`], and applies the conversions of the target.
+    /// Same as [`ArrayDecoder::decode_region`], but also applies the conversions of the target.
     pub(super) fn region_into(
         &mut self,
         array: CodedArray<'_>,
@@ -104,9 +103,9 @@ impl ArrayDecoder {
         Ok(done)
     }
 
-    /// Returns the number of bytes that [`ArrayDecoder::decode_region`] allocates and keeps, besides the
-    /// payload and `out`: the stored elements that the region needs, unless they are the output itself, and
-    /// one block (two for Blosc2). The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the number of bytes that [`ArrayDecoder::decode_region`] allocates and keeps, besides the payload and
+    /// `out`. These are one block (two for Blosc2) and the stored elements that the region needs, unless they are
+    /// decoded directly into the output. The contexts of the coders (about 100 KiB) do not count.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes.

@@ -11,10 +11,9 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
 
 impl ArrayDecoder {
-    /// Decodes several regions of one array, each into its own part of `outs`, as
-    /// [`ArrayDecoder::decode_region`] does for one region. The regions may overlap; a block that several
-    /// regions touch is decoded only once. Returns the number of decoded blocks, which are counted as in
-    /// [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
+    /// Decodes several regions of one array, each into its own slice of `outs`, like [`ArrayDecoder::decode_region`].
+    /// The regions may overlap; a block that several regions touch is decoded only once. Returns the number of decoded
+    /// blocks, counted as in [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Region};
@@ -61,7 +60,7 @@ impl ArrayDecoder {
         }
         let Several { runs, stored } = several;
         runs.clear();
-        // Start of the stored elements of each region, or `None` if the stored elements are the output itself.
+        // Offset of the stored elements of each region, or `None` if they are decoded directly into the output.
         let mut starts = Vec::with_capacity(regions.len());
         let mut stored_bytes = 0_usize;
         for (number, (region, out)) in regions.iter().zip(&*outs).enumerate() {
@@ -142,7 +141,7 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
-        // This is one block more than for a single region, because several regions may touch it.
+        // One block more than for a single region, because several regions may touch it.
         let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }

@@ -4,7 +4,7 @@ use crate::{ArrayLayout, Region};
 use proptest::prelude::*;
 use shardpack_format::{Codec, Limits};
 
-/// The float64 values are exact for everything in these tests.
+/// Decodes the values as float64, which is exact for everything in these tests.
 fn values(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     macro_rules! of {
         ($type:ty) => {
@@ -64,7 +64,7 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 fn values_that_float16_holds_can_be_returned_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // float16 cannot represent -9999, so that value becomes a reserved bit pattern. It can represent -32768.
+    // float16 cannot represent -9999, so that value becomes a reserved bit pattern. -32768 is representable.
     let mut marked = halves.clone();
     marked[3] = -9999.0;
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &marked, Some(-9999.0))), [Dtype::F32, Dtype::F64]);
@@ -107,7 +107,7 @@ fn booleans_become_numbers_and_are_checked() {
 fn a_common_type_does_not_depend_on_the_order() {
     let plain = |dtype| ArrayDescriptor::plain(dtype, vec![2]);
     let stored = |stored, decoded| ArrayDescriptor { stored, transform: Transform::Integer, ..plain(decoded) };
-    // Masks of one dataset: int64 and float32 that hold only labels, and plain bytes.
+    // Masks of one dataset: int64 and float32 that contain only labels, and plain bytes.
     let masks = [stored(Dtype::U8, Dtype::I64), plain(Dtype::U8), stored(Dtype::U8, Dtype::F32)];
     for turn in 0..3 {
         let mut masks = masks.clone();

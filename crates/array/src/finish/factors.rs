@@ -3,13 +3,13 @@
 use shardpack_base::{factors, vectorised};
 use shardpack_format::{Error, Result};
 
-/// Shorter tables are repeated, so that loops over few bands are long enough.
+/// Shorter tables are repeated, so that loops over few bands are long enough to be fast.
 const LEAST: usize = 128;
 
-/// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They
-/// are applied as `value · scale + bias`, fused in float32 and rounded once. The scale is `1 / std` and the
-/// bias `−mean / std`; both are computed in float64 and rounded to float32. A NaN becomes quiet and keeps its
-/// sign and the upper bits of its payload.
+/// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They are applied
+/// as a fused `value · scale + bias` in float32, rounded once. The scale is `1 / std` and the bias is `−mean / std`;
+/// both are computed in float64 and rounded to float32. A NaN becomes quiet, but keeps its sign and the upper bits of
+/// its payload.
 ///
 /// ```
 /// use shardpack_array::Factors;
@@ -20,7 +20,7 @@ const LEAST: usize = 128;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
-    /// Number of different entries: one for all bands, or one per band.
+    /// Number of different entries: one per band, or one for all bands.
     bands: usize,
     /// Scales, repeated to fill the table.
     scale: Vec<f32>,
@@ -31,9 +31,8 @@ impl Factors {
     /// Creates factors from means and standard deviations. There must be one of each per band, or one for all bands.
     ///
     /// # Errors
-    /// `Usage` if there are none; if `mean` and `std` have different lengths and neither length is 1; if a
-    /// mean is not finite; if a standard deviation is not a finite number above 0; or if the factors overflow
-    /// float32.
+    /// `Usage` if a list is empty; if `mean` and `std` have different lengths and neither length is 1; if a mean is not
+    /// finite; if a standard deviation is not a finite number above 0; or if the factors overflow float32.
     pub fn new(mean: &[f64], std: &[f64]) -> Result<Self> {
         let bands = mean.len().max(std.len());
         let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
@@ -52,11 +51,11 @@ impl Factors {
         Ok(Self::repeated(pairs))
     }
 
-    /// Creates factors from pairs of scale and bias: one pair per band, or one pair for all bands. With a
-    /// scale of 0 every value becomes the bias, even a value that is not finite.
+    /// Creates factors from pairs of scale and bias: one pair per band, or one pair for all bands. With a scale of 0,
+    /// every value becomes the bias, even NaN and infinities.
     ///
     /// # Errors
-    /// `Usage` if there are none.
+    /// `Usage` if there are no pairs.
     pub fn of_pairs(pairs: Vec<(f32, f32)>) -> Result<Self> {
         match pairs.is_empty() {
             true => Err(Error::usage("normalisation needs at least one scale and bias")),
@@ -90,19 +89,19 @@ impl Factors {
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
     }
 
-    /// Returns the number of factors: 1, or one per band.
+    /// Returns the number of factors: one per band, or 1.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bands
     }
 
-    /// True if there are no factors, which never happens.
+    /// True if there are no factors, which is never the case.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bands == 0
     }
 
-    /// Returns scale and bias of each factor.
+    /// Returns the scale and bias of each factor.
     pub fn pairs(&self) -> impl Iterator<Item = (f32, f32)> {
         self.scale.iter().copied().zip(self.bias.iter().copied()).take(self.bands)
     }
@@ -110,7 +109,7 @@ impl Factors {
     /// Fails unless there is one factor for all bands, or one per band.
     ///
     /// # Errors
-    /// `Usage`.
+    /// `Usage` if neither is the case.
     pub fn check(&self, bands: u64) -> Result<()> {
         match self.bands == 1 || self.bands as u64 == bands {
             true => Ok(()),
@@ -163,8 +162,8 @@ impl Factors {
     }
 }
 
-/// The bits of a NaN are set explicitly, because processors disagree about the NaN that a product and sum
-/// returns. A scale of 0 removes the value.
+/// Normalises one value. The bits of a NaN are set explicitly, because processors disagree about the NaN that results
+/// from a multiply-add. A scale of 0 removes the value.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
     let made = match value.is_nan() {

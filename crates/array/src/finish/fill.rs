@@ -1,17 +1,16 @@
-//! Replacement of no-data.
+//! Replaces no-data elements.
 
 use super::singles::RUN;
 use crate::element::{Element, Float, Integer};
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
-/// Replacement of no-data elements by a float32 value. The replacement is rounded to the output type like all
-/// other values, but [`Factors`](super::Factors) do not change it.
+/// Replaces no-data elements by a float32 value. The replacement is rounded to the output type like all other values,
+/// but it is not normalised by [`Factors`](super::Factors).
 ///
-/// A decoded element is no-data if it equals `no_data`, rounded to the array's type in the same way as the
-/// encoder rounds it. The sign of a zero does not count, and if `no_data` is NaN, every NaN is no-data. If an
-/// integer type cannot represent `no_data`, none of its elements is no-data. Lossy transforms keep no-data
-/// exactly and turn no other value into it.
+/// A decoded element is no-data if it equals `no_data`, rounded to the array's type as the encoder does. The sign of a
+/// zero is ignored. If `no_data` is NaN, every NaN is no-data. If an integer type cannot represent `no_data`, none of
+/// its elements is no-data. Lossy transforms preserve no-data exactly, and no other value becomes no-data.
 ///
 /// ```
 /// use shardpack_array::{As, Fill, Finish};
@@ -24,18 +23,18 @@ use shardpack_format::{Dtype, ElementType};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
-    /// The array's value for "nothing was measured here".
+    /// The value that marks missing measurements in the array.
     pub no_data: f64,
-    /// Replacement, in the units of the output.
+    /// The replacement, in the units of the output.
     pub with: f32,
 }
 
-/// Bit patterns that mean no-data in a type.
+/// Bit patterns that mean no-data in an element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDataBits {
-    /// One value, little-endian, in the lowest bytes of this number.
+    /// A single little-endian value, in the lowest bytes of this number.
     Of(u64),
-    /// Both zeros of a float type.
+    /// Both zeros of a float type, +0 and −0.
     Zeros,
     /// Every NaN of a float type.
     Nans,
@@ -75,7 +74,7 @@ impl Fill {
         })
     }
 
-    /// Writes the replacement to `out` wherever an element is no-data. There are at most [`RUN`] elements.
+    /// Writes the replacement to `out` for each element that is no-data. `elements` has at most [`RUN`] elements.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;
         match decoded {
@@ -90,14 +89,14 @@ impl Fill {
             Dtype::I32 => integers::<i32>(elements, out, self),
             Dtype::U64 => integers::<u64>(elements, out, self),
             Dtype::I64 => integers::<i64>(elements, out, self),
-            // Booleans never become floats.
+            // Booleans are never converted to floats.
             _ => {}
         }
     }
 }
 
-/// Returns a number as a little-endian element of an integer type, or `None` if the type is not an integer
-/// type or cannot represent the number.
+/// Converts a number to a little-endian element of an integer type. Returns `None` if `dtype` is not an integer type or
+/// cannot represent the number.
 ///
 /// ```
 /// use shardpack_array::integer_bytes;
@@ -120,8 +119,8 @@ pub fn integer_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns a number as a little-endian element of this type; `None` if the type has no such value. Floats are
-/// rounded, but not to an infinity.
+/// Converts a number to a little-endian element of this type. Returns `None` if the type has no such value. Floats are
+/// rounded, but never to infinity.
 ///
 /// ```
 /// use shardpack_array::element_bytes;

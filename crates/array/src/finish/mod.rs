@@ -1,5 +1,5 @@
-//! Converts decoded elements to batch elements: converts them to another float type, normalises them by band,
-//! and flips or turns the pixels. The GPU kernels give the same results, bit for bit.
+//! Converts decoded elements to batch elements: converts them to another float type, normalises each band, and flips or
+//! rotates the pixels. The GPU kernels produce the same results, bit for bit.
 
 mod factors;
 mod fill;
@@ -28,12 +28,12 @@ use std::ops::Range;
 
 /// Type of the output values.
 ///
-/// The 16-bit floats are made from the decoded value in two steps, by way of float32. Each step rounds to the
-/// nearest, ties to even, and values out of range become infinite. A NaN becomes quiet and keeps its sign and
-/// the upper bits of its payload.
+/// Values are converted to 16-bit floats in two steps, by way of float32. Each step rounds to the nearest, ties to
+/// even, and values out of range become infinite. A NaN becomes quiet and keeps its sign and the upper bits of its
+/// payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum As {
-    /// The array's own type.
+    /// The type of the array itself.
     #[default]
     Decoded,
     /// IEEE binary16.
@@ -56,10 +56,10 @@ impl As {
         }
     }
 
-    /// Returns the output type of an array whose decoded elements are of type `decoded`.
+    /// Returns the output type for decoded elements of type `decoded`.
     ///
     /// # Errors
-    /// `Usage` if a boolean is to become a float.
+    /// `Usage` if booleans would be converted to floats.
     pub fn of(self, decoded: Dtype) -> Result<ElementType> {
         let to = match self {
             Self::Decoded => decoded.into(),
@@ -74,7 +74,7 @@ impl As {
     }
 }
 
-/// Conversion of decoded elements, by default none.
+/// Conversion of decoded elements. The default leaves them unchanged.
 ///
 /// ```
 /// use shardpack_array::{As, Factors, Finish, Turn};
@@ -95,13 +95,13 @@ impl As {
 pub struct Finish {
     /// Output type.
     pub to: As,
-    /// Normalisation; requires a float type.
+    /// Normalisation. Requires a float type.
     pub factors: Option<Factors>,
-    /// Replacement of no-data; requires a float type.
+    /// Replacement of no-data. Requires a float type.
     pub fill: Option<Fill>,
-    /// Affine map of the pixels, before they are flipped and turned.
+    /// Affine map of the pixels, applied before flips and rotations.
     pub warp: Option<Warp>,
-    /// Flips and turns of the pixels.
+    /// Flips and rotations of the pixels.
     pub turn: Turn,
 }
 
@@ -125,13 +125,16 @@ impl Finish {
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
-    /// Fails unless this conversion fits an array with this number of rows, columns and bands. Returns the output type.
+    /// Checks that this conversion fits an array with this number of rows, columns and bands. Returns the output type.
     ///
     /// # Errors
-    /// `Usage` if a boolean is to become a float; if values are normalised or no-data is filled in a type
-    /// that is not a float of at most 32 bits, or pixels are mixed in one; if a value outside the array is not
-    /// one of the output type; if there is neither one factor for all bands nor one per band;
-    /// or if rows and columns are exchanged in an array that is not square.
+    /// `Usage` in these cases:
+    ///
+    /// - Booleans would be converted to floats.
+    /// - Values are normalised or mixed, or no-data is replaced, but the output is not a float of at most 32 bits.
+    /// - The output type cannot represent the value outside the array.
+    /// - The number of factors is neither 1 nor the number of bands.
+    /// - Rows and columns are exchanged, but the array is not square.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
         let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];
@@ -158,11 +161,11 @@ impl Finish {
         Ok(element)
     }
 
-    /// Converts the decoded `elements` of an array with this number of rows, columns and bands, and fills
-    /// `out`, which is little-endian. Input and output have the order of `layout`.
+    /// Converts the decoded `elements` of an array with this number of rows, columns and bands. Writes them to `out` in
+    /// little-endian order. Input and output are in the order of `layout`.
     ///
     /// # Errors
-    /// Same as [`Finish::check`]; `Usage` if `elements` or `out` have a different length.
+    /// Same as [`Finish::check`]; also `Usage` if `elements` or `out` has the wrong length.
     pub fn apply(
         &self,
         decoded: Dtype,
@@ -179,9 +182,8 @@ impl Finish {
         taker.finish()
     }
 
-    /// Converts a window of an array, which is a range of rows and a range of columns. `elements` are all
-    /// decoded elements of the array, in the order rows, columns, bands. The output has the order of
-    /// `layout`.
+    /// Converts a window of an array, given as a range of rows and a range of columns. `elements` contains all decoded
+    /// elements of the array, in the order rows, columns, bands. The output is in the order of `layout`.
     ///
     /// ```
     /// use shardpack_array::{As, Finish};
@@ -195,8 +197,8 @@ impl Finish {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out` have
-    /// a different length.
+    /// Same as [`Finish::check`]; also `Usage` if the window is not inside the array, or `elements` or `out` has the
+    /// wrong length.
     pub fn apply_to_window(
         &self,
         decoded: Dtype,
@@ -214,7 +216,7 @@ impl Finish {
         let size = [y.end - y.start, x.end - x.start, bands];
         let is_held = self.turn.transpose || self.warp.is_some();
         let target = match is_held {
-            // Rows become columns, or are mixed.
+            // Rows become columns or are mixed, so the window is collected and converted like an array of its own.
             true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
             false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };

@@ -1,12 +1,12 @@
-//! Changes finished output values in runs of float32.
+//! Changes output values in runs of float32, after all conversions.
 
 use super::singles::{self, RUN};
 use half::bf16;
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, ElementType, Error, Result};
 
-/// Calls `change` on each run of output values, which must be floats of at most 32 bits. `change` also gets
-/// the index of the first value of the run. Rounds the results to the nearest, ties to even.
+/// Calls `change` on each run of output values, which must be floats of at most 32 bits. `change` also receives the
+/// index of the first value of the run. The results are rounded to the nearest, ties to even.
 ///
 /// ```
 /// use shardpack_array::change_runs;

@@ -5,10 +5,10 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
-/// All buffers of a run fit in the first-level cache together.
+/// Number of elements in a run. All buffers of a run fit in the L1 cache together.
 pub(super) const RUN: usize = 512;
 
-/// Loads at most [`RUN`] elements, rounded to the nearest, ties to even.
+/// Loads at most [`RUN`] elements as float32, rounded to the nearest, ties to even.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "rounding is intended")]
 pub(super) fn load(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
     match dtype {
@@ -27,7 +27,7 @@ pub(super) fn load(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
         Dtype::I32 => each(bytes, out, |value: i32| value as f32),
         Dtype::U64 => each(bytes, out, |value: u64| value as f32),
         Dtype::I64 => each(bytes, out, |value: i64| value as f32),
-        // Booleans never become floats.
+        // Booleans are never converted to floats.
         _ => each(bytes, out, |value: u8| f32::from(value)),
     }
 }

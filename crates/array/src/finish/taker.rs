@@ -1,4 +1,4 @@
-//! Converts decoded elements while they are in the cache, and writes them to their places in the row.
+//! Converts decoded elements while they are in the cache, and writes them to their places in a row.
 
 use super::room::{OutputRow, place};
 use super::target::Target;
@@ -12,14 +12,14 @@ use std::ops::Range;
 #[derive(Default)]
 pub(crate) struct TakerScratch {
     finished: Vec<u8>,
-    /// Elements held until all have arrived. This buffer never shrinks.
+    /// Elements held back until all have arrived. This buffer never shrinks.
     held: Vec<u8>,
-    /// Marks of the held elements that are no-data, if needed.
+    /// No-data marks of the held elements, if needed.
     marks: Vec<u8>,
     warp: WarpScratch,
 }
 
-/// Writes a row, or the part of a row that begins with a given unit.
+/// Writes a row, or the part of a row that starts at a given unit.
 pub(crate) struct Taker<'a> {
     target: &'a Target,
     scratch: &'a mut TakerScratch,
@@ -46,7 +46,7 @@ impl<'a> Taker<'a> {
         Self { target, scratch, out, next: first, held: first }
     }
 
-    /// If units are to be held, reserves memory for exactly `units` units.
+    /// Reserves memory for exactly `units` units if they will be held.
     pub(crate) fn expect(&mut self, units: usize) {
         if self.holds() {
             let bytes = units * self.target.each() * self.target.converted.size();
@@ -54,8 +54,8 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// True if units are held: if rows become columns, because with many rows available the output is written
-    /// contiguously, or if pixels are made of several pixels.
+    /// True if units are held until all have arrived. This is the case if rows become columns, so that the output can
+    /// be written contiguously, or if each output pixel needs several input pixels.
     fn holds(&self) -> bool {
         self.target.warp.is_some() || self.target.turn.transpose && !self.target.is_straight()
     }
@@ -65,7 +65,7 @@ impl<'a> Taker<'a> {
         self.target.each().max(1)
     }
 
-    /// Returns true if one of the next `units` units is wanted; otherwise skips them.
+    /// True if at least one of the next `units` units is wanted. Otherwise they are skipped.
     pub(crate) fn wants(&mut self, units: usize) -> bool {
         let wants = self.target.wants(self.next..self.next + units);
         if !wants {
@@ -74,7 +74,7 @@ impl<'a> Taker<'a> {
         wants
     }
 
-    /// Skips to this unit. The caller must know that no unit before it is wanted.
+    /// Skips to this unit. No unit before it may be wanted.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.finish()?;
         (self.next, self.held) = (unit, unit);
@@ -127,7 +127,7 @@ impl<'a> Taker<'a> {
             return self.warp(warp);
         }
         if self.holds() {
-            // Some units at the end may have been skipped.
+            // The last units may have been skipped.
             let bytes = (self.next - self.held) * target.each() * target.element.size();
             put(target, self.held, grow(&mut self.scratch.held, bytes), self.out)?;
             self.held = self.next;
@@ -135,7 +135,7 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// Makes all pixels of the held ones, and puts them in their places.
+    /// Computes the warped pixels from the held ones and writes them to their places.
     fn warp(&mut self, warp: &Warp) -> Result<()> {
         let TakerScratch { held, marks, warp: scratch, .. } = &mut *self.scratch;
         let elements = (self.next - self.held) * self.target.each();
@@ -149,7 +149,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// The elements belong to the units from `first` on.
+/// Writes `elements`, which belong to the units from `first` on.
 fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) -> Result<()> {
     let [rows, columns] = target.size;
     let unit = target.each() * target.element.size();
@@ -234,7 +234,7 @@ fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
     }
     let needed = (line.count - 1) * line.step + unit;
     let from = part(from, 0..needed, "units in a line")?;
-    // With lengths known at compile time, each copy is a single instruction.
+    // If the length is known at compile time, each copy is a single instruction.
     match unit {
         1 => gather_by::<1>(from, line, to),
         2 => gather_by::<2>(from, line, to),

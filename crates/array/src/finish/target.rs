@@ -1,4 +1,4 @@
-//! Conversion and placement of the decoded elements of one array.
+//! Conversion of an array's decoded elements, and their places in a row.
 
 use super::room::Origins;
 use super::singles::{self, RUN};
@@ -12,12 +12,13 @@ use std::ops::Range;
 
 /// Maps decoded elements, in order, to the bytes of a row.
 ///
-/// Elements come in *units*: pixels with all requested bands, or single elements if each band comes by itself.
+/// Elements arrive in *units*. A unit is a pixel with all its requested bands, or a single element if the bands arrive
+/// one by one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Target {
     pub(super) decoded: Dtype,
     pub(super) element: ElementType,
-    /// Type of the converted elements before they are mixed; otherwise the output type.
+    /// If pixels are mixed, the type of the converted elements before mixing. Otherwise the output type.
     pub(super) converted: ElementType,
     factors: Option<Factors>,
     fill: Option<Fill>,
@@ -40,7 +41,7 @@ impl Target {
         Self::of_window(finish, decoded, shape, from, to, [0..rows, 0..columns])
     }
 
-    /// Creates the target for only these rows and columns of an array.
+    /// Creates the target for a window of an array.
     ///
     /// # Errors
     /// Same as [`Finish::check`].
@@ -55,7 +56,7 @@ impl Target {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
-        // Either every axis fits into the address space, or there are no elements.
+        // If an axis does not fit in the address space, the array has no elements.
         let [rows, columns, bands] = shape.map(to_usize);
         let is_mixed = finish.warp.is_some_and(|warp| warp.sampling.mixes());
         Ok(Self {
@@ -82,7 +83,7 @@ impl Target {
         self.bands
     }
 
-    /// Returns the target with `from` as the order of the input.
+    /// Sets the order of the input.
     pub(crate) const fn given(mut self, from: Layout) -> Self {
         self.from = from;
         self
@@ -135,12 +136,12 @@ impl Target {
                 && top.checked_rem(rows).is_some_and(|row| wanted.contains(&row));
         }
         let row = top.checked_rem(rows).unwrap_or(0);
-        // Ranges that continue in the next plane are not checked in detail, but count as wanted.
+        // Ranges that continue in the next plane always count as wanted, without a detailed check.
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Returns the place of these units in the row if they are requested and are part of one line of pixels that is
-    /// not turned.
+    /// Returns the place of these units in the row. Returns `None` unless all of them are requested, they are in one
+    /// line of pixels, and pixels are neither moved nor reordered.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if self.warp.is_some() || !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
@@ -151,7 +152,7 @@ impl Target {
         is_asked.then(|| (row - y.start) * x.len() + column - x.start)
     }
 
-    /// Returns the origins of the row's bytes, in units.
+    /// Returns a map from the row's bytes to units.
     pub(crate) fn origins(&self) -> Origins {
         let size = self.element.size();
         if self.is_straight() {
@@ -171,7 +172,7 @@ impl Target {
             }
             if flips { -step } else { step }
         };
-        // Rows and columns are exchanged only if the array is square.
+        // Rows and columns are exchanged only in square arrays.
         let (row, column) = (along(row, turn.flip_rows, high), along(column, turn.flip_columns, wide));
         let (unit_bytes, plane) = match (self.from, self.to) {
             (Layout::BandMajor, Layout::BandMajor) => (size, area),
@@ -209,8 +210,8 @@ impl Target {
         Ok(())
     }
 
-    /// Converts elements, the first of which belongs to band `band`. If units are pixels, bands follow each
-    /// other; otherwise all elements belong to that band.
+    /// Converts elements. The first one belongs to band `band`. If units are pixels, the bands follow each other;
+    /// otherwise all elements belong to the same band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
         let (width, size) = (self.decoded.size(), self.converted.size());
@@ -231,13 +232,14 @@ impl Target {
         Ok(())
     }
 
-    /// Returns the replacement of no-data if elements must be marked, because a mean with no-data is no-data.
+    /// Returns the replacement of no-data if elements must be marked. They must be if pixels are
+    /// mixed, because a mean that includes no-data is no-data.
     pub(super) fn marked_fill(&self) -> Option<f32> {
         let is_mixed = self.warp.is_some_and(|warp| warp.sampling.mixes());
         self.fill.filter(|_| is_mixed).map(|fill| fill.with)
     }
 
-    /// Marks elements that are no-data by 1, and others by 0.
+    /// Marks no-data elements with 1 and all others with 0.
     pub(super) fn mark(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
         let Some(fill) = self.fill else { return Ok(()) };
         for (from, to) in from.chunks(RUN * self.decoded.size()).zip(to.chunks_mut(RUN)) {

@@ -20,7 +20,7 @@ fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
-/// The result is not exact for every 64-bit integer.
+/// Converts an element to float64. The result is not exact for every 64-bit integer.
 fn double(dtype: Dtype, bytes: &[u8]) -> f64 {
     match dtype {
         Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
@@ -42,7 +42,7 @@ fn is_no_data(dtype: Dtype, bytes: &[u8], no_data: f64) -> bool {
             let value = double(dtype, bytes);
             value == no_data || value.is_nan() && no_data.is_nan()
         }
-        // An integer without an exact float64 must not equal its neighbour.
+        // An integer that float64 cannot represent must not equal its neighbour.
         _ => integer(dtype, bytes) == no_data as i128,
     }
 }
@@ -82,8 +82,8 @@ fn rounded(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// Makes one value of a warped array, the slow way: by the pixels that the place of `[y, x]` is made of.
-/// `at` returns an element of the array.
+/// Computes one value of a warped array the slow way, from the pixels around the place that `[y, x]` maps to. `at`
+/// returns an element of the array.
 fn warped<'a>(
     finish: &Finish,
     decoded: Dtype,
@@ -136,7 +136,7 @@ fn warped<'a>(
     rounded(element, if is_replaced { finish.fill.unwrap().with } else { mean })
 }
 
-/// Makes a map from some numbers: exact ones, and ones that move everything a little or far away.
+/// Makes a map from random numbers. Some maps are exact; others move the pixels a little or far away.
 fn warp([kind, angle, scale, right, down, far]: [f64; 6], sampling: Resampling) -> Warp {
     let quarters = (angle * 4.0).floor() * std::f64::consts::FRAC_PI_2;
     let (sin, cos) = (if kind < 0.5 { angle * 7.0 } else { quarters }).sin_cos();

@@ -1,4 +1,4 @@
-//! Makes the pixels of a warped array, row by row.
+//! Computes the pixels of a warped array, row by row.
 
 use super::singles::{self, RUN};
 use super::target::Target;
@@ -7,10 +7,10 @@ use shardpack_base::parts::{check_length, grow, part, part_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Error, Layout, Result};
 
-/// All converted elements of an array, in the order in which they came.
+/// All converted elements of an array, in the order of arrival.
 pub(super) struct Held<'a> {
     pub(super) elements: &'a [u8],
-    /// For each element, 1 if it is no-data, and the replacement; `None` if no element is.
+    /// One mark per element (1 for no-data, otherwise 0), and the replacement. `None` if no element is no-data.
     pub(super) no_data: Option<(&'a [u8], f32)>,
 }
 
@@ -21,8 +21,7 @@ pub(super) struct WarpScratch {
     taps: Vec<[Tap; 4]>,
 }
 
-/// Calls `put` with the output elements of each row of pixels of each plane, and the number of the row's first
-/// unit.
+/// Calls `put` for each row of pixels in each plane, with the index of the first unit and the output elements.
 pub(super) fn warped(
     target: &Target,
     warp: &Warp,
@@ -89,7 +88,7 @@ pub(super) fn warped(
     Ok(())
 }
 
-/// Computes the weighted mean of some pixels of a plane, for each of their values.
+/// Computes the weighted mean of up to four pixels of a plane, separately for each value of a pixel.
 fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) -> Result<()> {
     let each = to.len();
     let mut is_first = true;
@@ -112,7 +111,7 @@ fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) ->
         }
         is_first = false;
     }
-    // Processors disagree about the bits of a NaN in a product and sum.
+    // Set the bits of NaN explicitly, because processors disagree about the NaN that results from a multiply-add.
     vectorised(
         #[inline(always)]
         || to.iter_mut().for_each(|to| *to = if to.is_nan() { QUIET_NAN } else { *to }),
@@ -122,7 +121,7 @@ fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) ->
 
 const QUIET_NAN: f32 = f32::from_bits(0x7FC0_0000);
 
-/// Replaces the means that contain no-data.
+/// Replaces the means that include no-data.
 fn put_no_data(taps: &[Tap; 4], marks: &[u8], with: f32, to: &mut [f32]) -> Result<()> {
     let each = to.len();
     for pixel in taps.iter().filter(|tap| tap.weight != 0.0).filter_map(|tap| tap.pixel) {

@@ -39,10 +39,10 @@ impl<'a> BandSet<'a> {
     }
 }
 
-/// A region that is known to be inside its array and to have elements.
+/// A region that has elements and is known to be inside its array.
 ///
-/// An array of two axes `[height, width]` is treated as a cube `[height, 1, width]`, because the difference, the
-/// layout and the tables of fixed point take the positions along the last axis as bands (spec §4.2).
+/// An array with two axes `[height, width]` is treated as a cube `[height, 1, width]`, because the difference, the
+/// layout and the fixed-point tables take the positions along the last axis as bands (spec §4.2).
 pub(crate) struct RegionPlan<'a> {
     height: usize,
     width: usize,
@@ -97,7 +97,7 @@ impl<'a> RegionPlan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Neighbouring bands are read in one run, and a difference needs the lower bands anyway.
+        // Neighbouring bands are read in one run. A difference needs the lower bands anyway.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Range(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),
@@ -143,13 +143,13 @@ impl<'a> RegionPlan<'a> {
         &self.asked
     }
 
-    /// Returns the bands that must be decoded to obtain the requested bands, in ascending order.
+    /// Returns the bands that must be decoded for the requested bands, in ascending order.
     pub(crate) const fn fetched(&self) -> &BandSet<'a> {
         &self.fetched
     }
 
-    /// Returns the positions of the requested bands among the fetched bands, or `None` if exactly the
-    /// requested bands are fetched.
+    /// Returns the indices of the requested bands among the fetched bands, or `None` if exactly the requested bands are
+    /// fetched.
     pub(crate) const fn picks(&self) -> Option<&BandSet<'a>> {
         self.picks.as_ref()
     }

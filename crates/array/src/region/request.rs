@@ -3,7 +3,7 @@
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
-/// Requested bands.
+/// The requested bands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bands {
     /// All bands, in order.
@@ -11,12 +11,12 @@ pub enum Bands {
     All,
     /// Bands from `start` up to, but not including, `end`.
     Range(Range<u64>),
-    /// These bands, in this order; a band may occur more than once.
+    /// These bands, in this order. A band may occur more than once.
     List(Vec<u64>),
 }
 
 impl Bands {
-    /// Returns the indices of the requested bands; empty for [`Bands::All`].
+    /// Returns the indices of the requested bands, or nothing for [`Bands::All`].
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         let (range, list) = match self {
             Self::All => (0..0, &[][..]),
@@ -27,20 +27,20 @@ impl Bands {
     }
 }
 
-/// Kind of elements to return.
+/// Kind of elements in the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Values in the array's own type (`descriptor.decoded`).
+    /// Values in the type of the array (`descriptor.decoded`).
     #[default]
     Source,
-    /// Stored elements (of type `descriptor.stored`) after undoing the band difference. float16 stays
-    /// float16, so that only half as many bytes move. The caller has to apply transforms and handle reserved
-    /// codes. In float16 the code of a no-data value is a NaN.
+    /// Stored elements (of type `descriptor.stored`) after undoing the band difference. float16 stays float16, which
+    /// halves the bytes to move. The caller must apply transforms and handle reserved codes. In float16, the code of a
+    /// no-data value is a NaN.
     Stored,
 }
 
-/// A rectangle of pixels and some of the bands of an array `[height, width, channels]`. An array of two axes
-/// has a single band, band 0.
+/// A rectangle of pixels, with some or all bands, of an array `[height, width, channels]`. An array with two axes has a
+/// single band, band 0.
 ///
 /// ```
 /// use shardpack_array::{Bands, Output, Region};
@@ -62,9 +62,9 @@ pub struct Region {
     pub height: u64,
     /// Number of columns.
     pub width: u64,
-    /// Bands.
+    /// The requested bands.
     pub bands: Bands,
-    /// Choice between values and stored elements.
+    /// Values or stored elements.
     pub output: Output,
     /// Axis order of the output: `[height, width, bands]`, or `[bands, height, width]` if band-major.
     pub layout: Layout,
@@ -77,7 +77,7 @@ pub struct RegionShape {
     pub dtype: Dtype,
     /// Lengths of the axes, in the order `[height, width, bands]` or `[bands, height, width]`.
     pub shape: [u64; 3],
-    /// Bytes of all elements.
+    /// Size of all elements in bytes.
     pub bytes: u64,
 }
 
@@ -86,15 +86,16 @@ pub struct RegionShape {
 pub struct RegionDecoded {
     /// Type, shape and size of the data in `out`.
     pub shape: RegionShape,
-    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded at least in part. Units that are
-    /// stored unchanged or as one repeated value need no decoding and do not count.
+    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded at least in part. Units that are stored
+    /// unchanged or as one repeated value need no decoding, so they do not count.
     pub blocks_decoded: u64,
-    /// Number of blocks or units in the whole payload; 0 if it is raw.
+    /// Number of blocks or units in the whole payload, or 0 if it is raw.
     pub blocks: u64,
 }
 
 impl Region {
-    /// Creates a region with all bands of a rectangle. Its output is values in the order `[height, width, bands]`.
+    /// Creates a region with all bands of a rectangle. The output consists of values in the order
+    /// `[height, width, bands]`.
     #[must_use]
     pub const fn new(y: u64, x: u64, height: u64, width: u64) -> Self {
         Self { y, x, height, width, bands: Bands::All, output: Output::Source, layout: Layout::AsShape }

@@ -1,4 +1,4 @@
-//! Decodes several regions of one array at once, each touched block only once.
+//! Decodes several regions of one array at once. Each touched block is decoded only once.
 
 use super::source::{PayloadReader, StoredRange};
 use shardpack_base::parts::part;
@@ -8,7 +8,7 @@ use shardpack_format::Result;
 pub(crate) struct Placed {
     pub(crate) run: StoredRange,
     pub(crate) region: usize,
-    /// Offset of the run in the bytes of the region.
+    /// Offset of the run in the destination.
     pub(crate) at: usize,
 }
 
@@ -20,9 +20,8 @@ pub(crate) struct Several {
 }
 
 impl PayloadReader<'_, '_> {
-    /// Passes the stored bytes of `runs` to `put`. For each run and each block that it touches, `put` gets
-    /// the range of the destination, which begins at the run's `at`, and the bytes. `runs` must be sorted by
-    /// start and may overlap.
+    /// Passes the stored bytes of `runs` to `put`, once per run and block that it touches. `put` receives the run, the
+    /// destination range (offset by the run's `at`) and the bytes. `runs` must be sorted by start and may overlap.
     pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],
@@ -40,7 +39,7 @@ impl PayloadReader<'_, '_> {
         tile: &mut Vec<u8>,
         put: &mut impl FnMut(&Placed, StoredRange, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        // End of the stored bytes already passed on.
+        // All stored bytes before this offset have been passed on.
         let mut done = 0;
         while let Some(next) = runs.first() {
             if next.run.end <= done {

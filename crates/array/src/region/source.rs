@@ -10,9 +10,9 @@ use std::ops::Range;
 
 #[derive(Default)]
 pub(crate) struct SourceScratch {
-    /// The last decoded block: 64 KiB per byte of an element in a Blosc2 chunk, 4 MiB in plain zstd.
+    /// The last decoded block: for Blosc2, 64 KiB per byte of an element; for plain zstd, 4 MiB.
     block: Vec<u8>,
-    /// A whole block that several regions share.
+    /// A whole block, shared by several regions.
     pub(crate) tile: Vec<u8>,
 }
 
@@ -28,10 +28,10 @@ pub(crate) struct PayloadReader<'p, 's> {
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,
-    /// Index of the current unit, and its start in the payload.
+    /// Index of the current unit, and its offset in the payload.
     unit: usize,
     at: usize,
-    /// Start of the block in `scratch.block`, and the form in which it is there.
+    /// Start of the loaded block, and where its bytes are.
     loaded: Option<(usize, BlockPlace)>,
     budget: Budget<'s>,
     decoded: u64,
@@ -78,7 +78,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
 
     /// Returns the number of blocks, or units of plain zstd, in the whole payload.
     pub(crate) fn blocks(&self) -> u64 {
-        // Every unit but the last has a whole number of blocks.
+        // Every unit but the last is a whole number of blocks.
         if self.decoder.is_none() { 0 } else { self.stored_bytes.div_ceil(self.block_bytes()) as u64 }
     }
 
@@ -118,7 +118,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
                         planes::of(&self.scratch.block, self.width, items).join(from / self.width, here)?;
                     }
                     Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes in a block")?),
-                    // The bytes are already in `out`.
+                    // `None` means that the bytes are already in `out`.
                     None => {}
                 }
                 rest = tail;
@@ -127,8 +127,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         }
     }
 
-    /// Returns the decoded block that contains stored byte `at`. For a raw payload, returns the rest of the
-    /// payload. Blocks must be requested in ascending order.
+    /// Returns the decoded block that contains stored byte `at`, or the rest of the payload if it is raw. Blocks must
+    /// be requested in ascending order.
     pub(crate) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
     where
         'p: 't,
@@ -147,8 +147,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok((block, tile))
     }
 
-    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, up to the last
-    /// byte that `runs` need.
+    /// Fills `out` with the bytes from `start` on, or loads the block that contains them, up to the last byte that
+    /// `runs` needs.
     fn block(
         &mut self,
         start: usize,
@@ -198,7 +198,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok(())
     }
 
-    /// Skips to the end of the last unit, which must be the end of the payload. Returns the number of decoded blocks.
+    /// Skips to the end of the last unit, which must also be the end of the payload. Returns the
+    /// number of decoded blocks.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
         if self.decoder.is_some() {
@@ -208,7 +209,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
     }
 }
 
-/// Returns the number of bytes of `block` that are needed, and where the last of them ends.
+/// Returns the number of bytes of `block` that are needed, and the end of the last of them.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = StoredRange>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

@@ -2,8 +2,8 @@
 
 use shardpack_format::{ArrayDescriptor, Error, Result};
 
-/// A box of planes, rows and columns of a volume. Volumes are arrays `[depth, height, width]` or `[depth,
-/// height, width, channels]`; all channels belong to a box.
+/// A box of planes, rows and columns of a volume. The shape of a volume is `[depth, height, width]` or `[depth, height,
+/// width, channels]`; a box includes all channels.
 ///
 /// ```
 /// use shardpack_array::Voxels;
@@ -23,8 +23,8 @@ pub struct Voxels {
 }
 
 impl Voxels {
-    /// Returns depth, height and width of the volume, and the number of its channels; `None` if it has no axis
-    /// for channels.
+    /// Returns the depth, height and width of the volume, and its number of channels. The number is `None` if there is
+    /// no channel axis.
     ///
     /// # Errors
     /// `Usage` if the array has neither three nor four axes, or the box is not within it.

@@ -55,7 +55,7 @@ fn in_parts(split: &ArraySplit, payload: &[u8], bytes: usize) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// Half of the bits are noise.
+/// Returns an array in which half of the bits are noise.
 fn floats(rows: u64, bands: u64) -> Array {
     let mut state = 1_u64;
     let bytes = (0..rows * 64 * bands).flat_map(|i| {
@@ -71,7 +71,7 @@ fn settings(values: ValueRule, coder: Coder, filter: Filter, band_difference: bo
 
 #[test]
 fn arrays_in_parts_are_the_whole_ones() {
-    // About 9 MB of two-byte elements. They fill three units whose borders are within pixels.
+    // About 9 MB of two-byte elements: three units whose borders are inside pixels.
     let array = floats(700, 103);
     let rules = [ValueRule::F16, ValueRule::Fixed { max_error: 0.01 }, ValueRule::Keep];
     for (rule, coder, filter, difference) in [
@@ -97,7 +97,7 @@ fn arrays_in_parts_are_the_whole_ones() {
             assert!(out == whole.unwrap().bytes(), "{rule:?} {coder:?} {filter:?} {difference} {dtype}");
         }
     }
-    // The elements are stored in their own type, so a part is read directly into its place and no join is needed.
+    // The elements are stored in their own type, so parts are read directly into their places and need no join.
     let plain = ArrayDescriptor::plain(Dtype::F32, array.shape().to_vec());
     let encoded = EncodedArray {
         codec: Codec::Raw,

@@ -1,11 +1,11 @@
 //! Undoes the shuffle and the band differences of two-byte elements in a single step.
 //!
-//! Works on four pixels at a time. Sixteen bands of each pixel have a 128-bit block of their own, so that
-//! only the final interleaving crosses blocks. Before that, even and odd bands are in separate vectors: with
-//! sums of pairs, sixteen bands need only one scan of eight lanes.
+//! The code works on four pixels at a time. Sixteen bands of each pixel occupy a 128-bit block, so that only the final
+//! interleaving crosses blocks. Until then, even and odd bands are in separate vectors: with sums of pairs, sixteen
+//! bands need only one scan of eight lanes.
 //!
-//! A cube of 61 MB takes 4.2 ms on one core. For comparison, `memcpy` takes 3.4 ms; separate steps for
-//! copying the planes, the shuffle and the sums take 13 ms; stores that bypass the caches take 7 ms.
+//! A cube of 61 MB takes 4.2 ms on one core. For comparison, `memcpy` takes 3.4 ms, separate steps for copying the
+//! planes, the shuffle and the sums take 13 ms, and stores that bypass the caches take 7 ms.
 
 use super::unzigzag;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
@@ -16,14 +16,14 @@ use shardpack_format::{Result, bug};
 const PIXELS: usize = 4;
 const BANDS: usize = 16;
 
-/// True if [`sum`] can handle pixels with this many bands.
+/// True if [`sum`] can handle this many pixels with this many bands.
 pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
-    // Pairs of bytes are read directly as numbers.
+    // Pairs of bytes are loaded directly as numbers.
     cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS
 }
 
-/// Fills `out` with the running sums of whole pixels, for which [`fits`] must be true. `low` and `high` are
-/// the low and the high bytes of their elements.
+/// Fills `out` with the running sums of whole pixels, for which [`fits`] must be true. `low` and `high` are the low and
+/// the high bytes of the elements.
 pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Result<()> {
     check_length("number of high bytes", low.len(), high.len())?;
     check_length("size of the two-byte elements", out.len(), 2 * low.len())?;
@@ -41,7 +41,8 @@ fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8
     let step = Step::new(simd, bands)?;
     let mut at = 0;
     while at < last {
-        // The last group of four may include pixels that are already finished. They get the same values again.
+        // The last group of four may include pixels that are already done. They are computed again,
+        // with the same result.
         at = at.min(last.checked_sub(four)?);
         step.pixels(low.get(at..at + four)?, high.get(at..at + four)?, out.get_mut(2 * at..2 * (at + four))?)?;
         at += four;
@@ -55,18 +56,18 @@ struct Step<S: Simd> {
     bands: usize,
     zero: u16x32<S>,
     low_bytes: u16x32<S>,
-    /// Indices that spread the last lane of each block.
+    /// Indices that copy the last lane of each block to all its lanes.
     last: u8x64<S>,
-    /// Indices that spread the last band of the previous group, if the last group overlaps that group. The
-    /// flag says if that band is odd in its group.
+    /// If the last group overlaps the previous one: indices that copy the last band of that group to all lanes, and a
+    /// flag that is true if the band is odd in its group.
     known: (u8x64<S>, bool),
 }
 
 impl<S: Simd> Step<S> {
     #[inline(always)]
     fn new(simd: S, bands: usize) -> Option<Self> {
-        // The last group begins `BANDS` bands before the end, so the sums of its first `known` + 1 bands are
-        // already known.
+        // The last group starts `BANDS` bands before the end, so the sums of its first `known` + 1 bands are already
+        // known.
         let known = BANDS - 1 - bands % BANDS;
         Some(Self {
             simd,
@@ -93,8 +94,8 @@ impl<S: Simd> Step<S> {
             self.store(sums - odd, sums, &mut out, band)?;
         }
         if !self.bands.is_multiple_of(BANDS) {
-            // This group overlaps the previous group. The sums of the two differ by a constant, which is
-            // found from a band that both contain.
+            // This group overlaps the previous group. The sums of the two differ by a constant, which follows from a
+            // band that both contain.
             let band = self.bands.checked_sub(BANDS)?;
             let (even, odd) = self.differences(low, high, band)?;
             let sums = self.scan(even, odd);
@@ -114,7 +115,7 @@ impl<S: Simd> Step<S> {
         Some((unzigzag(self.simd, even), unzigzag(self.simd, odd)))
     }
 
-    /// Returns running sums up to each odd band. They start from 0 in each block.
+    /// Returns the running sums up to each odd band. They start at 0 in each block.
     #[inline(always)]
     fn scan(&self, even: u16x32<S>, odd: u16x32<S>) -> u16x32<S> {
         let mut sums = even + odd;

@@ -6,11 +6,11 @@ use half::f16;
 use shardpack_base::parts::{check_length, part, part_mut};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
-/// All buffers of a run of this many elements fit in the first-level cache together.
+/// Number of elements in a run. All buffers of a run fit in the L1 cache together.
 const RUN: usize = 512;
 
-/// Band tables of a fixed-point array. They are repeated to the length of a piece, so that loops run over
-/// whole pieces and not over the bands of one pixel.
+/// Tables of a fixed-point array, by band. They are repeated to the length of a piece, so that loops run over whole
+/// pieces instead of the bands of one pixel.
 #[derive(Default)]
 pub(super) struct Tables {
     scale: Vec<f32>,
@@ -20,7 +20,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Refills the tables with only `bands`, in that order, and reuses their memory.
+    /// Refills the tables with only `bands`, in that order. Reuses their memory.
     pub(super) fn refill(
         &mut self,
         descriptor: &ArrayDescriptor,
@@ -51,8 +51,8 @@ fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
-/// Fails unless the tables have one entry per band. [`ArrayDescriptor::parse`] checks this too, but a descriptor
-/// that was made by hand may be wrong.
+/// Fails unless the tables have one entry per band. [`ArrayDescriptor::parse`] checks this too, but a descriptor built
+/// by hand may be wrong.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
         Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => Err(Error::usage(
@@ -62,10 +62,10 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
     }
 }
 
-/// Decodes whole pixels. `stored` are elements in shape order, whose differences have been undone. `out`
-/// receives the bytes of the same number of decoded elements.
+/// Decodes whole pixels. `stored` contains elements in shape order, after undoing differences. `out` receives the bytes
+/// of the same number of decoded elements.
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    // The loops below end with the shorter of the two.
+    // The loops below stop at the end of the shorter buffer.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
     check_length("size of the stored elements in bytes", elements * width, stored.len())?;
@@ -77,7 +77,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
         (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
         (Transform::Fixed { .. }, from, Dtype::F64) => {
-            // Round to float32 as the specification requires, then widen.
+            // Round to float32 as the specification requires before widening.
             let mut narrow = [0; 4 * RUN];
             let rows = stored.chunks(width * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
             for (run, (stored, out)) in rows {
@@ -102,7 +102,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     Ok(())
 }
 
-/// Checks booleans, which are the only type with invalid elements.
+/// Checks booleans, the only type with invalid elements.
 fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("size of the elements in bytes", stored.len(), out.len())?;
     out.copy_from_slice(stored);
@@ -116,7 +116,7 @@ fn check_booleans(stored: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// `first` is the index of the first element in the piece.
+/// Decodes fixed point. `first` is the index of the first element in the piece.
 fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u8]) -> Result<()> {
     match from {
         Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
@@ -196,7 +196,8 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
     }
 }
 
-/// The writer has checked that no value changes. Values from a malicious file wrap around, which does no harm.
+/// Converts to integer types. The writer has checked that no value changes. Values from a malicious
+/// file wrap around, which does no harm.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;
@@ -263,8 +264,7 @@ fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
     special_bits(value, dtype).to_le_bytes()
 }
 
-/// Returns the bits of a special value. On every processor, NaN becomes the quiet NaN with a positive sign
-/// and a payload of zero.
+/// Returns the bits of a special value. On every processor, NaN becomes the positive quiet NaN with a zero payload.
 #[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
 pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
     match (dtype, value.is_nan()) {

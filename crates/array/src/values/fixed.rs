@@ -1,4 +1,4 @@
-//! Fixed point with an error bound: unsigned integers of 8 to 16 bits, with an offset per band.
+//! Fixed point with an error bound: unsigned integers of 8 to 16 bits, with one offset per band.
 
 use super::{Job, StoredValues, arrangement, is_plain};
 use crate::element::{Element, Float};
@@ -10,11 +10,11 @@ use crate::source::{BLOCK_BYTES, for_each_block};
 use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// 2⁵². The low bits of x + 2⁵² hold the integer nearest to x, with ties to even.
+/// 2⁵². The low bits of x + 2⁵² are the integer nearest to x, with ties to even.
 const ROUND: f64 = 4_503_599_627_370_496.0;
 
 struct Ranges {
-    /// Smallest finite value of each band, not counting no-data. It is +∞ if the band has no such value.
+    /// Smallest finite value of each band that is not no-data, or +∞ if there is none.
     min: Vec<f64>,
     max: Vec<f64>,
     nan: bool,
@@ -42,8 +42,7 @@ pub(super) fn store<T: Float>(
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
     let mut meter = Meter::new(job.no_data, job.spectrum());
-    // Repeat the offsets for a whole piece, so that the loops below run over pieces and not over the bands of
-    // one pixel.
+    // Repeat the offsets for a whole piece, so that the loops below run over pieces instead of the bands of one pixel.
     let offsets = plan.offset.repeat(arrangement.piece_pixels());
     let inverse = 1.0 / f64::from(plan.scale);
     let mut decoded = Vec::new();
@@ -96,7 +95,7 @@ pub(super) fn store<T: Float>(
         Ok(())
     })?;
     let fidelity = meter.total;
-    // The error is measured on every value as a reader will decode it, because the calculation above is only a plan.
+    // Measure the error on every value as a reader will decode it, because the calculation above is only a plan.
     if fidelity.max_abs_error > max_error {
         return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
     }
@@ -171,13 +170,12 @@ impl Ranges {
 }
 
 impl Quantiser {
-    /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half a step,
-    /// and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the step is twice the
-    /// bound without these losses, rounded down to float32.
+    /// A reader computes `fl(offset + fl(q × scale))`. `q` is off by at most half a step, and the two roundings by at
+    /// most 2⁻²⁴ of the range and of the magnitude. So the step is twice the bound minus these losses, rounded down to
+    /// float32.
     ///
-    /// No step of any band may equal `no_data`. If one does, the offset of that band is lowered. A lower
-    /// offset needs part of one more step, and it adds less to the rounding errors than the scale leaves
-    /// spare.
+    /// No step of any band may equal `no_data`. If one does, the offset of that band is lowered. This takes part of one
+    /// more step, and the additional rounding error fits in the margin that the scale leaves.
     fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
         // Add one percent for the products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
@@ -232,15 +230,15 @@ impl Quantiser {
     }
 }
 
-/// Returns `offset` unless `no_data` is one of the steps from `offset` to `max`. In that case returns a value
-/// that is lower by part of a step, so that `no_data` is between two steps.
+/// Returns `offset` unless `no_data` is one of the steps from `offset` to `max`. In that case, the result is lower by
+/// part of a step, so that `no_data` is between two steps.
 ///
-/// If float32 is as coarse as the steps, this may be impossible. The final decision is left to [`Job::check_apart`].
+/// If float32 is as coarse as the steps, this may be impossible. [`Job::check_apart`] makes the final decision.
 fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     let hits = |offset: f32| {
         let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
         let last = ((max - f64::from(offset)) / f64::from(scale)).round() + 1.0;
-        // Check two more steps on each side, to allow for rounding in the division and in the reader's formula.
+        // Check two more steps on each side to allow for rounding in the division and in the reader's formula.
         (-2..=2).map(|i| near + f64::from(i)).filter(|q| (0.0..=last).contains(q)).any(|q| {
             let mut decoded = [0.0];
             decode(&[low_16(q)], &[offset], scale, &mut decoded);
@@ -259,7 +257,7 @@ fn low_16(step: f64) -> u16 {
     step as u16
 }
 
-/// Returns the largest float32 that is not above `value`. Never returns −0.
+/// Returns the largest float32 that is at most `value`. Never returns −0.
 #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn below(value: f64) -> f32 {
     let near = value as f32;
@@ -273,8 +271,8 @@ fn round_up(value: f64) -> f64 {
     }
     let unit = 10_f64.powi(exponent10(value) - 2);
     let up = (value / unit).ceil() * unit;
-    // Multiplying by a power of ten may give a number like 0.30000000000000004. Its shortest text with this
-    // number of digits parses as the clean number.
+    // Multiplying by a power of ten may produce a number like 0.30000000000000004. Formatting it with this number of
+    // digits and parsing the text gives the clean number.
     format!("{up:.2e}").parse().ok().filter(|v| *v >= value).unwrap_or(up)
 }
 

@@ -1,4 +1,4 @@
-//! Value transforms (spec §4.3). Chooses one for each array, and converts elements to stored elements and back.
+//! Value transforms (spec §4.3). Chooses a transform for each array, and converts elements to stored elements and back.
 
 mod decode;
 mod fixed;
@@ -67,7 +67,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Returns the arrangement that is requested for elements of type `stored`, as far as the array allows it.
+/// Returns the requested arrangement for elements of type `stored`, as far as the array allows it.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = stored.size();
@@ -109,8 +109,8 @@ impl<'a, T: Float> Job<'a, T> {
         {
             return match integer::store_float(self, &scan, elements)? {
                 Some(stored) => Ok(stored),
-                // The values are all integers, but there may be a negative zero or a NaN with a payload,
-                // which no integer can represent.
+                // The values are all integers, but they may include a negative zero or a NaN with a payload, which no
+                // integer can represent.
                 None => self.keep(elements),
             };
         }
@@ -119,8 +119,8 @@ impl<'a, T: Float> Job<'a, T> {
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
-                // The user did not request float16. Twice the size is better than a measurement that becomes
-                // "not measured".
+                // The user did not explicitly request float16. Twice the size is better than a measured value that
+                // turns into no-data.
                 Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
             },
@@ -135,8 +135,8 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
-        // There is one offset for each position on the last axis, so an array with a single axis would have
-        // as many offsets as values.
+        // There is one offset per position on the last axis, so an array with a single axis would have as many offsets
+        // as values.
         match self.array.shape() {
             [] | [_] => self.keep(elements),
             _ => fixed::store(self, max_error, elements),
@@ -148,7 +148,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
         let no_data = self.no_data.map(T::to_f64);
-        // Count the values on their way to the coder, while the bytes are in the cache.
+        // Count the values on their way to the coder, while their bytes are in the cache.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
                 let run = part_mut(&mut values, 0..bytes.len() / self.width, "values in a run")?;
@@ -189,7 +189,7 @@ impl<'a, T: Float> Job<'a, T> {
         element_count(self.array)
     }
 
-    /// Stops when `each` returns false.
+    /// Calls `each` with consecutive runs until it returns false.
     fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) -> EncodeResult<()> {
         let mut values = [T::default(); 4096];
         for_each_block(self.array, BLOCK_BYTES, |block| {
@@ -208,11 +208,10 @@ impl<'a, T: Float> Job<'a, T> {
         self.no_data.map(|v| f32::from_f64(v.to_f64()))
     }
 
-    /// Fails if an element of `source` that is not no-data was `decoded` to no-data. `first` is the index of
-    /// the first element.
+    /// Fails if an element of `source` that is not no-data decodes to no-data. `first` is the index of the first
+    /// element.
     ///
-    /// A reserved code would not help: it would make a difference in the payload, but readers return values,
-    /// and the values would be equal.
+    /// A reserved code would not help: the payload would differ, but the values that readers return would be equal.
     fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
         // Check the whole run first, in a loop without branches.
         let meets = vectorised(
@@ -240,7 +239,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Leaves out no-data and values that are not finite.
+    /// Returns the range of the values, without no-data and non-finite values.
     fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
         let mut range = (f64::INFINITY, f64::NEG_INFINITY);
         self.for_each_run(|values| {
@@ -260,11 +259,11 @@ fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
     is_below(values, f64::INFINITY, no_data)
 }
 
-/// True if every value is below `limit` in magnitude, and therefore not NaN, and none is no-data. `limit`
-/// must be a float32.
+/// True if every value is below `limit` in magnitude (and therefore not NaN), and none is no-data. `limit` must be a
+/// float32.
 fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     let limit = T::from_f64(limit);
-    // Without a no-data value, compare with NaN, which nothing equals.
+    // Without a no-data value, compare with NaN, which is never equal.
     let no_data = no_data.unwrap_or(T::from_f64(f64::NAN));
     vectorised(
         #[inline(always)]
@@ -272,7 +271,7 @@ fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     )
 }
 
-/// Passes the bytes to `look`, in order.
+/// Stores an array unchanged. Passes the bytes to `look`, in order.
 fn keep(
     array: &dyn ArraySource,
     request: &Request,
@@ -293,8 +292,7 @@ fn keep(
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Calls `each` with pieces of whole pixels and a buffer for their stored elements, then arranges the
-    /// stored elements.
+    /// Calls `each` with pieces of whole pixels and a buffer for their stored elements, then arranges those elements.
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
@@ -322,7 +320,7 @@ fn for_each_piece(
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
     let piece_bytes = piece * source_width;
-    // If nothing is rearranged, neither buffer is touched.
+    // If nothing is rearranged, these buffers are never touched.
     let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
     let mut first = 0;
     for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {
@@ -340,7 +338,7 @@ fn for_each_piece(
                 arrangement.place(stored, scratch, 0, elements.room(length))?;
                 elements.filled(length)?;
             } else {
-                // Even the first band is not complete before the last piece, so all elements are collected.
+                // Not even the first band is complete before the last piece, so all elements are collected.
                 arrangement.place(stored, scratch, first, elements.whole())?;
                 first += pixels;
             }

@@ -5,26 +5,26 @@ use crate::element::Float;
 use crate::error::EncodeResult;
 use shardpack_base::vectorised;
 
-/// 1.5 × 2⁵². Adding it to a number below 2⁵¹ in magnitude puts the nearest integer into the low bits,
-/// without a conversion instruction.
+/// 1.5 × 2⁵². Adding this to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a
+/// conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scan {
-    /// Smallest value, without no-data.
+    /// Smallest value that is not no-data.
     pub(super) min: f64,
-    /// Largest value, without no-data; below `min` if there is none.
+    /// Largest value that is not no-data. Below `min` if there is none.
     pub(super) max: f64,
     pub(super) nan: u64,
     pub(super) no_data: u64,
     pub(super) infinite: u64,
-    /// True if 32-bit integers and reserved codes can restore every bit. That requires that there is no
-    /// negative zero, no NaN except the canonical one, no infinity, and nothing beyond 32 bits.
+    /// True if 32-bit integers and reserved codes can restore every bit. This excludes negative zeros, infinities,
+    /// numbers beyond 32 bits, and every NaN except the canonical one.
     pub(super) exact: bool,
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Scans all values. Returns `None` as soon as it finds a finite value with a fraction that is not no-data.
+    /// Scans all values. Returns `None` at the first finite value that has a fraction and is not no-data.
     pub(super) fn scan(&self) -> EncodeResult<Option<Scan>> {
         let mut scan =
             Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
@@ -46,15 +46,15 @@ impl<T: Float> Job<'_, T> {
 impl Scan {
     #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
-        // Whole bands of no-data are common, so they must not take the slow path. If the no-data value is
-        // NaN, it counts like any other NaN.
+        // Whole bands of no-data are common, so they must not take the slow path. A no-data value of NaN counts like
+        // any other NaN.
         let no_data = no_data.filter(|n| !n.to_f64().is_nan());
         let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
         let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);
         for value in values {
             let v = value.to_f64();
             let skip = known & (value.bits() == skipped.bits());
-            // If the no-data value is a zero, the zero of the other sign equals it but has different bits.
+            // If the no-data value is a zero, the zero with the other sign equals it but has different bits.
             // `add_mixed` handles that case.
             let twin = known & (*value == skipped);
             let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
@@ -72,7 +72,7 @@ impl Scan {
         true
     }
 
-    /// Returns false at the first value that has a fraction.
+    /// Adds values of any kind. Returns false at the first value that has a fraction.
     fn add_mixed<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
         for &value in values {
             let v = value.to_f64();

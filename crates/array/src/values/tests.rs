@@ -1,4 +1,4 @@
-//! Encodes and decodes the value cases V01–V06.
+//! Encodes and decodes the cases V01–V06 of values.
 
 use crate::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodeError, EncodeResult, EncodedArray,
@@ -18,7 +18,7 @@ fn encode(rule: ValueRule, array: &Array, no_data: Option<f64>) -> EncodeResult<
         layout: ArrayLayout::AsShape,
     };
     let encoded = ArrayEncoder::new(settings)?.encode(array, no_data)?;
-    // The checks of the descriptor must allow everything that the encoder makes.
+    // The parser of descriptors must accept everything that the encoder produces.
     let bytes = encoded.descriptor.encode()?;
     assert_eq!(ArrayDescriptor::parse(&bytes, &Limits::default())?.encode()?, bytes);
     Ok(encoded)
@@ -66,7 +66,7 @@ fn v01_values_up_to_65520_fit_float16_and_those_from_there_stop_the_run() {
     let encoded = encode(ValueRule::F16, &f32s(&[f32::INFINITY, f32::NEG_INFINITY, 0.1]), None).unwrap();
     assert_eq!(to_f32s(&decode(&encoded))[..2], [f32::INFINITY, f32::NEG_INFINITY]);
     assert_eq!(encoded.fidelity.infinite, 2);
-    // If the no-data value is out of range, no value equals it.
+    // No value equals a no-data value that is out of range.
     let encoded = encode(ValueRule::IntegerOrF16, &f32s(&[-3.4e38, 0.1, -3.4e38]), Some(-3.4e38)).unwrap();
     let back = to_f32s(&decode(&encoded));
     assert_eq!((back[0], back[2], encoded.fidelity.no_data), (-3.4e38, -3.4e38, 2));
@@ -111,12 +111,12 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         (vec![-1.0, 2049.0], None, Dtype::I16),
         (vec![-1.0, 65535.0], None, Dtype::I32),
         (vec![0.0, 16_777_216.0, 4_294_967_040.0], None, Dtype::U32),
-        // NaN needs a pattern of its own, because 255 is taken.
+        // NaN needs its own pattern, because 255 is taken.
         (vec![0.0, 254.0, f32::NAN], None, Dtype::U8),
         (vec![0.0, 255.0, f32::NAN], None, Dtype::U16),
         (vec![f32::NAN, f32::NAN], None, Dtype::U8),
-        // A no-data value that fits into the type is stored like other integers. One that does not fit gets a
-        // reserved pattern.
+        // A no-data value that the type can represent is stored like any other integer. Otherwise it gets a reserved
+        // pattern.
         (vec![-32768.0, 0.0, 8000.0], Some(-32768.0), Dtype::U16),
         (vec![-32768.0, -5.0, 8000.0], Some(-32768.0), Dtype::I16),
         (vec![-3.4e38, f32::NAN, 0.0, 253.0], Some(-3.4e38), Dtype::U8),
@@ -133,7 +133,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         assert_eq!(decode(&encoded), array, "{values:?}");
         assert_eq!((encoded.fidelity.changed, encoded.fidelity.max_abs_error), (0, 0.0));
     }
-    // Integers that no 32-bit type can restore bit for bit are stored unchanged.
+    // Integers are stored unchanged if no 32-bit type can restore them bit for bit.
     for values in [vec![1.0, -0.0], vec![1.0, f32::from_bits(0x7FC0_0001)], vec![1.0, f32::INFINITY], vec![1.0, 8.6e9]]
     {
         let array = f32s(&values);
@@ -181,7 +181,7 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Draws only a few different values, so that they often occur together.
+    /// Draw from only a few different values, so that they often occur together.
     #[test]
     fn lossless_rules_restore_every_value(
         picks in prop::collection::vec(0..10_usize, 1..9000),
@@ -190,7 +190,7 @@ proptest! {
     ) {
         let odd = f32::from_bits(0x7FC0_0001);
         let all = [0.0_f32, -0.0, 7.0, -9999.0, -3.4e38, f32::NAN, f32::INFINITY, odd, 255.0, 70_000.0];
-        // Use few kinds of values per array, so that not every array ends up stored unchanged.
+        // Use few kinds of values per array. Otherwise every array would end up stored unchanged.
         let values: Vec<f32> = picks.iter().map(|p| all[kinds[p % kinds.len()]]).collect();
         let array = f32s(&values);
         let encoded = encode(ValueRule::IntegerOrKeep, &array, no_data).unwrap();
@@ -244,7 +244,7 @@ fn a_bound_that_is_too_small_names_one_that_is_not() {
         // These values need more than 16 bits.
         (vec![0.0, 1.3, 1000.0], 1e-3),
         (vec![0.0, 1.3, 1000.0, f64::NAN], 1e-9),
-        // Here float32 itself is coarser than the bound.
+        // Here float32 is coarser than the bound.
         (vec![1e9, 1e9 + 1.0], 1e-3),
         (vec![-12_345.678, 7.0], 1e-300),
     ] {

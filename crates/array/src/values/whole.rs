@@ -1,5 +1,4 @@
-//! Makes the values of an array from its stored elements while the elements are in the cache, and writes them
-//! to their places.
+//! Decodes the stored elements of an array to values while they are in the cache, and writes them to their places.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -9,19 +8,19 @@ use shardpack_base::parts::{grow, part, part_mut, split_mut};
 use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform, bug};
 use std::ops::Range;
 
-/// Takes stored elements as they arrive and writes their values to their places.
+/// Decodes stored elements to values as they arrive, and writes the values to their places.
 pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,
     tables: &'a Tables,
-    /// Indices of the requested bands within a pixel. Empty if all bands are requested.
+    /// Indices of the requested bands within a pixel, or empty if all bands are requested.
     picks: &'a [usize],
-    /// Stored elements of some pixels. Between blocks it holds the elements of an incomplete pixel.
+    /// Stored elements of some pixels. Between blocks, this keeps the elements of an incomplete pixel.
     piece: &'a mut Vec<u8>,
     picked: &'a mut Vec<u8>,
     values: &'a mut Vec<u8>,
     pixels: usize,
-    /// Number of elements at the start of `piece`, always less than a pixel.
+    /// Number of elements kept at the start of `piece`. Always less than a pixel.
     kept: usize,
     /// Number of stored elements already converted to values.
     done: usize,
@@ -29,9 +28,9 @@ pub(crate) struct Values<'a> {
 }
 
 pub(crate) enum To<'a> {
-    /// Contiguous output for values that are not converted further.
+    /// Contiguous output for values that need no further conversion.
     Plain(&'a mut [u8]),
-    /// Row of a target, which is filled from this unit on.
+    /// A row of a target, which is filled from this unit on.
     Row(&'a Target, usize, &'a mut dyn OutputRow),
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct ValueScratch {
     finish: finish::TakerScratch,
 }
 
-/// True if every stored element is its own value.
+/// True if stored elements are values already.
 pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
     matches!(descriptor.transform, Transform::None)
         && descriptor.stored == descriptor.decoded
@@ -58,7 +57,7 @@ pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
 }
 
 impl<'a> Values<'a> {
-    /// Creates the values of an array, or of a part of one, with all its bands.
+    /// Prepares to decode an array, or part of one, with all its bands.
     pub(crate) fn new(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -68,8 +67,8 @@ impl<'a> Values<'a> {
         Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
     }
 
-    /// Creates the values of some bands only. `bands` are their indices in the array. `picks` are their
-    /// indices within a pixel, needed if the pixel also has other bands.
+    /// Prepares to decode only some bands. `bands` are their indices in the array. `picks` are their indices within a
+    /// pixel, needed if the pixel also has other bands.
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -95,7 +94,7 @@ impl<'a> Values<'a> {
         Ok(Self { descriptor, arrangement, tables, picks: list, piece, picked, values, pixels, kept: 0, done: 0, out })
     }
 
-    /// Takes the next elements, a range of a block in shape order.
+    /// Decodes the next elements, given as a range of a block in shape order.
     pub(crate) fn take(&mut self, block: &StoredBlock<'_>, elements: Range<usize>) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         let Range { start: mut first, end: count } = elements;
@@ -135,8 +134,8 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Skips to the pixel that begins with `unit` of the target. The next element must be the first of that
-    /// pixel. Elements of an incomplete pixel are dropped.
+    /// Skips to the pixel that starts with `unit` of the target. The next element must be the first of that pixel.
+    /// Elements of an incomplete pixel are dropped.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.kept = 0;
         match &mut self.out {
@@ -145,7 +144,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Takes all elements of a band-major array. They are given as `blocks` of equal size.
+    /// Decodes all elements of a band-major array, given as `blocks` of equal size.
     pub(crate) fn take_planes(&mut self, blocks: &[StoredBlock<'_>], block: usize, window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
         let step = self.arrangement.tile_pixels();
@@ -179,7 +178,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Writes elements that were held until the end to their places.
+    /// Writes elements that were held until the end.
     pub(crate) fn finish(self) -> Result<()> {
         match self.out {
             Out::Plain(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! Checks that regions allocate no memory after a decoder has seen the largest region.
+//! Checks that regions allocate no memory once a decoder has decoded the largest region.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use shardpack_array::{
@@ -18,23 +18,23 @@ fn count() {
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates no memory, because the cell
-// needs neither a constructor at run time nor a destructor.
+// SAFETY: every call goes unchanged to the system allocator. Counting allocates no memory, because the cell has neither
+// a run-time constructor nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: std::alloc::Layout) {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: std::alloc::Layout, bytes: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::realloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::realloc`.
         unsafe { System.realloc(pointer, layout, bytes) }
     }
 }

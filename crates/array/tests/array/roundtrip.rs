@@ -1,4 +1,5 @@
-//! Encodes and decodes every codec × filter × dtype × layout × difference, and checks the errors for invalid payloads.
+//! Encodes and decodes every combination of codec, filter, dtype, layout and difference, and checks
+//! the errors for invalid payloads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
@@ -28,7 +29,7 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// The bytes use only some of their bits, so that some arrays are noise and others can be compressed.
+/// The bytes use only some of their bits, so that some arrays are noise and others compress well.
 fn arrays() -> impl Strategy<Value = Array> {
     let dtype = prop::sample::select(Dtype::ALL);
     let shape = prop_oneof![
@@ -165,7 +166,7 @@ proptest! {
         let f = encoded.fidelity;
         prop_assert_eq!((f.max_abs_error, f.measured, f.values), (worst, measured, values.len() as u64));
         prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
-        // The textbook formula for the angle cannot resolve angles below 1e-8, but it is right above that.
+        // The textbook formula for the angle cannot resolve angles below 1e-8, but it is accurate above that.
         let (mut angles, mut spectra) = (0.0_f64, 0);
         let spectrum = usize::try_from(bands).unwrap();
         for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
@@ -199,7 +200,7 @@ fn c01_a_zstd_payload_that_contradicts_its_descriptor_is_refused() {
         assert!(matches!(error, Error::Format { .. }), "{error}");
         assert!(error.to_string().contains("content size"), "{error}");
     }
-    // Two frames instead of one, then bytes after the last frame.
+    // Two frames instead of one, and extra bytes after the last frame.
     for tail in [zstd::bulk::compress(&[7; 10], 3).unwrap(), vec![0]] {
         let mut payload = zstd::bulk::compress(array.bytes(), 3).unwrap();
         payload.extend(tail);
@@ -221,7 +222,8 @@ fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
     let small = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
     let error = decode_bytes(Codec::Raw, &[], 1 << 21, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_decoded_bytes", .. }), "{error}");
-    // The payload is far too small for this size, so it is refused at once, although runs of zeros are free.
+    // The payload is far too small for this size, so it is rejected at once, although runs of zeros
+    // cost almost nothing.
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
 }
@@ -268,7 +270,7 @@ fn runs_expand_within_the_limit_on_every_path() {
     assert!(read(64, Some(&rows(2)), &small).is_ok());
     let error = read(64, Some(&rows(3)), &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
-    // A payload of 19 kB that decodes to 2 GiB is refused before memory is allocated for it.
+    // A payload of 19 kB that claims to decode to 2 GiB is rejected before memory is allocated for it.
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2 << 30]);
     let limits = Limits { max_decoded_bytes: 4 << 30, ..Limits::default() };
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &chunk.repeat(512), &limits).unwrap_err();
@@ -341,14 +343,14 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
 
 #[test]
 fn arrays_without_elements_take_no_memory_however_long_their_axes() {
-    // The shape has 2^60 elements of eight bytes, except that the first axis is 0.
+    // Without the first axis, which is 0, the shape has 2^60 elements of eight bytes.
     let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, 1 << 30, 1 << 30]);
     descriptor.layout = shardpack_format::Layout::BandMajor;
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
     }
-    // The product of the axes other than 0 must still stay below 2^64 bytes (spec §4.2).
+    // The product of the other axes must still stay below 2^64 bytes (spec §4.2).
     descriptor.shape = vec![0, 1 << 31, 1 << 30];
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         let error = ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).unwrap_err();
@@ -396,8 +398,8 @@ fn a_trial_for_a_device_prefers_coders_of_many_streams() {
     let (device, size) = (found(Prefer::Device), found(Prefer::Size));
     assert_eq!(size.settings.coder, Coder::Blosc2Zstd);
     assert!(device.settings.coder.has_filters(), "{}", device.settings);
-    // With the noise of real cubes, the candidate with the fewest bytes wins, because the bus takes longer
-    // than the kernels.
+    // With noise like that of real cubes, the candidate with the fewest bytes wins, because the bus is slower than the
+    // kernels.
     let fewest = device.table.iter().map(|row| row.payload_bytes).min().unwrap();
     let first = device.table.first().unwrap();
     assert!(
@@ -406,7 +408,7 @@ fn a_trial_for_a_device_prefers_coders_of_many_streams() {
         device.settings,
         first.payload_bytes
     );
-    // Plain zstd has too few frames for a device, so it is tried only if the user asks for it by name.
+    // Plain zstd has too few frames for a device, so it is tried only if the user requests it by name.
     assert!(device.table.iter().all(|row| row.settings.coder != Coder::Zstd));
     let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Zstd), ..Default::default() };
     assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Zstd));

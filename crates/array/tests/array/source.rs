@@ -1,4 +1,4 @@
-//! Checks that arrays that are read as needed are stored exactly like arrays in memory, byte for byte.
+//! Checks that an array that is read in pieces is stored exactly like the same array in memory, byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use shardpack_array::{
@@ -8,7 +8,7 @@ use shardpack_array::{
 use shardpack_format::{Codec, Dtype};
 use std::cell::Cell;
 
-/// An array that is read in pieces, like a file. It ends early, at `readable`.
+/// An array that is read in pieces, like a file. Reads beyond `readable` fail.
 struct Pieces<'a> {
     array: &'a Array,
     readable: u64,
@@ -37,7 +37,7 @@ fn pieces(array: &Array) -> Pieces<'_> {
     Pieces { array, readable: u64::MAX, largest: Cell::new(0) }
 }
 
-/// More than one unit of 4 MiB, and not a whole number of pieces.
+/// Returns an array of more than one 4 MiB unit, with a partial last piece.
 fn array(dtype: Dtype, value: impl Fn(usize) -> f64) -> Array {
     let shape = vec![301, 37, 101];
     let count = shape.iter().product::<u64>() as usize;
@@ -86,7 +86,7 @@ fn every_rule_and_order_gives_the_same_bytes() {
         ValueRule::F16,
         ValueRule::IntegerOrF16,
         ValueRule::Fixed { max_error: 1e-3 },
-        // float16 cannot keep this bound, so fixed point replaces it.
+        // float16 cannot meet this bound, so fixed point is used.
         ValueRule::IntegerOrF16OrFixed { max_error: 1e-4 },
     ];
     for values in rules {
@@ -115,7 +115,7 @@ fn payloads_that_shrink_too_little_or_too_much_are_coded_again() {
     let random = array(Dtype::U32, |i| (noise(i) & 0xFFFF_FFFF) as f64);
     let raw = check(&random, None, settings(ValueRule::Keep, Coder::Blosc2Lz4, ArrayLayout::AsShape, false));
     assert_eq!(raw, Codec::Raw);
-    // Zstd compresses this to almost nothing, which exceeds a reader's limits.
+    // Zstd compresses this array to almost nothing, which exceeds the reader's limit on expansion.
     let period = array(Dtype::F64, |i| f64::from((i % 2) as u8));
     let fallen_back = check(&period, None, settings(ValueRule::Keep, Coder::Zstd, ArrayLayout::AsShape, false));
     assert_eq!(fallen_back, Codec::Blosc2);
@@ -135,7 +135,7 @@ fn an_array_that_cannot_be_read_is_an_error_in_its_own_words() {
 #[test]
 fn a_trial_reads_the_middle_only() {
     let array = Array::new(Dtype::U8, vec![9, 1 << 21], (0..9).flat_map(|row| vec![row; 1 << 21]).collect()).unwrap();
-    // Nothing after the middle rows can be read.
+    // Reads beyond the middle rows fail.
     let crop = crop_for_trial(&Pieces { readable: 6 << 21, ..pieces(&array) }).unwrap();
     assert!(crop_for_trial(&Pieces { readable: (6 << 21) - 1, ..pieces(&array) }).is_err());
     assert_eq!(crop.shape(), [4, 1 << 21]);

@@ -1,4 +1,4 @@
-//! Checks every fixture against the layout alone. No values are decoded, and no files or duplicates are searched for.
+//! Checks every fixture against the layout alone, without decoding values or searching for files or duplicates.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, missing_docs)]
 
 use shardpack_format::{
@@ -6,7 +6,7 @@ use shardpack_format::{
 };
 use std::path::{Path, PathBuf};
 
-/// Faults that are only found by decoding values, reading the whole dataset, or looking for files.
+/// Faults that are detected only by decoding values, reading the whole dataset, or looking for files.
 const BEYOND_THE_LAYOUT: [&str; 14] = [
     "N10-shard-missing",
     "N10-digest-of-a-shard",
@@ -83,7 +83,7 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
         let parts: Vec<&str> = line.split('\t').collect();
         let result = read(parts[0], &Limits::default());
         let beyond = BEYOND_THE_LAYOUT.contains(&name_of(parts[0]));
-        // To the layout, streams and segment indexes are only bytes, so their faults are not found.
+        // Streams and segment indexes are just bytes to the layout, so their faults are not detected.
         let stream = ["invalid/C", "invalid/V02-segment-index"].iter().any(|start| parts[0].starts_with(start));
         match (parts[1], result) {
             ("ok", Ok(())) => {}
@@ -108,8 +108,8 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
 fn data_over_a_limit_passes_without_limits() {
     let target = "invalid/L05-decoded-array-over-limit.shard";
     let error = read(target, &Limits { max_decoded_bytes: 1 << 32, ..Limits::default() }).unwrap_err();
-    // The descriptor declares an array of 4 GiB, but the field declares 0 decoded bytes. The error must
-    // report this contradiction, and not the limit on sizes.
+    // The descriptor declares an array of 4 GiB, but the field declares 0 decoded bytes. The error must report this
+    // contradiction instead of the limit on sizes.
     assert!(matches!(error, Error::Format { .. }), "{error}");
     assert!(error.to_string().contains("decoded bytes of field"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Tests that encoded parts parse back to equal values, and that no bytes make a parser panic.
+//! Checks that encoded parts parse back to equal values, and that no bytes make a parser panic.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation, missing_docs)]
 
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ fn descriptor() -> impl Strategy<Value = ArrayDescriptor> {
     )
 }
 
-/// Computes the product in 128 bits, where no overflow can go unnoticed.
+/// Computes the product in 128 bits, which cannot overflow unnoticed.
 fn naive_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
     let digits = |n: u64| u128::from(n.max(1));
     let mut product = u128::from(dtype.bytes());
@@ -135,7 +135,7 @@ proptest! {
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
             if let Some(first) = &pair[0] {
-                // Let the value start at the right offset, before it, or after it.
+                // The value starts at the right offset, before it, or after it.
                 let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
                 for at in [place, place - 61, place + 3, 0] {
                     let buffer = [vec![7; at], first.clone()].concat();

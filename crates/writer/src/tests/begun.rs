@@ -1,4 +1,4 @@
-//! Tests that an unfinished addition of a killed program is removed, but an unfinished addition of files is not.
+//! Checks that an unfinished addition of a killed program is removed, but an unfinished addition of files is not.
 
 use super::behaviour::options;
 use super::growth::{OUT, add, begun, fresh, held, others, parse, samples, sources};
@@ -9,7 +9,7 @@ use crate::{Growth, Next, Tally as _, WriteOptions};
 use shardpack_io::FileSystem as _;
 use std::path::Path;
 
-/// Adds samples that are not known yet when the dataset is opened.
+/// Adds samples that were not yet known when the dataset was opened.
 fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     growth.clear(force)?;

@@ -1,4 +1,4 @@
-//! Tests of runs without failures, and of runs in which the caller's code fails.
+//! Tests of runs without failures, and of runs with failing code of the caller.
 
 use super::said;
 use super::source::{Numbers, files};
@@ -185,7 +185,7 @@ fn cancelling_keeps_finished_shards_and_leaves_no_temporary_file() {
     let stop_late = |progress: &Progress| cancel.store(progress.shards >= 2, Ordering::SeqCst);
     let slow = WriteOptions { cancel: Some(&cancel), on_progress: Some(&stop_late), ..options(2) };
     let error = write_dataset(dir.path(), &plan, &source, &slow);
-    // The run may already have ended before the second progress report.
+    // The run may end before the second progress report.
     if let Err(error) = error {
         assert!(matches!(error, Error::Cancelled), "{error}");
         refuse_temporaries(dir.path());
@@ -275,7 +275,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // The plan has more shards than a manifest can list. This must be found before anything is written.
+    // The plan has more shards than a manifest can list. This must be detected before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =

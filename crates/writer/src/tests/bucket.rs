@@ -1,4 +1,4 @@
-//! Tests with a folder in a store of in-memory objects, which may lose answers. The tests of
+//! Tests with a folder in a store of in-memory objects that may lose answers. The tests of
 //! `shardpack-store` use a real store.
 
 use super::behaviour::options;
@@ -18,8 +18,8 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// Each upload succeeds but is answered with "no such upload". Some stores do this if an answer is lost
-    /// and the end of the upload is therefore sent again.
+    /// Each upload succeeds but is answered with "no such upload". Some stores do this if an answer is lost and the end
+    /// of the upload is sent again.
     loses_answers: bool,
     /// Another run takes over while an object is being uploaded.
     is_taken_over: bool,

@@ -1,4 +1,4 @@
-//! Tests which files compacting deletes and keeps, and how it recovers after being killed in the middle.
+//! Tests which files compacting deletes, which it keeps, and how it recovers after being killed halfway.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -11,7 +11,7 @@ use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns a disk with three generations: of forty samples, of seventy, and of sixty-nine after a removal.
+/// Returns a disk with three generations: forty samples, seventy, and sixty-nine after a removal.
 fn grown() -> MemoryFs {
     let fs = fresh();
     add(&fs, &sources().1, &options(1)).unwrap();
@@ -141,7 +141,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
 
 #[test]
 fn force_drops_an_unfinished_generation() {
-    // Let the machine die before or after the manifest of the next generation is ready.
+    // The machine dies before or after the manifest of the next generation is ready.
     let start = fresh();
     let expected = held(&start);
     let mut ready = 0;

@@ -1,5 +1,5 @@
-//! Lets the machine die at each operation (W04, W05 and W15 of the fault list). Also proves that these tests
-//! would notice a missing sync (W06).
+//! Crashes the machine at each operation (W04, W05 and W15 of the fault list). Also proves that these tests would
+//! notice a missing sync (W06).
 
 use super::behaviour::options;
 use super::faults::{is_final, reference, run};
@@ -40,8 +40,8 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Lets the machine die at operation `k`. Returns `None` if the run ends before that, and otherwise the
-    /// broken promise, if any, as the error.
+    /// Crashes the machine at operation `k`. Returns `None` if the run ends earlier. Otherwise the error is the broken
+    /// promise, if any.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -74,14 +74,14 @@ impl Case {
         if ended_well && !complete {
             return Err("the run said that it was complete, and it is gone".into());
         }
-        // If there are shards, there must also be a file that names their dataset and its progress.
+        // If there are shards, there must also be a file with their dataset id and progress.
         let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
         if let Err(e) = told
             && e.to_string().contains("shards without their manifest")
         {
             return Err(format!("neither journal nor manifest: {e}"));
         }
-        // Every file in the folder must be recognised as ours, so that `force` may replace it.
+        // Every file in the folder must be recognised as ours, so that `force` can replace it.
         let other = fs.with_fault(Fault::None, None);
         let force = WriteOptions { force: true, ..options(1) };
         run(&other, &self.other, &Numbers::new(1), &force).map_err(|e| format!("cannot start over: {e}"))?;
@@ -120,9 +120,8 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        // The operation at which the machine dies depends on the timing of the threads, so one round can miss
-        // a moment that another finds. If nothing depended on a sync, no round would notice that it is
-        // missing.
+        // The timing of the threads decides at which operation the machine dies, so one round can miss a moment that
+        // another hits. If the sync were really unnecessary, no round would notice that it is missing.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out without a failing test");
     }

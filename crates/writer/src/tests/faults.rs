@@ -1,5 +1,5 @@
-//! Lets each operation on the file system fail once, lets disks be full, and lets syncs fail (W01, W02, W07
-//! and W15 of the fault list).
+//! Makes each operation on the file system fail once, fills up disks, and makes syncs fail (W01, W02, W07 and W15 of
+//! the fault list).
 
 use super::behaviour::options;
 use super::memory_fs::{Fault, MemoryFs};
@@ -159,7 +159,7 @@ fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     let expected = reference(&plan, &source);
     let total: usize = expected.values().map(Vec::len).sum();
     let mut fs = MemoryFs::new();
-    // Run several times, because timing determines how far a run gets before it fails.
+    // Run several times, because timing decides how far a run gets before it fails.
     for capacity in (0..20).map(|i| if i % 2 == 0 { 30_000 } else { 60_000 }) {
         fs = fs.with_fault(Fault::Capacity(capacity), None);
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Tests with other contents of an output folder, such as symlinks, damaged manifests, and shards of other datasets.
+//! Tests with unusual content of the output folder, such as symlinks, damaged manifests, and shards of other datasets.
 
 use super::behaviour::options;
 use super::said;
@@ -30,7 +30,7 @@ fn no_symlink_is_written_through_or_read() {
         assert_eq!(fs::read(&victim).unwrap(), b"mine", "{name}");
         assert_eq!(files(dir.path()).into_keys().collect::<Vec<_>>(), [name]);
     }
-    // If a symlink is dangling, nothing may be created at its target either.
+    // Nothing may be created at the target of a dangling symlink either.
     let (dir, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let nowhere = elsewhere.path().join("nowhere");
     std::os::unix::fs::symlink(&nowhere, dir.path().join(".shardpack-lock")).unwrap();
@@ -95,7 +95,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
         let manifest = dir.path().join("manifest.json");
         let bytes = fs::read(&manifest).unwrap();
         fs::write(&manifest, damage(&bytes, how)).unwrap();
-        // The folder holds an older manifest that `shardpack salvage` has set aside, and a shard with a damaged header.
+        // The folder contains an older manifest, set aside by `shardpack salvage`, and a shard with a damaged header.
         fs::write(dir.path().join("manifest.json.damaged"), b"{").unwrap();
         let shard = dir.path().join("shard-00001.shard");
         let mut hurt = fs::read(&shard).unwrap();

@@ -1,4 +1,4 @@
-//! Generations: results of an addition and a removal, and safety against crashes and parallel runs.
+//! Tests of generations: the results of additions and removals, and safety in crashes and parallel runs.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -38,7 +38,7 @@ pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
 
 pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
-    // A real caller would notice this from the keys.
+    // A real caller would notice this by the keys.
     if growth.manifest().samples == FIRST + 30 {
         return Err(Error::refused("done", ""));
     }
@@ -47,19 +47,19 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
 }
 
-/// Returns a disk with an addition of files in which a sample failed after some shards.
+/// Returns a disk with an addition of files that failed at a sample after some shards.
 pub(super) fn begun() -> MemoryFs {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // Whether another shard is finished before the last sample fails depends on the threads.
+    // Thread timing decides whether another shard is finished before the last sample fails.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| is_begun(&fs));
     assert!(begun, "{:?}", held(&fs).keys());
     fs
 }
 
-/// Returns true if the journal of an addition names a finished shard, after the line that describes the run.
+/// True if the journal of an addition lists a finished shard after its first line.
 pub(super) fn is_begun(fs: &MemoryFs) -> bool {
     let next = fs.files_in(&Path::new(OUT).join(".shardpack-next"));
     let mut journals = next.iter().filter(|(name, _)| name.ends_with(".jsonl"));
@@ -80,7 +80,7 @@ fn add_at_last(fs: &MemoryFs) {
     }
 }
 
-/// Checks that keys and ids are unique, and that the shards match the manifest.
+/// Returns the ids of all samples by key. Checks that keys and ids are unique, and that the shards match the manifest.
 pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
     let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
     for (number, shard) in (0..).zip(&manifest.shards) {
@@ -202,7 +202,7 @@ fn packing_again_over_later_generations_is_refused_and_force_leaves_nothing_of_t
     assert_eq!(held(&fs), expected);
 }
 
-/// Records of a shard without one sample.
+/// The records of a shard, except for one sample.
 struct Rest {
     keys: Vec<String>,
     records: Vec<Vec<u8>>,
@@ -301,7 +301,7 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // On a busy machine the run may fail before a shard is committed.
+    // On a busy machine, the run may fail before the first shard is committed.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
     assert!(begun, "a shard was finished");

@@ -1,5 +1,5 @@
-//! Tests that readers with default limits can open every dataset that was accepted, and that anything else is
-//! refused before the first byte is written.
+//! Checks that readers with default limits can open every dataset that was accepted, and that anything else is refused
+//! before the first byte is written.
 
 use super::said;
 use super::source::files;
@@ -13,7 +13,7 @@ use shardpack_format::{
 use std::borrow::Cow;
 use tempfile::tempdir;
 
-/// Samples with an array of this shape and any number of scalars.
+/// Samples with an array of this shape and a variable number of scalars.
 struct Arrays {
     schema: Schema,
     keys: Vec<String>,
@@ -36,7 +36,7 @@ impl SampleSource for Arrays {
         let descriptor = ArrayDescriptor::plain(Dtype::U8, self.shape.clone());
         let decoded_bytes = descriptor.stored_bytes()?;
         let descriptor = descriptor.encode()?;
-        // The bytes need not be decodable, because only the layout is checked.
+        // The bytes need not be decodable: only the layout is checked.
         let field = StoredField { codec: Codec::Zstd, stored_bytes: 9, decoded_bytes, descriptor: &descriptor };
         let scalars = vec![0; usize::try_from(self.schema.scalar_bytes()).unwrap()];
         let key = self.key(sample);
@@ -74,7 +74,7 @@ fn read_back(dir: &std::path::Path) -> shardpack_format::Result<u64> {
     Ok(records)
 }
 
-/// Returns values that are mostly small, but sometimes close to the limit.
+/// Returns mostly small values, and sometimes values close to the limit.
 fn beside(limit: usize, most: usize) -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..=most, 1 => limit.saturating_sub(2)..=limit + 2]
 }
@@ -101,8 +101,8 @@ proptest! {
         let classes = classes.map(|n| (0..n).map(|i| i.to_string()).collect());
         let metadata = Metadata { schema: schema.clone(), classes, recipe, shards: None };
         let keys: Vec<String> = (0..count).map(|i| format!("{i:0>key_bytes$}")).collect();
-        // The maximum size of a value is up to the source. An axis of length 0 makes the array empty, so that
-        // even a long axis takes no bytes.
+        // The maximum size of a value is left to the source. An axis of length 0 makes the array empty, so that even a
+        // long axis takes no space.
         let shape = if zero || axis >= 50 { vec![axis, 0] } else { vec![axis] };
         let samples = keys.iter().map(|key| PlanSample { key, stored_bytes: 300, ..Default::default() });
         let dir = tempdir().unwrap();
@@ -113,7 +113,7 @@ proptest! {
         match written {
             Ok(report) => prop_assert_eq!(read_back(dir.path()).unwrap(), report.samples),
             Err(error) => {
-                // No shard that cannot be read may have a final name.
+                // A shard that cannot be read must not have a final name.
                 prop_assert!(files(dir.path()).keys().all(|name| name.starts_with('.')), "{}", error);
                 prop_assert!(matches!(error, Error::Limit { .. } | Error::Format(_) | Error::Source { .. }), "{}", error);
                 let within = scalars < 1024 && depth < 14 && nodes < 1 << 21 && key_bytes <= 4096 && axis < 1 << 31;

@@ -1,4 +1,4 @@
-//! An in-memory file system that fails at operation k, or that crashes there and loses all data that was not synced.
+//! An in-memory file system that fails at operation k, or crashes there and loses everything that was not synced.
 
 use shardpack_io::{Cause, FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ pub(crate) enum Fault {
     None,
     /// Operation `k`, counted from 1, fails once.
     FailAt(u64, io::ErrorKind),
-    /// From operation `k` on, the machine is dead.
+    /// The machine dies at operation `k`.
     CrashAt(u64),
-    /// Syncs of shard content fail this number of times.
+    /// This number of syncs of shards fail.
     FailShardSyncs(u64),
-    /// The disk is full when the first line is appended to a journal.
+    /// The disk becomes full when the first line is appended to a journal.
     FailJournalLine,
     Capacity(u64),
-    /// Folders cannot be synced, and the existence of a file is the lock.
+    /// Folders cannot be synced, and locks are files that exist.
     Poor,
 }
 
-/// A kind of sync that does nothing but reports success, as if the call were missing from the code.
+/// A kind of sync that reports success but does nothing, as if the call were missing from the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -260,7 +260,7 @@ impl GrowingFile for MemoryFile {
         if let Fault::Capacity(capacity) = inner.fault {
             let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
             if bytes.len() > room {
-                // Like a real disk, write as many bytes as fit.
+                // Like a real disk, write the bytes that still fit.
                 bytes = &bytes[..room];
                 inner.hit = true;
                 inner.nodes[self.node].bytes.extend(bytes);

@@ -1,5 +1,5 @@
-//! Tests of the whole engine. `source` makes samples from numbers, and `memory_fs` is a file system that
-//! fails and loses data.
+//! Tests of the whole engine. `source` generates samples from numbers, and `memory_fs` is a file system that fails and
+//! loses data.
 
 mod begun;
 mod behaviour;

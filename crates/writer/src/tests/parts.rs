@@ -1,4 +1,4 @@
-//! Tests with many machines that write to one folder.
+//! Tests with several machines that write to one folder.
 
 use super::behaviour::options;
 use super::said;
@@ -19,7 +19,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
-/// Checks that a single run of the whole plan writes the same bytes.
+/// Checks that the folder contains the same bytes as a single run of the whole plan.
 fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), plan, source, &options(2)).unwrap();
@@ -123,7 +123,7 @@ fn merge_lists_the_parts_to_pack_again() {
     for i in [0, 2, 3, 4, 5, 7] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
-    // Make it look as if part 3 was killed before its last shard.
+    // Simulate that part 3 was killed before its last shard.
     let journal = dir.path().join(journal_name(part(2, 8).part));
     let text = fs::read_to_string(&journal).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -145,7 +145,7 @@ fn merge_lists_the_parts_to_pack_again() {
     assert_eq!(states, expected);
     assert_eq!((found.array().as_str(), found.parts), ("2-5,7", Some(8)));
     assert!(error.to_string().contains(&format!("{}", damaged.display())), "{error}");
-    // The merge has changed nothing, so it is enough to pack the parts that it named again.
+    // The merge has changed nothing, so it is enough to pack the listed parts again.
     for i in [1, 2, 3, 4, 6] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
@@ -182,8 +182,8 @@ fn merge_groups_the_parts_by_the_differing_option() {
     assert!(error.ends_with(found), "{error}");
 }
 
-/// No version of this crate has written such a journal. Its dataset must not count as complete with only the
-/// shards that exist.
+/// No version of this crate writes such a journal. Its dataset must not count as complete with just the existing
+/// shards.
 #[test]
 fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
@@ -232,7 +232,7 @@ fn parts_made_from_copies_with_other_times_merge() {
         let plan = plan_of_copy(&source, i64::from(i) * 1000, 40_000);
         write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
     }
-    // A part must be refused if its sources were modified in the meantime.
+    // A part must be refused if its sources have been modified since the other parts were packed.
     let touched = plan_of_copy(&source, 77, 40_000);
     let error = said(&write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err());
     assert!(error.contains("modification times of the sources have changed") && error.contains("--force"), "{error}");
@@ -279,7 +279,7 @@ fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // This is the state after a crash between the rename of the last shard and its line in the journal.
+    // The state after a crash between the rename of the last shard and its line in the journal.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -312,7 +312,7 @@ fn a_running_part_excludes_whole_runs_merges_and_itself() {
     assert!(seen.get() > 0);
 }
 
-/// Changes a line, and gives it a valid checksum.
+/// Changes a line and updates its checksum.
 fn put_line(journal: &Path, line: usize, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(journal).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Tests of runs that continue, start over, or are refused.
+//! Tests of runs that are continued, started over or refused.
 
 use super::behaviour::options;
 use super::said;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
-/// Returns the folder and the plan of a run of 200 samples that failed in the middle.
+/// Returns the folder and the plan of a run of 200 samples that failed halfway.
 fn interrupted() -> (TempDir, Plan) {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);
@@ -143,7 +143,7 @@ fn other_options_or_inputs_are_refused_by_name() {
     let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
     assert!(text.contains("the names, sizes or labels in the sources have changed since\nhint: "), "{text}");
 
-    // These are the same files, but one has a different label.
+    // The same files, but one has a different label.
     let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
     let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
     assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());

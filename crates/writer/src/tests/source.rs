@@ -1,4 +1,4 @@
-//! A source that makes samples from numbers.
+//! A source that generates samples from numbers.
 
 use crate::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, SampleSource, Tally};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A sum whose last bits depend on the order of addition.
+/// A sum whose last bits depend on the order of addition, so that a wrong order is noticed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sum(pub(crate) f64);
 
@@ -23,7 +23,7 @@ impl Tally for Sum {
     }
 }
 
-/// A source of `count` samples, each of a few hundred to a few thousand bytes.
+/// A source of `count` samples with a few hundred to a few thousand bytes each.
 pub(crate) struct Numbers {
     pub(crate) count: u64,
     pub(crate) schema: Schema,
@@ -32,7 +32,7 @@ pub(crate) struct Numbers {
     pub(crate) fail: Option<u64>,
     pub(crate) panic: Option<u64>,
     pub(crate) memory_bytes: u64,
-    /// Total and peak size of the samples that are being encoded.
+    /// Current and peak size of the samples being encoded.
     pub(crate) busy: AtomicU64,
     pub(crate) busy_peak: AtomicU64,
     pub(crate) encoded: AtomicU64,

@@ -1,11 +1,11 @@
-//! BloscLZ, the coder of the first Blosc: literals and matches, as in FastLZ.
+//! Decoder for BloscLZ, the coder of the first Blosc. Its streams consist of literals and matches, as in FastLZ.
 
 use shardpack_format::{Error, Result};
 
-/// Distance beyond which a match stores its distance in two more bytes.
+/// Largest distance that fits in a match. Larger distances are stored in two more bytes.
 const NEAR: usize = 8191;
 
-/// Decodes `stream` into `out`, which must be as long as the output.
+/// Decodes `stream` into `out`, whose length must be the decoded length.
 pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
     let mut at = 0;
     if steps(stream, out, &mut at).is_some() && at == out.len() {
@@ -14,9 +14,9 @@ pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
     Err(Error::format("blosclz stream", format!("{} bytes decoded", out.len()), at))
 }
 
-/// Follows the steps of a stream. Returns `None` if one of them leads out of the stream or of the output.
+/// Executes the steps of a stream. Returns `None` if a step leaves the bounds of the stream or the output.
 fn steps(mut stream: &[u8], out: &mut [u8], at: &mut usize) -> Option<()> {
-    // The high bits of the first byte hold no length, because the stream begins with literals.
+    // Ignore the high bits of the first byte: a stream begins with literals, so the bits are not a match length.
     let mut control = take(&mut stream)? & 31;
     loop {
         if control < 32 {
@@ -36,7 +36,7 @@ fn steps(mut stream: &[u8], out: &mut [u8], at: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns length and distance of a match.
+/// Returns the length and distance of a match.
 fn a_match(control: u8, stream: &mut &[u8]) -> Option<(usize, usize)> {
     let mut length = usize::from(control >> 5) + 2;
     if length == 9 {
@@ -57,13 +57,13 @@ fn a_match(control: u8, stream: &mut &[u8]) -> Option<(usize, usize)> {
     Some((length, distance))
 }
 
-/// Copies `length` bytes from `distance` bytes before `at`. The two ranges may overlap: then the bytes repeat.
+/// Copies `length` bytes from `distance` bytes before `at`. If the two ranges overlap, the bytes repeat.
 fn copy(out: &mut [u8], at: usize, distance: usize, length: usize) -> Option<()> {
     let start = at.checked_sub(distance)?;
     let end = at.checked_add(length).filter(|&end| end <= out.len())?;
     let mut done = at;
     while done < end {
-        // The bytes from `start` to `done` are the repeated ones, a whole number of times.
+        // The bytes from `start` to `done` are whole repetitions of the pattern.
         let step = (done - start).min(end - done);
         out.copy_within(start..start + step, done);
         done += step;

@@ -17,7 +17,7 @@ pub(super) enum ForeignCoder {
 }
 
 impl ForeignCoder {
-    /// Returns the coder of a format, which is bits 5 to 7 of the flags. `user` is the number of a plugin.
+    /// Returns the coder for `format`, which is bits 5 to 7 of the flags. `user` is the number of a plugin.
     pub(super) fn of(format: u8, user: u8) -> Result<Self> {
         let plugin = match (format, user) {
             (0, _) => return Ok(Self::BloscLz),
@@ -37,14 +37,14 @@ impl ForeignCoder {
     }
 }
 
-/// Memory that decoding keeps from stream to stream.
+/// Contexts and memory that are reused from stream to stream.
 #[derive(Default)]
 pub(super) struct ForeignCoders {
     zstd: ZstdDecoder,
 }
 
 impl ForeignCoders {
-    /// Decodes the streams that begin at `start`. Each has an equal part of `out`.
+    /// Decodes the streams that begin at `start`. Each stream fills an equal part of `out`.
     pub(super) fn decode(
         &mut self,
         coder: ForeignCoder,

@@ -16,9 +16,9 @@ enum ForeignFilter {
     Shuffle(usize),
     /// Bit planes.
     BitShuffle,
-    /// Exclusive or with the previous item in the first block of a chunk, and with the first block in all others.
+    /// XOR with the previous item in the first block of a chunk, and with the first block in all other blocks.
     Delta,
-    /// Differences of bytes, in this many planes.
+    /// Byte differences, in this many planes.
     ByteDelta(usize),
 }
 
@@ -35,7 +35,7 @@ impl ForeignFilters {
         for (number, meta) in numbers.into_iter().zip(metas) {
             let items = usize::from(if meta == 0 { item_bytes } else { meta });
             filters.push(match number {
-                // Truncated bits are lost: there is nothing to undo.
+                // Truncated bits are lost, so there is nothing to undo.
                 0 | FILTER_TRUNCATED | FILTER_INT_TRUNCATED => continue,
                 FILTER_SHUFFLE => ForeignFilter::Shuffle(items),
                 FILTER_BITSHUFFLE => ForeignFilter::BitShuffle,
@@ -50,8 +50,8 @@ impl ForeignFilters {
         Ok(Self { filters, item_bytes })
     }
 
-    /// Undoes the filters in `block`. `reference` is the first block of the chunk, and empty for the first block.
-    /// `scratch` is as long as `block`.
+    /// Undoes the filters of `block`. `reference` is the first block of the chunk; it is empty for the first block
+    /// itself. `scratch` is as long as `block`.
     pub(super) fn undo(&self, reference: &[u8], block: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(self.item_bytes);
         for filter in self.filters.iter().rev() {
@@ -74,7 +74,7 @@ impl ForeignFilters {
                     continue;
                 }
                 ForeignFilter::ByteDelta(planes) => {
-                    // Bytes after the last whole item are stored as they are.
+                    // Bytes after the last whole item are stored unchanged.
                     let plane = block.len() / planes;
                     let whole = part_mut(block, 0..plane * planes, "planes of differences")?;
                     whole.chunks_exact_mut(plane.max(1)).for_each(delta::undo);
@@ -87,7 +87,7 @@ impl ForeignFilters {
     }
 }
 
-/// Makes items of `item` bytes from their byte planes. Bytes after the last whole item are stored as they are.
+/// Joins byte planes to items of `item` bytes. Bytes after the last whole item are stored unchanged.
 fn join(item: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
     let whole = from.len() / item * item;
     let (planes, tail) = from.split_at(whole);
@@ -103,7 +103,7 @@ fn join(item: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
 }
 
 fn undo_delta(item: usize, reference: &[u8], block: &mut [u8]) {
-    // c-blosc2 takes items of other sizes as items of 8 bytes if it can, or else as bytes.
+    // c-blosc2 treats items of other sizes as 8-byte items if it can, and otherwise as single bytes.
     let step = match item {
         1 | 2 | 4 | 8 => item,
         _ if item.is_multiple_of(8) => 8,

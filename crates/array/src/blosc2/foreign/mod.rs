@@ -1,5 +1,5 @@
-//! Blosc2 chunks of other programs: any block size, split or not, of the coders and filters that c-blosc2 has
-//! built in. A file of cubes may hold such chunks; the payload of a record never does.
+//! Blosc2 chunks written by other programs. They may have any block size, may be split or not, and may use any coder
+//! and filter that is built into c-blosc2. Such chunks occur in cube files, but never in the payload of a record.
 
 mod blosclz;
 mod coder;
@@ -15,10 +15,10 @@ use shardpack_base::parts::{part, part_mut, rest};
 use shardpack_format::{Error, Result, to_usize};
 use unsupported::unsupported;
 
-/// Versions of a chunk with an extended header. Version 6 may also have blocks of different lengths, which are refused.
+/// Chunk versions with an extended header. A chunk of version 6 is rejected if its blocks have different lengths.
 const VERSIONS: std::ops::RangeInclusive<u8> = 5..=6;
 
-/// A chunk of any writer. Its lengths have been checked.
+/// A chunk written by any program. Its lengths have been checked.
 ///
 /// ```
 /// use shardpack_array::blosc2::{ForeignChunk, ForeignDecoder};
@@ -49,17 +49,17 @@ enum ForeignContent<'a> {
 }
 
 impl<'a> ForeignChunk<'a> {
-    /// Bytes of the header that [`stored_bytes`](Self::stored_bytes) needs.
+    /// Number of header bytes that [`stored_bytes`](Self::stored_bytes) needs.
     pub const HEAD_BYTES: usize = HEADER_BYTES;
 
     /// Returns the length of the chunk that begins with `head` and decodes to `unit_bytes`.
     ///
     /// # Errors
-    /// `Format` if `head` is too short, or if the length is not possible for `unit_bytes`.
+    /// `Format` if `head` is too short, or if the length is impossible for a unit of `unit_bytes`.
     pub fn stored_bytes(head: &[u8], unit_bytes: usize) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = header_of(head)?;
         let stored = u32::from_le_bytes([c0, c1, c2, c3]);
-        // A writer stores the unit itself if its coded form would be larger.
+        // Writers store the unit itself if its coded form would be larger.
         let most = unit_bytes.saturating_add(HEADER_BYTES);
         usize::try_from(stored)
             .ok()
@@ -126,7 +126,7 @@ impl<'a> ForeignChunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// Returns the number of blocks, which are decoded one by one.
+    /// Returns the number of blocks. Blocks are decoded one by one.
     #[must_use]
     pub const fn blocks(&self) -> usize {
         match self.content {
@@ -139,12 +139,13 @@ impl<'a> ForeignChunk<'a> {
 /// Fills `unit` with the special value of a chunk without data.
 ///
 /// # Errors
-/// `Format` if there is no such value, or none for items of `item_bytes`.
+/// `Format` if there is no such special value, or if items of `item_bytes` cannot have it.
 pub fn fill_special(special: u8, item_bytes: u8, unit: &mut [u8]) -> Result<()> {
     fill(repeated(special, &[], item_bytes, unit.len())?, unit)
 }
 
-/// Decodes the chunks of other programs. It keeps its contexts and its scratch memory (two blocks) for the next call.
+/// Decodes chunks of other programs. The decoder reuses its contexts and its scratch memory (two
+/// blocks) from call to call.
 #[derive(Default)]
 pub struct ForeignDecoder {
     coders: ForeignCoders,
@@ -159,8 +160,8 @@ impl std::fmt::Debug for ForeignDecoder {
 }
 
 impl ForeignDecoder {
-    /// Decodes block `number` to its place in `unit`, which is as long as the decoded chunk. The blocks before it
-    /// must already be there, because the delta filter compares with the first one.
+    /// Decodes block `number` to its place in `unit`, which is as long as the decoded chunk. The first block must be
+    /// decoded before all others, because the delta filter compares with it.
     ///
     /// # Errors
     /// `Format` if the block is damaged.
@@ -214,7 +215,7 @@ fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
 /// Returns the item that a special chunk repeats.
 fn repeated(special: u8, body: &[u8], item_bytes: u8, unit_bytes: usize) -> Result<&[u8]> {
     let item: &[u8] = match (special, item_bytes) {
-        // Values that were never set are zeros here. With c-blosc2 they are arbitrary.
+        // We decode uninitialised values as zeros. c-blosc2 leaves them arbitrary.
         (1 | 4, _) => &[0],
         (2, 4) => &[0, 0, 0xC0, 0x7F],
         (2, 8) => &[0, 0, 0, 0, 0, 0, 0xF8, 0x7F],

@@ -1,10 +1,10 @@
-//! Chunks of other programs, made here byte by byte. Python's tests compare with c-blosc2 itself.
+//! Tests with chunks that are assembled byte by byte. The Python tests compare with c-blosc2 itself.
 #![allow(clippy::indexing_slicing)]
 
 use super::*;
 use proptest::prelude::*;
 
-/// Returns a chunk of one block with these streams.
+/// Builds a chunk with one block that consists of `streams`.
 fn chunk_of(item: u8, unit: usize, flags: u8, filters: [u8; 6], metas: [u8; 6], streams: &[u8]) -> Vec<u8> {
     let mut out = vec![5, 1, flags, item];
     for size in [unit, unit, 36 + streams.len()] {
@@ -43,19 +43,19 @@ fn blosclz_literals_matches_and_far_matches() {
     // One literal, a match of 9 + 10 bytes at a distance of 1, and a literal.
     let run = [vec![b'x'; 20], b"y".to_vec()].concat();
     assert_eq!(lz(&[0, b'x', 7 << 5, 10, 0, 0, b'y'], 21).unwrap(), run);
-    // 8,192 literals, and a match of 3 bytes at the nearest far distance.
+    // 8,192 literals, and a match of 3 bytes at the smallest far distance.
     let literals: Vec<u8> = (0..8192_u32).map(|i| (i * i / 7) as u8).collect();
     let mut stream: Vec<u8> = literals.chunks(32).flat_map(|part| [&[31], part].concat()).collect();
     stream.extend([1 << 5 | 31, 255, 0, 0]);
     let expected = [&literals[..], &literals[..3]].concat();
     assert_eq!(lz(&stream, 8195).unwrap(), expected);
-    // Before the start, past the end, cut short, and empty.
+    // A match before the start, a match past the end, a truncated stream, and an empty stream.
     for (bad, unit) in [(&[0, b'x', 1 << 5, 1][..], 4), (&[0, b'x', 7 << 5, 255, 0, 0], 9), (&[9, 1], 9), (&[], 9)] {
         assert!(lz(bad, unit).is_err(), "{bad:?}");
     }
 }
 
-/// The filters, undone byte by byte as c-blosc2's documentation describes them.
+/// Undoes a filter byte by byte, as described in the documentation of c-blosc2.
 fn slow(filter: u8, item: usize, block: &[u8]) -> Vec<u8> {
     let mut out = block.to_vec();
     let items = block.len() / item;
@@ -96,7 +96,7 @@ proptest! {
         let found = ForeignFilters::of(filters, metas, item).unwrap();
         found.undo(&[], &mut undone, &mut vec![0; block.len()]).unwrap();
         let items = usize::from(item);
-        // Delta takes items of other sizes as bytes, or as 8 bytes.
+        // Delta treats items of other sizes as single bytes or as 8-byte items.
         let step = |filter| match (filter, items) {
             (3, 3 | 7) => 1,
             (3, 16) => 8,
@@ -127,7 +127,7 @@ proptest! {
 
 #[test]
 fn delta_compares_with_the_first_block() {
-    // Three blocks of one stream each, of which the last is short.
+    // Three blocks of one stream each. The last block is short.
     let mut chunk = chunk_of(2, 128, 0x95, [3, 0, 0, 0, 0, 0], [0; 6], &[]);
     chunk.truncate(32);
     chunk[8] = 50;
@@ -137,7 +137,7 @@ fn delta_compares_with_the_first_block() {
     chunk.extend(starts.concat());
     chunk.extend(streams.concat());
     chunk[12] = chunk.len() as u8;
-    // Items of two bytes: each is the exclusive or of all items up to it.
+    // Items of two bytes. Each is the XOR of all items up to it.
     let first: Vec<u8> = (0..50).map(|at| if at / 2 % 2 == 0 { 1 } else { 0 }).collect();
     let second: Vec<u8> = first.iter().zip(&blocks[1]).map(|(a, b)| a ^ b).collect();
     assert_eq!(decoded(&chunk, 128).unwrap(), [&first[..], &second, &first[..28]].concat());

@@ -1,4 +1,4 @@
-//! Regions in cases that are written out by hand.
+//! Hand-written cases of regions.
 
 use super::twin::{cut, slow};
 use shardpack_array::{
@@ -7,7 +7,7 @@ use shardpack_array::{
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
 
-/// Returns a cube of `[40, 64, 32]` uint16: 1.25 blocks.
+/// Returns a cube of `[40, 64, 32]` uint16, which is 1.25 blocks.
 fn example(layout: ArrayLayout, coder: Coder) -> EncodedArray {
     let bytes = (0..40 * 64 * 32_u32).flat_map(|i| ((i / 7 % 5000) as u16).to_le_bytes()).collect();
     let array = Array::new(Dtype::U16, vec![40, 64, 32], bytes).unwrap();
@@ -46,7 +46,7 @@ fn only_touched_blocks_are_decoded() {
     cut(&mut decoder, &encoded, &Region::new(0, 0, 32, 64));
 }
 
-/// If LZ4 stops early, it reads only part of the damage. The result is either an error or wrong bytes.
+/// If LZ4 stops early, it may read only part of the damage. The result is either an error or wrong bytes.
 #[test]
 fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
     let good = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
@@ -143,7 +143,7 @@ fn float16_can_be_returned_as_stored() {
     let (out, done) = cut(&mut ArrayDecoder::new(), &encoded, &region);
     assert_eq!(done.shape.dtype, Dtype::F16);
     let halves: Vec<half::f16> = out.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b)).collect();
-    // float16 cannot represent the no-data value, so its code is a NaN with a pattern of its own.
+    // float16 cannot represent the no-data value, so its code is a NaN with its own pattern.
     assert_eq!((halves[0].to_f32(), halves[3].to_f32()), (0.5, 1.5));
     assert!(halves[1].is_nan() && halves[2].is_nan() && halves[1].to_bits() != halves[2].to_bits());
     let (out, _) = cut(&mut ArrayDecoder::new(), &encoded, &Region { output: Output::Source, ..region });

@@ -1,5 +1,5 @@
-//! Compares regions with the whole array, which is decoded and then cut one element at a time. Compares their
-//! cost with blocks counted by hand.
+//! Compares regions with the same part of the whole array, which is decoded and then cut one element at a time. Also
+//! compares the number of decoded blocks with a count by hand.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,7 +39,7 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Some of the shapes have rows that end together with a block.
+/// In some of these shapes, rows and blocks end at the same element.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => (1..20_u64, 1..20_u64, 1..12_u64).prop_map(|(h, w, c)| vec![h, w, c]),
@@ -106,7 +106,7 @@ proptest! {
         let mut encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
         let good = encoded.payload.clone();
         for (at, value) in changes {
-            // Change bytes near the start in half of the cases, because headers and lengths are there.
+            // In half of the cases, damage the start of the payload, where headers and lengths are.
             let near = if dice.below(2) == 0 { good.len() } else { good.len().min(64) };
             encoded.payload[at.index(near)] = value;
         }
@@ -119,7 +119,7 @@ proptest! {
             let mut out = vec![0; region.shape_of(&encoded.descriptor).unwrap().bytes as usize];
             let whole = decoder.decode(codec, &encoded.descriptor, &encoded.payload, &Limits::default());
             let part = decoder.decode_region(codec, &encoded.descriptor, &encoded.payload, &region, &mut out, &Limits::default());
-            // A region of a valid payload is valid too.
+            // If the whole payload is valid, the region must be valid too.
             if let Ok(whole) = whole {
                 prop_assert!(part.is_ok(), "{part:?}");
                 if region.output == Output::Source || stored(&encoded.descriptor) == encoded.descriptor {
@@ -127,13 +127,13 @@ proptest! {
                 }
             }
         }
-        // The decoder keeps nothing of the damaged payload.
+        // The decoder must not retain anything of the damaged payload.
         encoded.payload = good;
         check(&mut decoder, &encoded, &mut dice, 1);
     }
 }
 
-/// The unit of zeros is stored as a special chunk, the unit of noise is stored unchanged.
+/// The unit of zeros is stored as a special chunk; the unit of noise is stored unchanged.
 #[test]
 fn regions_across_units_and_through_special_chunks() {
     let mut dice = Dice(7);

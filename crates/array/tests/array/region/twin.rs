@@ -1,5 +1,5 @@
-//! Slow reference implementations: they decode the whole array, cut it one element at a time, and count
-//! blocks one by one.
+//! Slow reference implementations. They decode the whole array, cut it one element at a time, and count blocks one by
+//! one.
 
 use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, RegionDecoded, UNIT_BYTES};
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
@@ -59,7 +59,7 @@ fn bands_of(region: &Region, descriptor: &ArrayDescriptor) -> Vec<u64> {
     }
 }
 
-/// Returns a descriptor of the array as it is in the payload, except for the layout and the difference.
+/// Returns a descriptor that decodes to the stored elements themselves, without a transform, no-data or codes.
 pub(crate) fn stored(descriptor: &ArrayDescriptor) -> ArrayDescriptor {
     let (decoded, transform) = (descriptor.stored, Transform::None);
     ArrayDescriptor { decoded, transform, no_data: None, codes: Codes::default(), ..descriptor.clone() }
@@ -145,7 +145,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
             assert_eq!(done.blocks, descriptor.elements().unwrap().div_ceil(1 << 16));
         }
     }
-    // Decoding all regions at once must give the same bytes, and must decode a shared block only once.
+    // Decoding all regions at once must return the same bytes and decode each shared block only once.
     let bytes = |region: &Region| vec![0; region.shape_of(descriptor).unwrap().bytes as usize];
     let mut outs: Vec<Vec<u8>> = all.iter().map(bytes).collect();
     let mut parts: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
