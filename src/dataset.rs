@@ -1,4 +1,4 @@
-//! The facade's dataset, which opens at a path or a URL and creates loaders.
+//! The facade's dataset: opens at a path or a URL, and creates loaders.
 
 use crate::place::{self, Settings};
 use crate::{Result, sniff};
@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 /// A dataset in a folder or, with the feature `store`, behind a URL. It has all methods of
-/// [`shardpack_reader::Dataset`], and it can open loaders.
+/// [`shardpack_reader::Dataset`], and can also open loaders.
 ///
 /// ```no_run
 /// let dataset = shardpack::Dataset::open("train")?;
@@ -38,8 +38,8 @@ impl Dataset {
         Ok(Self(place::open(path.as_ref(), options, settings)?))
     }
 
-    /// Creates a dataset at a path or, with the feature `store`, at a URL that can be written. `schema` is
-    /// the name and kind of each field. By default, these are taken from the first sample.
+    /// Creates a dataset at a path or, with the feature `store`, at a writable URL. `schema` lists the name and
+    /// kind of each field. By default, the first sample determines them.
     ///
     /// ```
     /// use shardpack::collect::Sample;
@@ -56,7 +56,8 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a dataset already exists and `options` do not replace it; `Io` if the place cannot be written.
+    /// `Usage` if a dataset already exists and `options` do not allow replacing it; `Io` if the destination
+    /// cannot be written.
     pub fn create(
         path: impl AsRef<Path>,
         schema: Option<Vec<(String, Kind)>>,

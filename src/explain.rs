@@ -1,8 +1,8 @@
-//! Formats errors in the form in which front ends show them.
+//! Formats errors as front ends show them.
 
 use shardpack_format::{Explain, Hint, Voice, told};
 
-/// Returns the text of an error, with options spelled for `voice`, followed by its hints, one per line.
+/// Returns the message of an error, with options spelled for `voice`, followed by its hints, one per line.
 ///
 /// ```
 /// use shardpack::Error;
@@ -20,7 +20,7 @@ pub fn explain(error: &impl Explain, voice: Voice) -> String {
     explain_where(error, voice, |_| true)
 }
 
-/// Does the same as [`explain`], but includes only the hints that the given front end can follow.
+/// Like [`explain`], but with only those hints that the front end can follow.
 ///
 /// ```
 /// use shardpack::explain::explain_where;

@@ -61,7 +61,7 @@ mod report;
 mod sniff;
 mod verify;
 
-/// A tutorial that leads from a folder of files to a training loop.
+/// A tutorial from a folder of files to a training loop.
 #[doc = include_str!("../docs/rust/tutorial.md")]
 pub mod tutorial {}
 
@@ -73,7 +73,7 @@ pub use recipe::{RecipeOptions, recipe_options};
 pub use report::{Reported, report};
 pub use verify::{Checked, Checks, check, verify};
 
-// Names that a program needs for packing, verifying and training. All other names are in the crates below.
+// Names needed for packing, verifying and training. All other names are in the crates below.
 pub use ndarray;
 pub use place::Settings;
 pub use shardpack_format::{Dtype, ElementType, ErrorKind, Explain};

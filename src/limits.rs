@@ -5,9 +5,9 @@ use shardpack_format::Limits;
 /// Default limit on the largest record or decoded field: 4 GiB.
 pub const MAX_RECORD_BYTES: u64 = shardpack_recipe::MAX_BYTES;
 
-/// Returns the limits that follow from the largest record. Records and decoded fields may have up to
-/// `max_record` bytes. Runs of one value may have an eighth of that. If their default is larger and does not
-/// exceed `max_record`, it applies instead. All other limits have their defaults.
+/// Returns limits derived from the largest record. Records and decoded fields may have up to `max_record`
+/// bytes. Runs of one value may have an eighth of that, or their default if that is larger and does not exceed
+/// `max_record`. All other limits have their defaults.
 ///
 /// ```
 /// let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. If the run is
-/// interrupted, the same call resumes it.
+/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. Repeating the
+/// call resumes an interrupted run.
 ///
 /// ```no_run
 /// use shardpack::PackOptions;

@@ -1,4 +1,4 @@
-//! Opens, verifies and writes datasets in folders and, with the feature `store`, behind URLs.
+//! Opens, verifies and writes datasets in folders and, with the feature `store`, at URLs.
 
 use shardpack_format::visible_path;
 use shardpack_io::Storage;
@@ -18,7 +18,7 @@ pub fn is_url(path: &Path) -> bool {
     shardpack_io::is_url(&path.to_string_lossy())
 }
 
-/// Opens the dataset at a path or a URL. Store options that are not in `settings` come from environment variables.
+/// Opens the dataset at a path or a URL. Store options missing from `settings` come from environment variables.
 ///
 /// # Errors
 /// Same as [`DatasetOptions::open`]; also `Usage` for settings without a store, for a malformed URL, and for
@@ -41,24 +41,24 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
     }
 }
 
-/// The place to write a dataset to: a folder or a URL.
+/// Where to write a dataset: a folder or a URL.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
     /// Path or URL.
     pub path: PathBuf,
-    /// Local folder that holds shards until they are uploaded. It is used only for a URL. Default: the
-    /// system's temporary folder.
+    /// Local folder for shards until they are uploaded, only used for a URL. Default: the system's temporary folder.
     pub spool: Option<PathBuf>,
-    /// True to continue a run that was killed on another machine. It is used only for a URL.
+    /// Continue a run that was killed on another machine. Only used for a URL.
     pub take_over: bool,
 }
 
 impl Destination {
-    /// Returns the output for this place. A store is configured as in [`open`]. Uploads stop once `cancel` is true.
+    /// Returns the output for this destination. A store is configured as in [`open`]. Setting `cancel` stops
+    /// uploads.
     ///
     /// # Errors
-    /// Same as [`open`]; also `Usage` for a store that cannot be written, or for URL options without a URL.
-    /// No request is sent yet.
+    /// Same as [`open`]; also `Usage` for a store that cannot be written, or for URL options without a URL. No
+    /// requests are sent yet.
     pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
@@ -73,7 +73,7 @@ impl Destination {
     }
 }
 
-/// Returns the folder in a store that a URL names, for reading its objects.
+/// Returns the store folder at a URL, for reading its objects.
 ///
 /// # Errors
 /// `Usage` if the text is not the URL of a store, or an option is invalid.
@@ -86,12 +86,12 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Prepares the places that a packing run reads and writes. Opens the stores of the source, its masks and its
-/// label table, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is true.
+/// Prepares the inputs and the output of a packing run. Opens the stores of the source, its masks and its label
+/// table like [`open`], and returns the output. Setting `cancel` stops requests to stores.
 ///
 /// # Errors
-/// Same as [`Destination::output`]; also `Usage` for settings if nothing is in a store. No request is sent to
-/// the store of the source yet.
+/// Same as [`Destination::output`]; also `Usage` if there are settings but nothing is in a store. No requests
+/// are sent to the source's store yet.
 pub fn for_packing(
     src: &mut PathBuf,
     source: &mut SourceOptions,
@@ -141,7 +141,7 @@ mod remote {
         Store(Arc<dyn Storage>),
     }
 
-    /// Opens the source at a URL. `text` is the URL of the source, and `folder` is the URL of its folder.
+    /// Opens the source at a URL. `text` is the source's URL, and `folder` is the URL of its folder.
     pub(super) fn source(
         folder: &str,
         text: &str,
@@ -168,7 +168,7 @@ mod remote {
         Ok(options)
     }
 
-    /// Options of the cache, each with its environment variable.
+    /// Cache options, each with its environment variable.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
     /// Sets an option like [`StoreOptions::set`], but also accepts sizes such as `500GB`.

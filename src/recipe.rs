@@ -1,5 +1,5 @@
-//! Packing recipes of the form `REPORT#N`. They stand for the options of candidate N of a report or, without
-//! `#N`, of the recommended candidate.
+//! Packing recipes of the form `REPORT#N`, which stand for the options of candidate N of a report. Without
+//! `#N`, they stand for the recommended candidate.
 
 use crate::report::data_of_page;
 use serde_json::Value;
@@ -15,13 +15,13 @@ use std::path::Path;
 const MAX_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Chosen {
-    /// Arguments of `pack` for the candidate.
+    /// The candidate's arguments for `pack`.
     pub(crate) arguments: Vec<OsString>,
     pub(crate) note: Option<Note>,
 }
 
-/// Returns candidate N of the report for `REPORT#N`, or the recommended candidate for `REPORT`. The report is
-/// a page or the output of `--json`.
+/// Returns candidate N of the report for `REPORT#N`, or the recommended candidate for `REPORT`. The report may
+/// be a page or the output of `--json`.
 pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
     let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
@@ -53,7 +53,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
-    // None of the arguments may become a path, because they come from a file.
+    // The arguments come from a file, so none of them must become a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
@@ -104,7 +104,7 @@ fn read(path: &Path) -> crate::Result<Value> {
 pub struct RecipeOptions {
     /// `pack` options by name.
     pub options: Vec<(String, Given)>,
-    /// A note that names the candidate, if the recipe does not.
+    /// A note that names the chosen candidate, if the recipe does not.
     pub note: Option<Note>,
 }
 

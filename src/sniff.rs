@@ -1,4 +1,4 @@
-//! Checks that a path may be a dataset at all. A file that never was a dataset should not be reported as a damaged one.
+//! Checks that a path can be a dataset at all, because a file that never was one should not be reported as damaged.
 
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
 use shardpack_pack::bail;
@@ -9,8 +9,8 @@ use std::path::Path;
 /// Number of bytes searched for a manifest's first key, `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Refuses a file unless its start, its end or its name shows that it is a shard or a manifest. All other
-/// files are left to the caller.
+/// Fails for a file unless its start, its end or its name suggests a shard or a manifest. Anything else is left
+/// to the caller.
 pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

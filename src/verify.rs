@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Verifies every byte of the dataset at a path or a URL, and that every field can be decoded.
+/// Verifies every byte of the dataset at a path or a URL, and decodes every field.
 ///
 /// ```no_run
 /// let checked = shardpack::verify("train")?;
@@ -36,18 +36,18 @@ pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
 pub struct Checked {
     /// Report with all problems.
     pub report: VerifyReport,
-    /// Number of pictures that have not changed since they were packed but cannot be decoded.
+    /// Number of pictures that cannot be decoded although they have not changed since they were packed.
     pub undecodable_pictures: u64,
-    /// Duration in seconds of wall-clock time.
+    /// Duration in seconds, measured by the wall clock.
     pub seconds: f64,
 }
 
 /// Options of [`check`].
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
-    /// True to decode every field, including pictures.
+    /// Decode every field, including pictures.
     pub deep: bool,
-    /// True to compare the SHA-256 of every shard with the manifest.
+    /// Compare the SHA-256 of every shard with the manifest.
     pub digest: bool,
     /// Generation to verify. Default: the newest.
     pub generation: Option<u32>,
@@ -57,7 +57,7 @@ pub struct Checks {
     pub threads: usize,
 }
 
-/// Verifies a dataset as `shardpack verify` does. With `deep`, decodes all fields, including pictures.
+/// Verifies a dataset like `shardpack verify`. With `deep`, decodes all fields, including pictures.
 ///
 /// # Errors
 /// Fails if there is no dataset. Damage is not an error; the report lists it.
@@ -70,7 +70,7 @@ pub fn check(
 ) -> crate::Result<Checked> {
     let Checks { deep, digest, generation, ref limits, threads } = *checks;
     sniff::check(dataset)?;
-    // A picture is decoded only after its CRC32 has matched, so these pictures have not changed since they were packed.
+    // Pictures are only decoded if their CRC32 matches, so these have not changed since they were packed.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
         check_picture(media_type, bytes, limits).map_err(|e| {
@@ -97,7 +97,7 @@ pub fn check(
     let start = Instant::now();
     let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Use the manifest in the report, because another one may have replaced the file by now.
+    // Use the manifest from the report, because the file may have been replaced by now.
     if !report.cancelled
         && let Some((path, manifest)) = report.manifest.take()
     {
@@ -107,10 +107,10 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has. For example, no sample records why a picture was kept.
+/// Figures that only the manifest has. No sample records why a picture was kept, for example.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the fidelity figures of the manifest with the figures of the samples, which are in the indexes.
+/// Compares the manifest's fidelity figures with the samples' figures, which are in the indexes.
 fn check_fidelity(
     file: &str,
     manifest: &Manifest,
@@ -159,7 +159,7 @@ fn check_fidelity(
             }
         }
     }
-    // Another program has measured these figures and stored them only in the manifest.
+    // Another program measured these figures and stored them only in the manifest.
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
         format!(
@@ -171,7 +171,7 @@ fn check_fidelity(
 }
 
 impl Checked {
-    /// Returns the object that `verify --json` prints.
+    /// Returns the JSON object printed by `verify --json`.
     #[must_use]
     pub fn to_json(&self, deep: bool, digest: bool) -> Value {
         let report = &self.report;

@@ -66,7 +66,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Writes a new file completely or not at all. A device or a pipe is written directly.
+/// Writes a new file completely or not at all. Writes directly to a device or a pipe.
 fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
@@ -87,7 +87,7 @@ fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     }
 }
 
-/// Returns the sample with this key or, if there is none and the text is a number, with this index.
+/// Returns the sample with this key or, if there is none and the text is a number, the sample with this index.
 fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     let found = match dataset.by_key(sample) {
         Ok(found) => found,
@@ -115,7 +115,7 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
     }
 }
 
-/// Searches only the keys that can be read, because a shard is unreadable or a key occurs twice.
+/// Searches only the readable keys, because a shard is unreadable or a key occurs twice.
 fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {

@@ -1,5 +1,5 @@
-//! Lays out help texts with one line per option. `--help` shows everything. `-h` fits on a screen: it leaves
-//! out the explanations, the examples and, for commands with many options, the rare options.
+//! Lays out help texts with one line per option. `--help` shows everything. `-h` fits on a screen: it omits the
+//! explanations, the examples and, for commands with many options, the rarely used ones.
 
 use super::args::Cli;
 use clap::{Command, CommandFactory};
@@ -15,14 +15,14 @@ const COMMON: &[(&str, &str)] = &[
     ("report", "output json source samples want metric candidates quality target max_error device threads"),
 ];
 
-/// Returns the command line with the help texts for `-h` or `--help`.
+/// Returns the command with the help texts for `-h` or `--help`.
 pub(super) fn command(short: bool) -> Command {
     Cli::command().mut_subcommands(if short { brief } else { full })
 }
 
 fn full(command: Command) -> Command {
     let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
-    // Without a long text, clap takes one line for each option instead of a paragraph.
+    // Without a long text, clap uses one line per option instead of a paragraph.
     let command = command.long_about(None::<&str>);
     match about.split_once("\n\n") {
         Some((_, explanation)) => command.before_help(explanation.to_owned()).help_template(TEMPLATE),

@@ -1,5 +1,5 @@
-//! Handles Ctrl-C and SIGTERM. The first signal tells the command to stop. The process then ends after at
-//! most two seconds, unless it still has a result to write. A second signal ends it at once.
+//! Handles Ctrl-C and SIGTERM. The first signal tells the command to stop. The process then ends within two
+//! seconds, unless it still has a result to write. A second signal ends it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 plus 2, the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// Time from the first signal until the process is ended. A worker in the middle of a large cube may then
+/// Time between the first signal and the end of the process. A worker in the middle of a large cube may then
 /// leave a temporary file, which the next run removes.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Interrupt {
     /// Set by the first signal.
     pub(super) raised: Arc<AtomicBool>,
-    /// True if there is something to clean up. Otherwise, the first signal ends the process at once.
+    /// True if there is something to clean up. Otherwise the first signal ends the process at once.
     pub(super) graceful: AtomicBool,
 }
 
-/// Installs the handler. `graceful` has the meaning of [`Interrupt::graceful`].
+/// Installs the handler. For `graceful`, see [`Interrupt::graceful`].
 pub(super) fn install(graceful: bool) -> crate::Result<Arc<Interrupt>> {
     install_with(graceful, Some(GRACE))
 }
 
 /// Installs a handler without a time limit, for a command that still has a result to write. A second signal
-/// ends the command at once.
+/// ends it at once.
 pub(super) fn install_patient() -> crate::Result<Arc<Interrupt>> {
     install_with(true, None)
 }
@@ -33,7 +33,7 @@ fn install_with(graceful: bool, grace: Option<Duration>) -> crate::Result<Arc<In
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
-        // Exiting now loses no finished work, because files get their final names only when they are complete.
+        // Exiting now loses no finished work, because files get their final names only when complete.
         if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
             std::process::exit(EXIT_CODE);
         }

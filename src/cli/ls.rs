@@ -1,4 +1,4 @@
-//! `shardpack ls`: lists a dataset's samples from its indexes, one per line.
+//! `shardpack ls`: lists a dataset's samples, one per line, from its indexes.
 
 use super::args::LsArgs;
 use super::exit_status::ExitStatus;
@@ -25,8 +25,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
         .iter()
         .map(|name| IndexColumn::find(name, &dataset).context("--columns"))
         .collect::<Result<_, _>>()?;
-    // Write line by line, so that only the index of one shard is in memory at a time. The output ends if the
-    // reader closes the pipe.
+    // Write line by line, to keep only one shard's index in memory. The output ends if the reader closes the pipe.
     let mut out = BufWriter::new(io::stdout().lock());
     if !columns.is_empty() && !args.json {
         let names: Vec<&str> = args.columns.iter().map(String::as_str).collect();
@@ -95,7 +94,7 @@ enum IndexColumn {
     Shard,
 }
 
-/// Other columns. A scalar field with the same name takes precedence.
+/// Columns other than scalar fields. A scalar field of the same name takes precedence.
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
@@ -155,10 +154,10 @@ enum Operand {
     Text(String),
 }
 
-/// A test of the order of the value relative to the operand.
+/// Decides whether the value, compared with the operand, meets the condition.
 type Comparison = fn(Ordering) -> bool;
 
-/// The longer operators come first, because `<=` begins with `<`.
+/// Longer operators first, because `<=` starts with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),

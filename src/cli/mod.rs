@@ -1,4 +1,4 @@
-//! The command line of shardpack. It has one module per subcommand, on top of the libraries.
+//! The command line of shardpack, with one module per subcommand, built on the libraries.
 
 mod args;
 mod bench;
@@ -38,16 +38,15 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-/// Runs the command line of this process and returns the exit code: 0 for success, 1 for a problem in the
-/// data, 2 if the command could not run, 130 if it was interrupted.
+/// Runs the command line of this process and returns the exit code: 0 for success, 1 for a problem in the data,
+/// 2 if the command could not run, 130 if it was interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
     ExitCode::from(main_from(std::env::args_os()))
 }
 
-/// Runs the command line `args`, which begins with the name of the program, and returns the exit code that
-/// [`main`] describes. It prints and handles the signals of the process, so use it only in a program that
-/// does nothing else.
+/// Runs the command line `args`, which starts with the program name, and returns the exit code as in [`main`].
+/// It prints, and handles the signals of the process, so only use it in a program that does nothing else.
 ///
 /// ```
 /// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
@@ -57,7 +56,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     let cli = match parse(&args) {
         Ok(Ok(cli)) => cli,
         Ok(Err(error)) => {
-            // `--help` and `--version` arrive here too. They print to stdout and have exit code 0.
+            // `--help` and `--version` end up here too. They print to stdout and exit with code 0.
             let code = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
             return code;
@@ -67,8 +66,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             return 2;
         }
     };
-    // Errors of `pack`, `plan`, `merge`, `add` and `report` are about their output or input, never about a
-    // dataset that is being read.
+    // Errors of `pack`, `plan`, `merge`, `add` and `report` concern their input or output, never a dataset being read.
     let reads = !matches!(
         cli.command,
         Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)
@@ -104,7 +102,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     }
 }
 
-/// Inserts the options of a recipe before parsing `pack --recipe`.
+/// Parses the arguments, after inserting the recipe's options for `pack --recipe`.
 fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
     let cli = match read(args) {
         Ok(cli) => cli,

@@ -1,4 +1,4 @@
-//! Opens datasets for the commands that read.
+//! Opens datasets for commands that read them.
 
 use super::shared_args::FromStore;
 use crate::place;
@@ -8,8 +8,8 @@ use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a single shard, at a path or at a URL with store options. By default,
-/// opens the newest generation.
+/// Opens a dataset, its manifest, or a single shard at a path or, with store options, at a URL. Default: the
+/// newest generation.
 pub(super) fn generation(
     path: &Path,
     limits: &Limits,
@@ -21,7 +21,7 @@ pub(super) fn generation(
     place::open(path, &options, &from.settings()?).context("cannot open the dataset")
 }
 
-/// Returns the number of cores, which is the default number of threads.
+/// Returns the number of cores, the default number of threads.
 pub(super) fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

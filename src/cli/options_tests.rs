@@ -43,7 +43,7 @@ fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     names
 }
 
-/// The keyword arguments in Python cannot be generated from the table of options, so this test compares them.
+/// The keyword arguments in Python cannot be generated from the option table, so this test compares them.
 #[test]
 fn every_option_is_declared_once_and_is_in_each_front_end() {
     let set = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<BTreeSet<_>>();

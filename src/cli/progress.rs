@@ -6,17 +6,17 @@ use shardpack_writer::Progress;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Seconds of work after which a rate is shown.
+/// Seconds of work before a rate is shown.
 const KNOWN_AFTER_S: f64 = 1.0;
 
-/// A progress bar that counts bytes and also shows samples. It shows nothing if stderr is not a terminal.
+/// A progress bar that counts bytes and also shows samples. Without a terminal on stderr, it shows nothing.
 pub(super) struct Bar {
     bar: ProgressBar,
     start: Instant,
     samples: Option<u64>,
 }
 
-/// Progress of the whole work, and this run's share of it.
+/// Progress of all the work, and of this run.
 struct Pace {
     samples: u64,
     samples_total: Option<u64>,
@@ -27,7 +27,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns a short text, because the bar gets the rest of the line.
+    /// Returns a short text, to leave the rest of the line to the bar.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -51,8 +51,7 @@ fn time_left(seconds: f64) -> String {
 }
 
 impl Bar {
-    /// Creates a bar for `total_bytes` of work, labelled with a verb. `samples` is the number of samples, if
-    /// it is known.
+    /// Creates a bar for `total_bytes` of work, labelled with a verb. `samples` is the number of samples, if known.
     pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)
@@ -68,19 +67,19 @@ impl Bar {
         Self { bar, start: Instant::now(), samples }
     }
 
-    /// Creates a bar over steps of work. Each call to `step` states the total.
+    /// Creates a bar that counts steps of work. Each call of `step` passes the total.
     pub(super) fn of_steps(verb: &'static str) -> Self {
         Self::new(verb, 1, None)
     }
 
-    /// Shows how many steps are done. `what` names the work.
+    /// Shows the number of finished steps. `what` names the current work.
     pub(super) fn step(&self, done: u64, of: u64, what: &'static str) {
         if self.bar.is_hidden() {
             return;
         }
         self.bar.set_length(of.max(1));
         self.bar.set_position(done);
-        // The estimate is zero until there is a rate.
+        // The estimate is zero until a rate is known.
         let left = match self.bar.eta() {
             Duration::ZERO => String::new(),
             left => format!(", {} left", time_left(left.as_secs_f64())),
@@ -88,7 +87,7 @@ impl Bar {
         self.bar.set_message(format!("{what}: {done} of {of}{left}"));
     }
 
-    /// Shows how many samples and bytes have been read.
+    /// Shows the number of samples and bytes read.
     pub(super) fn read(&self, samples: u64, bytes: u64) {
         let total = self.bar.length().unwrap_or(bytes);
         let rate = bytes as f64 / self.start.elapsed().as_secs_f64().max(1e-3) / 1e6;
@@ -155,7 +154,7 @@ mod tests {
             seconds: 2.0,
             samples_total: Some(5000),
         };
-        // An earlier run finished 1,000 of the 1,200 samples, which do not count for the rate.
+        // An earlier run finished 1,000 of the 1,200 samples, which do not count towards the rate.
         assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
         let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");

@@ -1,12 +1,12 @@
-//! `pack --recipe`: inserts a recipe's options into a command line.
+//! `pack --recipe`: inserts the options of a recipe into a command line.
 
 use super::show;
 use crate::recipe::{Chosen, choose};
 use shardpack_format::Voice;
 use std::ffi::OsString;
 
-/// Returns the command line with the options of the recipe in front of its own options. If the recipe names
-/// no candidate, prints the chosen one on stderr.
+/// Returns the command line with the recipe's options before its own. If the recipe does not name a candidate,
+/// prints the chosen one on stderr.
 pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> crate::Result<Vec<OsString>> {
     let Chosen { arguments, note } = choose(recipe)?;
     if let Some(note) = note {

@@ -1,19 +1,19 @@
-//! Refuses URLs where a command needs a local folder.
+//! Rejects URLs where a command needs a local folder.
 
 use crate::place::is_url;
 use shardpack_format::{Hinted, visible_path};
 use std::path::Path;
 
-/// Hint for reading a dataset behind a URL.
+/// Hint for commands that read a dataset at a URL.
 pub(crate) const COPY: &str = "copy the data here first, or mount the store";
-/// Hint for adding to, or removing from, a dataset behind a URL.
+/// Hint for commands that add to or remove from a dataset at a URL.
 pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and upload the new files, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
-/// Hint for compacting a dataset behind a URL.
+/// Hint for compacting a dataset at a URL.
 pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete from the store the \
      files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
-/// Refuses a URL where a folder is required. `what` names the command, and `hint` tells what to do instead.
+/// Fails if `path` is a URL, where a folder is required. `what` names the command, and `hint` says what to do instead.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works on local folders, not on URLs: `{}`", visible_path(path));
@@ -22,7 +22,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Refuses a URL as the output of a command, which would otherwise write to a folder called `s3:`.
+/// Fails if the output of a command is a URL. The command would otherwise write to a folder named `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes to local paths, not to URLs: `{}`", visible_path(path));

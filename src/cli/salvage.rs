@@ -1,4 +1,4 @@
-//! `shardpack salvage`: saves a damaged dataset's undamaged samples.
+//! `shardpack salvage`: saves the undamaged samples of a damaged dataset.
 
 use super::args::SalvageArgs;
 use super::exit_status::ExitStatus;

@@ -1,4 +1,4 @@
-//! Prints the commands' results on stdout and everything else on stderr.
+//! Prints a command's results on stdout and everything else on stderr.
 
 use crate::explain::{explain, explain_where};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes a text to stdout, with visible replacements for invisible characters.
+/// Writes text to stdout, replacing invisible characters with visible ones.
 pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
@@ -20,14 +20,14 @@ fn write(text: &str) -> crate::Result<()> {
     Ok(())
 }
 
-/// Writes one JSON object and a line feed to stdout.
+/// Writes one JSON object and a newline to stdout.
 pub(super) fn json<T: Serialize>(value: &T) -> crate::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     write(&visible_json(&text))
 }
 
-/// Writes a note to stderr. A closed stderr is not a failure.
+/// Writes a note to stderr. Ignores a closed stderr.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
@@ -45,7 +45,7 @@ pub(super) fn error(error: &crate::Error) {
     error_where(error, |_| true);
 }
 
-/// Writes an error as [`error`] does, but only with the hints that the command can follow.
+/// Like [`error`], but only writes hints that the command can follow.
 pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bool) {
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
@@ -54,23 +54,23 @@ pub(super) fn said(error: &ReaderError) -> String {
     explain(error, Voice::Command)
 }
 
-/// Returns true if the program that reads our stdout has closed it, as `head` does, which is not a failure.
+/// Returns true if the reader of our stdout has closed it, as `head` does. This is not a failure.
 pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
     error.system_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Returns true if the bytes of a dataset caused an error, and not the environment or the caller. The exit
-/// code is then 1.
+/// Returns true if an error is the fault of a dataset's bytes, rather than of the environment or the caller.
+/// The exit code is then 1.
 pub(super) fn is_about_data(error: &crate::Error) -> bool {
     error.kind().is_about_data()
 }
 
-/// Turns text from a dataset into one line without invisible characters, which is safe for a terminal.
+/// Turns text from a dataset into one line without invisible characters, safe for a terminal.
 pub(super) fn plain(text: &str) -> String {
     visible(text).into_owned()
 }
 
-/// Returns a scalar as JSON. NaN and infinities become null, because JSON does not have them.
+/// Returns a scalar as JSON. NaN and infinity become null, because JSON lacks them.
 pub(super) fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Bool(v) => v.into(),
@@ -80,14 +80,14 @@ pub(super) fn scalar(value: Scalar) -> Value {
     }
 }
 
-/// Formats a table of two columns and pads the first.
+/// Formats a table of two columns, padding the first.
 pub(super) fn pairs(rows: &[(&str, String)]) -> String {
     let rows: Vec<_> = rows.iter().map(|(name, value)| (visible(name), visible(value))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-/// Formats a table with a header. Columns of numbers are aligned right.
+/// Formats a table with a header. Columns of numbers are right-aligned.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let cells = |i: usize| rows.iter().filter_map(move |row| row.get(i));

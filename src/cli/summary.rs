@@ -9,8 +9,7 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
-        // This entry describes how an array field is stored. The requested options and the candidates are
-        // shown only by `--json`.
+        // This is how an array field is stored. Only `--json` shows the requested options and the candidates.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(settings).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
@@ -22,14 +21,13 @@ pub(super) fn recipe_value(value: &Value) -> String {
     }
 }
 
-/// Describes storage settings. Those that another version wrote are formatted as JSON.
+/// Describes storage settings. Settings from another version are formatted as JSON.
 fn settings(value: &Value) -> String {
     serde_json::from_value::<ArraySettings>(value.clone())
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
-/// Formats the entry of one field under `fidelity` in a manifest. If another version wrote the entry, it is
-/// shown unchanged.
+/// Formats a field's entry under `fidelity` in a manifest. An entry from another version is shown unchanged.
 pub(super) fn fidelity_text(entry: &Value) -> String {
     match FieldSummary::parse(entry) {
         Some(FieldSummary::Pictures(pictures)) => pictures_text(&pictures),
@@ -131,7 +129,7 @@ pub(super) fn compared(before: u64, after: u64) -> String {
     }
 }
 
-/// Formats figures as `82.1 mean, 74.0 to 90.3`, or as a single value if all are equal.
+/// Formats figures as `82.1 mean, 74.0 to 90.3`, or as a single value if they are all equal.
 fn spread(of: &SpreadSummary, decimals: usize) -> String {
     let SpreadSummary { min, mean, max, .. } = *of;
     match min < max {

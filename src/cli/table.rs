@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 pub(crate) trait OptionTable: 'static {
     fn about() -> Vec<&'static About>;
-    /// Returns the default of an option as a text, or `None` if it has no default.
+    /// Returns an option's default as text, or `None` if it has none.
     fn default_of(name: &str) -> Option<String>;
     fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError>;
 }
@@ -41,7 +41,7 @@ tables! {
     AddOptions: check_value;
 }
 
-/// The options of a table that a command line gives, by name.
+/// The options on a command line that belong to a table, by name.
 #[derive(Debug)]
 pub(crate) struct Options<T> {
     pub(crate) given: Vec<(String, OptionValue)>,
@@ -98,12 +98,12 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     if !about.group.is_empty() {
         arg = arg.help_heading(about.group);
     }
-    // A negative number is a value that the option may refuse, not an option.
+    // A negative number is a value, which the option may refuse, and not another option.
     let value = |arg: Arg, name: &'static str| {
         let check = |text: &str| checked::<T>(about.name, text);
         arg.value_name(name).allow_negative_numbers(true).value_parser(check)
     };
-    // The option's help text already names the words.
+    // The help text of the option already lists the words.
     let word = |arg: Arg, words: Vec<&'static str>, name: &'static str| {
         let arg = arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
         if name.is_empty() { arg.value_name(about.name.to_uppercase()) } else { arg.value_name(name) }

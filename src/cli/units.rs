@@ -2,7 +2,7 @@
 
 use shardpack_report::words;
 
-/// Removes no-break spaces, because users cannot search for numbers that contain them.
+/// Replaces no-break spaces, because users cannot search for numbers that contain them.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }
@@ -23,22 +23,22 @@ pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     format!("{}/s", self::bytes(per_s))
 }
 
-/// `1,234,567`.
+/// Formats a count as `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     words::count(n)
 }
 
-/// Formats a count with a noun, for example as `1 sample` or `2 samples`.
+/// Formats a count with a noun, such as `1 sample` or `2 samples`.
 pub(crate) fn plural(n: u64, noun: &str) -> String {
     plain(words::plural(n, noun))
 }
 
-/// Formats a duration, for example as `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s` or `3 min 20 s`.
+/// Formats a duration, such as `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s` or `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
     plain(words::seconds(s))
 }
 
-/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be long.
+/// Formats a number with `digits` significant digits, in scientific notation only if plain digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

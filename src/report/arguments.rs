@@ -1,4 +1,4 @@
-//! Formats commands for the page: options as arguments, quoted for a shell.
+//! Formats commands for the page, with options as arguments quoted for a shell.
 
 use shardpack_recipe::OptionValue;
 

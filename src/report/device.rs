@@ -47,7 +47,7 @@ impl std::fmt::Display for DeviceName {
     }
 }
 
-/// Returns the requested device or, by default, the first one.
+/// Returns the requested device, or the first one by default.
 pub(super) fn found(asked: Option<DeviceName>) -> crate::Result<Option<Arc<dyn DecodingDevice>>> {
     let number = match asked {
         Some(DeviceName::Cpu) => return Ok(None),
@@ -75,8 +75,8 @@ impl DecodingDevice for Cuda {
         &self.name
     }
 
-    /// Measures the decoding of whole samples. Their encoded bytes stay on the device, so neither the disk
-    /// nor the bus is timed.
+    /// Measures decoding of whole samples. Their encoded bytes stay on the device, so neither the disk nor the
+    /// bus counts.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
@@ -85,12 +85,12 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// Returns options for a loader whose epochs are long even if there are few samples.
+/// Returns options for a loader with long epochs even for few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
     let value = sample.field(&first.name)?.with_context(|| format!("the first sample has no `{}`", first.name))?;
-    // For a picture, `decoded_bytes` is its stored size, which is about a tenth of the size of its pixels.
+    // For a picture, `decoded_bytes` is its stored size, about a tenth of the size of its pixels.
     let batch = (BATCH_BYTES / value.decoded_bytes.max(1)).clamp(1, BATCH);
     let weights = vec![1.0; usize::try_from(dataset.len())?];
     Ok(LoaderOptions::default()
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn few_samples_make_long_epochs() {
-        // The host decodes in this test, with the same options but no stage.
+        // In this test the host decodes, with the same options but without a stage.
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("in");
         std::fs::create_dir(&source).unwrap();

@@ -1,4 +1,4 @@
-//! Reads candidates from the TOML file of `--candidates`.
+//! Reads candidates from the TOML file given with `--candidates`.
 //!
 //! ```toml
 //! [[candidate]]
@@ -15,7 +15,7 @@ use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Limits on the candidate file. Each candidate needs a run over all samples.
+/// Limits on the candidate file. Each candidate takes a run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 
@@ -58,7 +58,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             Value::String(text) => Given::Text(text.clone()),
             Value::Integer(number) => Given::Integer((*number).into()),
             Value::Float(number) => Given::Float(*number),
-            // Skip a switch that is off, because this is its default.
+            // Off is the default of a switch, so skip it.
             Value::Boolean(false) => continue,
             Value::Boolean(true) => Given::Switch(true),
             other => bail!(

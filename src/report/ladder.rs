@@ -1,4 +1,4 @@
-//! Chooses the candidates to measure: the default ladders, or the user's candidates.
+//! Chooses the candidates to measure, from the default ladders or from the user.
 
 use shardpack_array::Coder;
 use shardpack_pack::Context;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 type Own = Vec<(String, OptionValue)>;
 
-/// A candidate before its options are checked.
+/// A candidate with unchecked options.
 pub(super) struct Rung {
     pub(super) name: String,
     pub(super) group: String,
@@ -22,10 +22,10 @@ pub(super) struct Rung {
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 const TARGET: &str = "ssimulacra2=80";
-/// Multiples of the noise. They are used for the quietest band, whose noise no error should exceed, and for a
-/// typical band.
+/// Multiples of the noise for the candidates' errors. They apply to the quietest band, whose noise no error
+/// should exceed, and to a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
-/// Factor below which two errors count as equal.
+/// Errors count as equal if they differ by less than this factor.
 const ALIKE: f64 = 1.2;
 
 pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
@@ -35,10 +35,10 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
     }
 }
 
-/// Checks the options of a candidate in the same way as `pack`. `common` holds the options for reading the source.
+/// Checks the options of a candidate like `pack` does. `common` contains the options for reading the source.
 pub(super) fn recipe(rung: Rung, common: &[(String, OptionValue)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
-    // The output path is never used, because nothing is written.
+    // The output path is unused, because nothing is written.
     let options = PackOptions::read(&[common, &own].concat(), Path::new("unused"));
     let options = options.with_context(|| format!("candidate `{}`", name.escape_debug()))?;
     Ok(CandidateRecipe { name, group, own, options })
@@ -139,7 +139,7 @@ fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
 fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
     let mut values: Vec<(String, String, Own)> = vec![("keep".into(), "keep".into(), own([("values", word("keep"))]))];
     if !(traits.floats && traits.fractions) {
-        // Integers can be stored in less space without loss, even if the source holds floats.
+        // Integers can be stored losslessly in less space, even if the source stores them as floats.
         values.push(("auto".into(), "auto".into(), own([("values", word("auto"))])));
     }
     if traits.floats {
@@ -173,7 +173,7 @@ fn default_errors(noise: Noise) -> Vec<f64> {
     errors
 }
 
-/// Rounds down to a number of two digits that a user might type, for example `0.0012`.
+/// Rounds down to two digits, to a number that a user might type, such as `0.0012`.
 fn two_digits(value: f64) -> f64 {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return value };
@@ -181,7 +181,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-/// Returns the requested codecs or, by default, the fastest and the smallest.
+/// Returns the requested codecs, or the fastest and the smallest by default.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
     let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));

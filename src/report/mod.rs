@@ -25,18 +25,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The data of a report, and an HTML fragment for a notebook with the verdict and the curve.
+/// The data of a report, and an HTML fragment with the verdict and the curve for a notebook.
 #[derive(Debug)]
 pub struct Reported {
-    /// The data that `--json` prints.
+    /// The data printed by `--json`.
     pub data: Report,
     /// HTML fragment for a notebook.
     pub fragment: String,
-    /// Notes on the data for the user. They hold options as values, not as text.
+    /// Notes for the user about the data. Options in them are values, not text.
     pub notes: Vec<Note>,
 }
 
-/// Creates the same report as `shardpack report`, but prints nothing. If `output` is given, writes the page to it.
+/// Creates the same report as `shardpack report`, without printing anything. Writes the page to `output`, if
+/// given.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
@@ -143,7 +144,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Read no labels, so that a file next to class folders is a sample like any other.
+    // Do not read labels, so that a file next to class folders is a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -162,7 +163,7 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
             format!("`{source}` can be compared only with a dataset, but `{src}` is not one")
         ));
     }
-    // Read the candidate file before the sources are listed, because it may have errors.
+    // Read the candidate file before listing the sources, because it may have errors.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     (hooks.on_progress)(0, 1, "listing");
     let listed = report::open(asked.path, &source_options(args, cancel)?, asked.threads())?;
@@ -188,7 +189,7 @@ fn arguments_of(recipe: &CandidateRecipe) -> Vec<String> {
     recipe.own.iter().map(|(name, value)| argument(name, value)).collect()
 }
 
-/// Returns the command that packs with the recommended candidate, or an empty text.
+/// Returns the command that packs with the recommended candidate. Empty if there is none.
 fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe]) -> String {
     let Some(chosen) = report.verdict.chosen.and_then(|chosen| recipes.get(chosen)) else { return String::new() };
     let skip = if report.unreadable.is_empty() { "" } else { " --on-bad-input skip" };
@@ -197,7 +198,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Puts the option for a metric of the user's own model in front of the other measurements that were left out.
+/// Lists the option for a metric of the user's own model before the other omitted measurements.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
@@ -259,7 +260,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
     Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
 }
 
-/// Refuses options that have no effect on sources of this kind.
+/// Fails for options that have no effect on sources of this kind.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
     match kind {
         SourceKind::Images

@@ -1,4 +1,4 @@
-//! Writes the page file completely or not at all.
+//! Writes the page completely or not at all.
 
 use shardpack_format::{Hint, Hinted, Setting};
 use shardpack_pack::{Context, bail};
@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Mark near the start of every page of this program.
+/// Marker near the start of every page written by this program.
 const MARK: &[u8] = b"name=\"generator\" content=\"shardpack";
 const START_BYTES: u64 = 4096;
 
-/// Refuses to replace a file that is not a page of this program. This is called before anything is measured.
+/// Fails if the file exists and is not a page written by this program. Called before anything is measured.
 pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
@@ -38,7 +38,7 @@ pub(crate) fn data_of_page(page: &str) -> Option<&str> {
     Some(rest.split_once("</script>")?.0)
 }
 
-/// Writes the page under a temporary name, and gives it its final name once it is on disk.
+/// Writes the page under a temporary name, and renames it once it is on disk.
 pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = folder(path).join(format!(".{name}.{}.tmp", std::process::id()));
@@ -48,7 +48,7 @@ pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
         fs::rename(&temporary, path)
     });
     if written.is_err() {
-        // Ignore this error, because the first one is the one that matters.
+        // Ignore this error, because the first one matters.
         let _ = fs::remove_file(&temporary);
     }
     written.with_context(|| format!("cannot write the page `{}`", path.display()))

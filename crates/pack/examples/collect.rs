@@ -15,7 +15,7 @@ fn picture(number: u8) -> Vec<u8> {
     (0..48_u8).flat_map(|y| (0..64_u8).flat_map(move |x| [x * 4, y * 5, number * 25])).collect()
 }
 
-/// Twelve bands of float32, each a little brighter than the previous one.
+/// Twelve bands of float32, each slightly brighter than the one before.
 fn cube(number: u8) -> Vec<u8> {
     let value = move |pixel: u16, band: u8| f32::from(number) + f32::from(pixel % 20) / 20.0 + f32::from(band) / 12.0;
     (0..16 * 20).flat_map(|pixel| (0..12).flat_map(move |band| value(pixel, band).to_le_bytes())).collect()
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with("cube", SampleValue::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
             .with("caption", format!("gradient number {number}").as_str())
             .with("label", i64::from(number % 2));
-        // Threads may share the collector, because the order of adding does not change the bytes on disk.
+        // Threads may share the collector, because the order of addition does not change the bytes on disk.
         collector.add(sample)?;
     }
     let written = collector.commit(None, None)?;

@@ -1,4 +1,4 @@
-//! The error type of packing and of the layers above it. It wraps errors of the crates below and adds texts to them.
+//! The error type of packing and of the layers above. It wraps errors of the crates below and adds context.
 
 use crate::collect::CollectError;
 use crate::pack::SampleError;
@@ -19,8 +19,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of any crate, with its context.
 ///
-/// `Display` writes one line: the contexts, then the cause. `Debug` adds the hints, so that a program whose
-/// `main` returns this error prints both.
+/// `Display` writes one line: the contexts, then the cause. `Debug` adds the hints, so a program prints both if
+/// its `main` returns this error.
 ///
 /// ```
 /// use shardpack_format::ErrorKind;
@@ -32,11 +32,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text with a hint, without an underlying error.
+    /// A message with an optional hint and no underlying error.
     Message(Hinted),
-    /// A text, perhaps with a hint, in front of another error.
+    /// Context in front of another error, with an optional hint.
     Context {
-        /// The text in front of the underlying error.
+        /// The context.
         note: Hinted,
         /// The underlying error.
         source: Box<Self>,
@@ -57,7 +57,7 @@ pub enum Error {
     Cube(Arc<CubeError>),
     /// An error of one sample of a source.
     Sample(Arc<SampleError>),
-    /// An error with samples that a program adds.
+    /// An error with samples added by a program.
     Collect(Arc<CollectError>),
     /// An array that cannot be stored as requested.
     Encode(EncodeError),
@@ -73,7 +73,7 @@ impl Error {
         Self::Other(error.into().into())
     }
 
-    /// Puts a text, perhaps with a hint, in front of this error.
+    /// Adds context, with an optional hint, in front of this error.
     #[must_use]
     pub fn context(self, note: impl Into<Hinted>) -> Self {
         Self::Context { note: note.into(), source: Box::new(self) }
@@ -126,7 +126,7 @@ impl Explain for Error {
         Self::kind(self)
     }
 
-    /// Returns each hint once. The hints of the contexts come first.
+    /// Returns each hint once, hints of the contexts first.
     fn hints(&self) -> Vec<Hint> {
         let mut hints = match self {
             Self::Context { note, .. } => note.hints(),
@@ -154,7 +154,8 @@ impl Explain for Error {
     }
 }
 
-// `source` is empty because the text already holds the causes. A caller that walks the causes would print them twice.
+// `source` is empty because `Display` already includes the causes. A caller that walks the chain would print
+// them twice.
 impl std::error::Error for Error {}
 
 impl fmt::Display for Error {
@@ -215,15 +216,15 @@ impl From<rayon::ThreadPoolBuildError> for Error {
     }
 }
 
-/// Adds a text to an error, or makes an error from a missing value.
+/// Adds context to an error, or turns a missing value into an error.
 pub trait Context<T> {
-    /// Adds a text, perhaps with a hint.
+    /// Adds context, with an optional hint.
     ///
     /// # Errors
     /// Fails if this is an error or `None`.
     fn context(self, note: impl Into<Hinted>) -> Result<T>;
 
-    /// Adds a text that is computed only if there is an error.
+    /// Adds context that is computed only if there is an error.
     ///
     /// # Errors
     /// Fails if this is an error or `None`.
@@ -250,7 +251,7 @@ impl<T> Context<T> for Option<T> {
     }
 }
 
-/// Returns an error from the enclosing function: a formatted text, or any value that converts to an [`Error`].
+/// Returns early with an error, made from a format string or from any value that converts to an [`Error`].
 #[macro_export]
 macro_rules! bail {
     ($text:literal $(, $argument:expr)* $(,)?) => {

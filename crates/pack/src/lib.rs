@@ -1,12 +1,13 @@
 //! Makes and unpacks datasets, for the `shardpack` command and the Python package.
 //!
-//! - [`options`] holds the options of all operations, by name.
-//! - [`pack`] makes a dataset from a listing of [`shardpack_sources`]. [`collect`] makes a dataset from samples that a
-//!   program adds one at a time.
-//! - [`grow`] adds samples to a dataset or removes them, which makes the dataset's next generation.
-//! - [`export`] writes values back to files, durably. [`salvage`] copies the undamaged part of a damaged dataset.
+//! - [`options`] declares the options of all operations, by name.
+//! - [`pack`] makes a dataset from a listing of [`shardpack_sources`]. [`collect`] makes a dataset from samples
+//!   that a program adds one at a time.
+//! - [`grow`] adds samples to a dataset or removes them, by creating its next generation.
+//! - [`export`] writes values back to files, durably. [`salvage`] copies the undamaged part of a damaged
+//!   dataset.
 //!
-//! Nothing here prints. Long operations regularly check a flag that stops them.
+//! This crate never prints. Long operations regularly check a flag that cancels them.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -1,5 +1,5 @@
-//! Locking in this crate. Every change leaves the protected value complete, so a panic in another thread does not
-//! damage it.
+//! Locking in this crate. Every change leaves the protected value consistent, so a panic in another thread does
+//! no harm.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

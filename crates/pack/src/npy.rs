@@ -1,9 +1,9 @@
-//! Writes arrays as `.npy` files, version 1.0 of NumPy's format.
+//! Writes arrays as `.npy` files, in version 1.0 of NumPy's format.
 
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 
-/// Returns all bytes of the file before the elements. Their number is a multiple of 64.
+/// Returns the bytes of the file that precede the elements. Their number is a multiple of 64.
 ///
 /// ```
 /// use shardpack_array::Array;
@@ -26,7 +26,7 @@ pub fn header(array: &Array) -> Vec<u8> {
         Dtype::I64 => "<i8",
         Dtype::F16 => "<f2",
         Dtype::F32 => "<f4",
-        // The remaining type is float64, because version 1 of our format has a fixed list of types.
+        // Only float64 is left, because version 1 of our format has a fixed list of types.
         _ => "<f8",
     };
     let axes: Vec<String> = array.shape().iter().map(u64::to_string).collect();
@@ -34,7 +34,7 @@ pub fn header(array: &Array) -> Vec<u8> {
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", axes.join(", "));
     let padded = (10 + dict.len() + 1).next_multiple_of(64) - 10;
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    // A header with eight axes of twenty digits is far below the limit of a two-byte length.
+    // Even a header with eight axes of twenty digits is far below the limit of a two-byte length.
     debug_assert!(u16::try_from(padded).is_ok(), "a header of {padded} bytes");
     out.extend(u16::try_from(padded).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(dict.bytes());

@@ -1,4 +1,4 @@
-//! Tests reports that time decoding on a device, with a fake device.
+//! Tests reports that time decoding on a device, using a fake device.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use shardpack_pack::pack::{self, PackOptions};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A fake device. Its rate is the number of samples in the dataset, and it cannot decode the second dataset
+/// A fake device. Its rate is the number of samples in the dataset, and it fails to decode the second dataset
 /// that it gets.
 #[derive(Debug, Default)]
 struct Fake(Mutex<Vec<PathBuf>>);
@@ -74,7 +74,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert!(!report.provenance.not_measured.iter().any(|what| what.starts_with("A device")));
     assert!(device.0.lock().unwrap().iter().all(|path| !path.exists()), "nothing is left behind");
 
-    // If the run is stopped before the candidates are packed, the report still has the measurements made so far.
+    // If the run is cancelled before the candidates are packed, the report still has the measurements made so far.
     let stopped = AtomicBool::new(false);
     let stop = |_, _, what| stopped.fetch_or(what == "drawing", Ordering::Relaxed);
     let hooks_that_stop = Hooks { on_progress: &|done, of, what| _ = stop(done, of, what), cancel: &stopped };
@@ -86,7 +86,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
     assert_eq!(report.metrics[0].failures, ["interrupted: the other runs are missing"]);
 
-    // For a packed dataset, the device decodes the dataset itself, which is not deleted afterwards.
+    // For a packed dataset, the device decodes the dataset itself, which must not be deleted afterwards.
     let packed = tempfile::tempdir().unwrap();
     let out = packed.path().join("out");
     let quiet = pack::Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };

@@ -1,9 +1,9 @@
-//! Streams a dataset and prints its rate next to the rate of a plain read loop over the same files.
+//! Streams a dataset, and compares the rate with a plain read loop over the same files.
 //!
 //! `cargo run --release -p shardpack-reader --example stream -- DATASET [ROUNDS] [cold]`
 //!
-//! The rates are medians over `ROUNDS` rounds (default 5), in which both ways of reading alternate. The files
-//! are read from the page cache; with `cold`, they are dropped from it before each measurement.
+//! The rates are medians over `ROUNDS` rounds (default: 5), which alternate between both ways of reading. The
+//! files are read from the page cache or, with `cold`, dropped from it before each measurement.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_reader::{Dataset, VerifyOptions, verify};
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Drops a file from the page cache. The file must not have unwritten changes.
+/// Drops a file from the page cache. The file must not have any unwritten changes.
 fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }

@@ -1,4 +1,4 @@
-//! Announces upcoming reads to storages behind a network, which cannot predict them.
+//! Announces upcoming reads to networked storages, which cannot predict them.
 
 use crate::dataset::Dataset;
 use shardpack_io::ReadAt;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// requests in flight.
 pub(crate) const STEP_BYTES: u64 = 8 << 20;
 
-/// A range of one file that is read from front to back, with announcements ahead of the reader.
+/// A byte range of a file that is read front to back, and announced ahead of the reader.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     file: Arc<dyn ReadAt>,
@@ -18,12 +18,12 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Creates a range that is announced up to `window` bytes ahead of the reader.
+    /// Creates a range to be announced up to `window` bytes ahead of the reader.
     pub(crate) fn new(file: Arc<dyn ReadAt>, range: Range<u64>, window: u64) -> Self {
         Self { file, rest: range, window }
     }
 
-    /// Announces all bytes in the window after `position`.
+    /// Announces the bytes in the window after `position`.
     pub(crate) fn reach(&mut self, position: u64) {
         let end = position.saturating_add(self.window).min(self.rest.end);
         while self.window > 0 && self.rest.start < end {
@@ -34,8 +34,8 @@ impl Ahead {
     }
 }
 
-/// Announces the records of a dataset ahead of a reader that reads them in stored order. Continues across
-/// shard boundaries by opening the next shards early.
+/// Announces the records of a dataset ahead of a reader in stored order. Continues across shard boundaries by
+/// opening the next shards early.
 #[derive(Debug)]
 pub(crate) struct Onward {
     dataset: Dataset,
@@ -46,7 +46,7 @@ pub(crate) struct Onward {
 }
 
 impl Onward {
-    /// Number of shards that are announced to the storage before they are opened.
+    /// Number of shards to announce to the storage before they are opened.
     const SHARDS: usize = 8;
 
     /// Creates the announcer, or returns `None` if the storage needs no announcements.
@@ -55,7 +55,7 @@ impl Onward {
         (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
     }
 
-    /// Announces all records in the window after the first `read` bytes of records.
+    /// Announces the records in the window after the first `read` bytes of records.
     pub(crate) fn reach(&mut self, read: u64) {
         let end = read.saturating_add(self.window);
         while self.announced < end {

@@ -1,5 +1,5 @@
-//! The parts of a shard around its records. Each part is read separately: an intact shard has all of them,
-//! and `salvage` uses whichever are left.
+//! The parts of a shard around its records. Each part is read separately: an intact shard has all of them, and
+//! `salvage` uses whichever are left.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -9,18 +9,18 @@ use shardpack_format::{
     TAIL_BYTES, bug,
 };
 
-/// Header, footer and index of a shard. Each error names its offset in the file.
+/// Header, footer and index of a shard. Errors include their offset in the file.
 #[derive(Debug)]
 pub(crate) struct Anatomy {
     pub(crate) header: Result<Identity, FormatError>,
     pub(crate) footer: Result<Footer, FormatError>,
-    /// The index, or `None` if the footer, which states its position, is damaged.
+    /// The index, or `None` if the footer, which contains its position, is damaged.
     pub(crate) index: Option<Result<Index, FormatError>>,
 }
 
 impl Anatomy {
-    /// Reads the last bytes of the file, its first 64 bytes, and the rest of the index if the last bytes do not contain
-    /// all of it. If the metadata is equal to the metadata of another shard (`known`), both shards share it.
+    /// Reads the last bytes of the file, its first 64 bytes, and the rest of the index if the last bytes do not
+    /// contain all of it. Metadata that equals another shard's (`known`) is shared with it.
     ///
     /// # Errors
     /// Only `Io`. Errors about the bytes are stored in the parts.
@@ -52,8 +52,8 @@ impl Anatomy {
         let index = match &footer {
             Err(_) => None,
             Ok(footer) => {
-                // `Footer::parse` has already checked this range against the length of the file and its size
-                // against the limits.
+                // `Footer::parse` has already checked that this range lies in the file and that its size is
+                // within the limits.
                 let bytes = match footer.index_offset.checked_sub(tail_start) {
                     Some(at) => {
                         let index = usize::try_from(at).ok().and_then(|at| before_footer.get(at..));

@@ -1,17 +1,16 @@
-//! A limited number of buffers that pass between the read-ahead threads and the consumer.
+//! A limited number of buffers, passed between the read-ahead threads and the consumer.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of runs that are being read, waiting, or in use by the consumer.
+/// Maximum number of runs in flight: being read, waiting, or in use by the consumer.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Maximum number of bytes in flight. Even if a run is larger, two may be in flight: one that is being read
-/// and one in use.
+/// Maximum number of bytes in flight. However large the runs are, two may be in flight: one being read and one in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
-/// Minimum size of a large buffer. At most two of them are kept for later records.
+/// Size above which a buffer counts as large. At most two large buffers are kept for later records.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused, and they stay
-/// in the CPU cache.
+/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused and stay in the
+/// CPU cache.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     state: Mutex<State>,
@@ -31,7 +30,7 @@ impl Buffers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` may be read. Returns `None` once the consumer is gone.
+    /// Waits until a run of this size may be read. Returns `None` once the consumer is gone.
     pub(crate) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
         loop {

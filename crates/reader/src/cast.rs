@@ -1,5 +1,4 @@
-//! Converts the shards of one dataset to shards of a union of datasets, and their labels to indexes into the
-//! union's classes.
+//! Converts the shards of one dataset for use in a union of datasets, with labels as indexes into the union's classes.
 
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -7,13 +6,13 @@ use crate::shard::Shard;
 use crate::union_columns::{UnionColumn, UnionColumns};
 use shardpack_format::{Dtype, Error as FormatError, Schema, bug, to_usize};
 
-/// Name of the field whose values are class indexes.
+/// Name of the field for class indexes.
 pub(crate) const LABEL: &str = "label";
 
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) schema: Schema,
-    /// For each class of the dataset, its index in the union; `None` if the indexes are the same.
+    /// The union's index for each class of the dataset, or `None` if the indexes are the same.
     pub(crate) classes: Option<Vec<i64>>,
 }
 
@@ -21,7 +20,7 @@ impl Cast {
     /// Converts the columns of a shard.
     ///
     /// # Errors
-    /// `Format` if a label is not one of the dataset's classes.
+    /// `Format` if a label is not a class of the dataset.
     pub(crate) fn apply(&self, shard: &Shard) -> Result<UnionColumns> {
         let (own, records) = (shard.schema(), to_usize(shard.len()));
         let stored = self.schema.stored().map(|field| {
@@ -53,7 +52,7 @@ fn labels(shard: &Shard, position: usize, dtype: Dtype, classes: &[i64]) -> Resu
     let mut out = Vec::with_capacity(column.len());
     for (record, bytes) in (0_u64..).zip(column.chunks(dtype.size())) {
         let found = Scalar::from_bytes(dtype, bytes).and_then(Scalar::as_i64);
-        // A negative label is not a class. Some datasets mark unlabelled samples with it.
+        // Negative labels are not classes. Some datasets use them for unlabelled samples.
         let number = match found {
             Some(unlabelled) if unlabelled < 0 => Some(unlabelled),
             Some(class) => usize::try_from(class).ok().and_then(|class| classes.get(class).copied()),
@@ -83,8 +82,8 @@ pub(crate) fn packed(dtype: Dtype, value: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns false for a bool. For all other types, all bits are set, which means −1, NaN, or the maximum of an
-/// unsigned type.
+/// Returns the placeholder for a missing value: false for a bool, otherwise all bits set, which means −1, NaN,
+/// or the maximum of an unsigned type.
 fn absent(dtype: Dtype) -> Vec<u8> {
     vec![if dtype == Dtype::Bool { 0 } else { 0xFF }; dtype.size()]
 }

@@ -1,4 +1,4 @@
-//! Checks the bytes of a record before the reader hands them out. The rules are in `shardpack_format`; this
+//! Checks the bytes of a record before the reader returns them. The rules are in `shardpack_format`; this
 //! module applies them in order and adds file offsets to the errors.
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
@@ -8,9 +8,9 @@ use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to
 pub enum Crc {
     /// Compute it from the bytes.
     Compute,
-    /// Use this value, which was computed while the bytes were read.
+    /// Use this value, computed while the bytes were read.
     Known(u32),
-    /// Skip the comparison, as requested by the caller.
+    /// Skip the check, as requested by the caller.
     Skip,
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct ExpectedRecord<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-/// Checks the frame, CRC32, head and padding of a record, and its agreement with the index and the schema.
-/// `bytes` includes the padding. Errors name their offset in the file.
+/// Checks the frame, CRC32, head and padding of a record, and compares it with the index and the schema.
+/// `bytes` includes the padding. Errors include their offset in the file.
 pub(crate) fn check_record<'a>(
     index: &Index,
     expected: &ExpectedRecord<'_>,
@@ -32,7 +32,7 @@ pub(crate) fn check_record<'a>(
     let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
-    // Compare the index first, because an intact record in the wrong place must not be reported as damaged.
+    // Compare with the index first, because an intact record in the wrong place must not be reported as damaged.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;

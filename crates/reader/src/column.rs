@@ -1,5 +1,4 @@
-//! The values of a scalar field for many samples, such as labels, heights or widths. They are read from the
-//! indexes alone.
+//! The values of a scalar field for many samples, such as labels, heights or widths, read from the indexes alone.
 
 use crate::scalar::Scalar;
 use shardpack_format::Dtype;
@@ -26,13 +25,13 @@ impl Column {
         self.dtype
     }
 
-    /// Returns the bytes of the elements, little-endian.
+    /// Returns the elements as little-endian bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the bytes of the elements without copying them.
+    /// Returns the elements as little-endian bytes without copying them.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -44,7 +43,7 @@ impl Column {
         self.bytes.len() as u64 / self.dtype.bytes()
     }
 
-    /// Returns whether the column is empty.
+    /// Returns true if the column is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -67,7 +66,7 @@ impl Column {
         })
     }
 
-    /// Returns all values as signed integers, or `None` if the type is a floating-point type or a value is 2⁶³ or more.
+    /// Returns all values as signed integers, or `None` if the type is floating-point or a value is 2⁶³ or more.
     #[must_use]
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         self.values().map(Scalar::as_i64).collect()

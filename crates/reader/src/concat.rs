@@ -1,4 +1,4 @@
-//! Concatenates several datasets into one, to mix them or to read them in sequence without packing them again.
+//! Concatenates several datasets into one, to mix them or to read them in sequence without repacking.
 
 use crate::dataset::{Dataset, Inner, MemberShard, Origin, Slot};
 use crate::error::{Error, Result};
@@ -9,16 +9,15 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl Dataset {
-    /// Concatenates `datasets` into one dataset. No file is touched.
+    /// Concatenates `datasets` into one dataset, without touching any file.
     ///
-    /// Fields are matched by name. The result has the fields of all datasets, beginning with the fields of
-    /// the first. If its own dataset lacks a field, a sample has no value for that field ([`Dataset::without`]),
-    /// and its place in a column holds −1, NaN, false, or the maximum of an unsigned type. Classes are
-    /// matched by name too: the classes of the first dataset keep their indexes, new classes follow, and
-    /// labels are indexes into the combined list. Keys do not change. [`Dataset::by_key`] refuses to work if
-    /// two of the datasets share a key; look such a key up in its own dataset. The result has no manifest.
-    /// Its recipe is the recipe of the datasets if they share one, and otherwise empty. Each dataset
-    /// keeps its limits; decoders use the limits of the first dataset.
+    /// Fields are matched by name. The result has the fields of all datasets, the first dataset's first.
+    /// A sample has no value for fields that its own dataset lacks ([`Dataset::without`]); in a column, its
+    /// value is −1, NaN, false, or the maximum of an unsigned type. Classes are matched by name too. The first
+    /// dataset's classes keep their indexes, new classes follow, and labels are indexes into the combined list.
+    /// Keys do not change. [`Dataset::by_key`] fails if two of the datasets share a key; look such a key up in
+    /// its own dataset. The result has no manifest. Its recipe is that of the datasets if they share one, and
+    /// otherwise empty. Each dataset keeps its limits; decoders use the first dataset's.
     ///
     /// To set the share of each dataset, use `Mixture` of `shardpack-loader`.
     ///
@@ -73,15 +72,15 @@ impl Dataset {
         })))
     }
 
-    /// Returns the range of samples that comes from each dataset passed to [`Dataset::concat`]. For any other
-    /// dataset, returns one range with all samples.
+    /// Returns the range of samples from each dataset passed to [`Dataset::concat`]. For any other dataset,
+    /// returns a single range with all samples.
     #[must_use]
     pub fn parts(&self) -> &[Range<u64>] {
         &self.0.parts
     }
 
-    /// Returns the samples without a value for `field`, in a dataset made by [`Dataset::concat`]: those whose
-    /// own dataset lacks the field. Returns nothing for any other dataset. Opens no file.
+    /// Returns the samples without a value for `field` in a dataset made by [`Dataset::concat`], because their
+    /// own dataset lacks the field. Returns nothing for any other dataset. Opens no files.
     #[must_use]
     pub fn without(&self, field: &str) -> Vec<Range<u64>> {
         if !self.schema().fields().iter().any(|known| known.name == field) {

@@ -1,4 +1,4 @@
-//! A dataset whose manifest is in memory and whose shards are opened when they are first needed.
+//! A dataset with its manifest in memory, and shards that are opened on first use.
 
 use crate::cast::Cast;
 use crate::column::Column;
@@ -16,9 +16,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// An open dataset. It is cheap to clone, and all methods may be called from many threads at once.
+/// An open dataset. Cloning it is cheap, and all methods may be called from many threads at once.
 ///
-/// Samples are numbered in stored order: first the records of shard 0, then the records of shard 1, and so on.
+/// Samples are numbered in stored order: the records of shard 0, then the records of shard 1, and so on.
 #[derive(Debug, Clone)]
 pub struct Dataset(pub(crate) Arc<Inner>);
 
@@ -33,11 +33,11 @@ pub(crate) struct Inner {
     /// Storage of the dataset's files, or `None` for a shard opened by its path and for a concatenation.
     pub(crate) storage: Option<Arc<dyn Storage>>,
     pub(crate) slots: Vec<Slot>,
-    /// Range of samples of each concatenated dataset. For any other dataset, one range with all samples.
+    /// Sample range of each concatenated dataset. For any other dataset, a single range with all samples.
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
-    /// Metadata of the shard that was opened first. All shards with the same metadata share it.
+    /// Metadata of the first shard that was opened, shared by all shards with equal metadata.
     pub(crate) known: OnceLock<SharedMetadata>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct FromManifest {
     pub(crate) manifest: Manifest,
 }
 
-/// A shard that is opened when first needed.
+/// A shard that is opened on first use.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Index of the shard's first sample.
@@ -55,20 +55,20 @@ pub(crate) struct Slot {
     pub(crate) samples: u64,
     pub(crate) origin: Origin,
     pub(crate) shard: OnceLock<Arc<Shard>>,
-    /// Damage found in the header, footer or index. It is kept so that a large index is not read and checked
-    /// again for every sample. Failed reads are not kept here, because they are retried.
+    /// Damage found in the header, footer or index, remembered to avoid reading and checking a large index
+    /// again for every sample. Failed reads are retried instead.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Origin {
     Entry(ShardEntry),
-    /// A shard that was opened on its own, without a manifest.
+    /// A shard opened on its own, without a manifest.
     Lone,
     Member(MemberShard),
 }
 
-/// Shard `number` of another dataset, with the conversion to a shard of this dataset.
+/// Shard `number` of another dataset, and how to convert it for this dataset.
 #[derive(Debug)]
 pub(crate) struct MemberShard {
     pub(crate) dataset: Dataset,
@@ -85,7 +85,7 @@ pub(crate) struct MemberShard {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardInfo {
-    /// Name of the file relative to the manifest. In a concatenation, the folder of the shard's dataset precedes it.
+    /// File name relative to the manifest. In a concatenation, the folder of the shard's dataset comes first.
     pub name: String,
     /// Size of the file in bytes.
     pub bytes: u64,
@@ -123,8 +123,8 @@ impl Dataset {
         Self(Arc::new(inner))
     }
 
-    /// Returns the path of the manifest or of the lone shard. For a concatenation, returns all paths joined
-    /// by ` + `, for use in messages.
+    /// Returns the path of the manifest or of the lone shard. For a concatenation, returns all paths joined by
+    /// ` + `, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -136,8 +136,8 @@ impl Dataset {
         self.0.source.as_ref().map(|s| &s.manifest)
     }
 
-    /// Returns the id that all shards of the dataset share. For a concatenation, returns a digest of the ids
-    /// of its datasets.
+    /// Returns the id shared by all shards of the dataset. For a concatenation, returns a digest of the ids of
+    /// its datasets.
     #[must_use]
     pub fn dataset_id(&self) -> DatasetId {
         self.0.dataset_id
@@ -155,7 +155,7 @@ impl Dataset {
         self.0.samples
     }
 
-    /// Returns whether the dataset has no samples.
+    /// Returns true if the dataset has no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -173,7 +173,7 @@ impl Dataset {
         self.0.metadata.classes.as_deref()
     }
 
-    /// Returns the options with which the dataset was packed.
+    /// Returns the options that the dataset was packed with.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.0.metadata.recipe
@@ -185,19 +185,19 @@ impl Dataset {
         self.manifest().map(|m| &m.fidelity)
     }
 
-    /// Returns the name, size and number of samples of each shard. Opens no shard.
+    /// Returns the name, size and number of samples of each shard, without opening any.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = ShardInfo> {
         self.0.slots.iter().map(|slot| self.info(slot))
     }
 
-    /// Returns the range of samples in shard `number`, which is empty if there is no such shard. Opens nothing.
+    /// Returns the range of samples in shard `number`, which is empty if there is no such shard. Opens no files.
     #[must_use]
     pub fn samples_in(&self, number: usize) -> Range<u64> {
         self.0.slots.get(number).map_or(0..0, |slot| slot.first..slot.first + slot.samples)
     }
 
-    /// Iterates over the shards that hold some of `samples`. For each shard, also returns the range of its
-    /// records that hold them. Opens nothing.
+    /// Iterates over the shards that contain some of `samples`, with the range of their records in each shard.
+    /// Opens no files.
     pub fn records_of(&self, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let (slots, end) = (&self.0.slots, samples.end);
         let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
@@ -227,7 +227,7 @@ impl Dataset {
         }
     }
 
-    /// Returns shard `number`. On first use, the shard is opened and compared with the manifest.
+    /// Returns shard `number`. The first use opens it and compares it with the manifest.
     ///
     /// # Errors
     /// `Usage` past the end; `Format` if the shard differs from its entry in the manifest; otherwise the same
@@ -248,7 +248,7 @@ impl Dataset {
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Origin::Entry(entry)) => (source, entry),
-            // A lone shard is opened together with its dataset, so this point is not reached.
+            // A lone shard is opened together with its dataset, so this cannot be reached.
             _ => bug("a dataset without a storage has an open shard"),
         };
         if let Some(damage) = slot.damage.get() {
@@ -261,8 +261,8 @@ impl Dataset {
         }
     }
 
-    /// Returns whether [`Dataset::shard`] would return without reading anything, because the shard is already
-    /// open, is known to be damaged, or does not exist.
+    /// Returns true if [`Dataset::shard`] would return without reading anything, because the shard is open,
+    /// known to be damaged, or does not exist.
     #[must_use]
     pub fn is_open(&self, number: usize) -> bool {
         self.0.slots.get(number).is_none_or(|slot| match &slot.origin {
@@ -271,8 +271,8 @@ impl Dataset {
         })
     }
 
-    /// Same as [`Dataset::shard`], but returns `None` if the shard is damaged, for callers that can do
-    /// without it. A later read of its samples reports the damage.
+    /// Like [`Dataset::shard`], but returns `None` for a damaged shard. For callers that can do without it; a
+    /// later read of its samples reports the damage.
     ///
     /// # Errors
     /// `Io` if it cannot be read.
@@ -284,10 +284,10 @@ impl Dataset {
         }
     }
 
-    /// Iterates over the indexes of all shards. Announces each shard to the storage ahead of time, so that a
-    /// networked storage can fetch several at once.
+    /// Iterates over the indexes of all shards, and announces each shard ahead of time, so that a networked
+    /// storage can fetch several at once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
-        /// Number of shards announced ahead. It keeps many small requests in flight.
+        /// Number of shards to announce ahead, which keeps many small requests in flight.
         const AHEAD: usize = 64;
         self.advise_shards(0..AHEAD.min(self.0.slots.len()));
         (0..self.0.slots.len()).inspect(|number| {
@@ -324,13 +324,13 @@ impl Dataset {
         storages
     }
 
-    /// Returns how many bytes the storage reads ahead into its own memory. This is 0 for local disks.
+    /// Returns the number of bytes that the storage reads ahead into its own memory, or 0 for local disks.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
         self.storages().iter().fold(0, |sum, storage| sum.saturating_add(storage.read_ahead_bytes()))
     }
 
-    /// Returns counts of the storage's network requests so far. They are zero for local disks.
+    /// Returns counts of the storage's network requests so far, all zero for local disks.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
@@ -346,13 +346,12 @@ impl Dataset {
         Ok(shard)
     }
 
-    /// Returns the index of the shard that holds sample `index`, and the index of the sample's record in that shard.
+    /// Returns the shard of sample `index`, and the sample's record in that shard, as indexes.
     ///
     /// # Errors
     /// `Usage` past the end.
     pub fn locate(&self, index: u64) -> Result<(usize, u64)> {
-        // An empty shard has the same first index as the shard after it, so the last shard with that index
-        // holds the sample.
+        // An empty shard starts at the same index as the shard after it, so take the last shard that starts there.
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
@@ -379,7 +378,7 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // Fail here, because skipping this shard would assign every later label to the wrong sample.
+            // Fail here, because skipping this shard would assign all later labels to the wrong samples.
             let of_shard = shard.column_bytes(position);
             column.extend(
                 of_shard.ok_or_else(|| FormatError::format("number of columns in a shard", position + 1, position))?,
@@ -388,10 +387,11 @@ impl Dataset {
         Ok(column)
     }
 
-    /// Returns the class of every sample, which is the scalar field `label`, as signed integers.
+    /// Returns the class of every sample, from the scalar field `label`, as signed integers.
     ///
     /// # Errors
-    /// `Usage` if there is no such field or it does not hold integers; otherwise the same as [`Dataset::shard`].
+    /// `Usage` if there is no such field or its type is not an integer; otherwise the same as
+    /// [`Dataset::shard`].
     pub fn labels(&self) -> Result<Vec<i64>> {
         let schema = self.schema();
         if !schema.scalars().any(|(name, _)| name == "label") {

@@ -1,5 +1,5 @@
-//! Decodes the values of fields (arrays, pictures, text and bytes). The check of the record has already
-//! ensured that each codec fits its field.
+//! Decodes the values of fields (arrays, pictures, text and bytes). Checking the record has already ensured
+//! that each codec is valid for its field.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
@@ -8,8 +8,8 @@ use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 use shardpack_jpeg::{Frames, JpegHeader, PictureDecoder, Rendering, StoredPicture};
 
-/// Returns the Exif orientation of a picture, 1..=8. This is the value that the packer stored or, in datasets
-/// without one, the orientation in the JPEG itself.
+/// Returns the Exif orientation of a picture, 1..=8: the value stored by the packer or, in datasets without
+/// one, the orientation in the JPEG itself.
 pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     let orientation = match stored {
         Some(stored) => u8::try_from(stored).unwrap_or(0),
@@ -77,11 +77,11 @@ impl RecordView<'_> {
         ArrayDescriptor::parse(value.descriptor, self.limits()).map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field. `decoder` keeps its scratch memory for the next call.
+    /// Decodes an array field. `decoder` reuses its scratch memory between calls.
     ///
     /// # Errors
-    /// Same as [`RecordView::descriptor`], and also `Format` if the payload is damaged or its decoded size
-    /// differs from the size of the array.
+    /// Same as [`RecordView::descriptor`], and also `Format` if the payload is damaged or does not decode to
+    /// the size of the array.
     pub fn array(&self, name: &str, decoder: &mut ArrayDecoder) -> Result<Array> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -101,13 +101,13 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes the picture of an image field. The result is upright, with the shape `[height, width, 3]` and
-    /// the type uint8. A list of pictures becomes `[time, height, width, 3]`. `decoder` keeps its scratch
-    /// memory for the next call.
+    /// Decodes the picture of an image field. The result is upright, with shape `[height, width, 3]` and type
+    /// uint8. A list of pictures becomes `[time, height, width, 3]`. `decoder` reuses its scratch memory
+    /// between calls.
     ///
     /// # Errors
-    /// Same as [`RecordView::image`], and also `Format` if the picture is damaged, `Limit` if it is too
-    /// large, and `Usage` if the pictures of a list differ in size.
+    /// Same as [`RecordView::image`], and also `Format` if the picture is damaged, `Limit` if it is too large,
+    /// and `Usage` if the pictures of a list differ in size.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
         let stored =
@@ -141,9 +141,9 @@ impl RecordView<'_> {
             .map_err(|e| self.field_error(name, FormatError::format("text", "UTF-8", e.utf8_error())))
     }
 
-    /// Adds the name of the field and the location of this record to an error about its bytes.
+    /// Adds the field name and this record's location to an error about its bytes.
     pub(crate) fn field_error(&self, name: &str, error: FormatError) -> crate::Error {
-        // Replace the offset in the error, which is relative to the value and means nothing to the user.
+        // The offset in the error is relative to the value and would mean nothing to the user, so replace it.
         self.error(name_field(name, error))
     }
 }

@@ -26,17 +26,17 @@ pub enum Error {
         /// The error from the operating system or the store.
         source: Cause,
     },
-    /// The bytes violate the specification. Always holds a [`shardpack_format::Error::Format`].
+    /// The bytes violate the specification. Always contains a [`shardpack_format::Error::Format`].
     #[error("{0}")]
     Format(format::Error),
-    /// The bytes request more than the caller's [`Limits`](crate::Limits) allow. Always holds a
+    /// The bytes request more than the caller's [`Limits`](crate::Limits) allow. Always contains a
     /// [`shardpack_format::Error::Limit`].
     #[error("{0}")]
     Limit(format::Error),
-    /// The caller's request cannot be served. Always holds a [`shardpack_format::Error::Usage`].
+    /// The caller's request cannot be served. Always contains a [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(format::Error),
-    /// The program is in a state that should be impossible, for example after a panic. Always holds a
+    /// The program is in a state that should be impossible, for example after a panic. Always contains a
     /// [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(format::Error),
@@ -53,7 +53,7 @@ impl From<shardpack_io::Error> for Error {
     }
 }
 
-/// Identifies the sample of a shard that an error is about.
+/// The sample of a shard that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleName {
     /// Index of the record in the shard.
@@ -96,7 +96,7 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    /// Creates the error for a failed system call. `action` names what failed on `path`.
+    /// Creates an error for a failed system call. `action` is what failed on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }
     }
@@ -106,7 +106,7 @@ impl Error {
         Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: source.into() }
     }
 
-    /// Adds the sample to an `Io` error. Errors of other kinds already name it.
+    /// Adds the sample to an `Io` error. Other errors already name it.
     #[must_use]
     pub fn of_sample(self, name: impl FnOnce() -> SampleName) -> Self {
         match self {
@@ -117,12 +117,12 @@ impl Error {
         }
     }
 
-    /// Creates the error for a request that cannot be served.
+    /// Creates an error for a request that cannot be served.
     pub fn usage(text: impl Into<String>) -> Self {
         format::Error::usage(text).into()
     }
 
-    /// Adds a hint about the next step, like [`shardpack_format::Error::with_hint`]. `Io` errors are not changed.
+    /// Adds a hint, like [`shardpack_format::Error::with_hint`]. Does not change `Io` errors.
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
@@ -132,8 +132,8 @@ impl Error {
         }
     }
 
-    /// Returns the hint, which names the next step. It is not part of the error's text, because the front end
-    /// decides how options are written ([`Hint::told`]).
+    /// Returns the hint for the next step. It is not part of the error message, because the front end decides
+    /// how to write options ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -142,13 +142,13 @@ impl Error {
         }
     }
 
-    /// Creates the error for a state that should be impossible.
+    /// Creates an error for a state that should be impossible.
     pub fn internal(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 
-    /// Returns whether the bytes are at fault, rather than the environment or the caller. `verify` reports
-    /// such an error as a finding, and stops at any other error.
+    /// Returns true if the bytes are at fault, rather than the environment or the caller. `verify` reports such
+    /// an error as a finding, and stops at any other.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))

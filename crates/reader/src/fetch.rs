@@ -1,4 +1,4 @@
-//! Reads single samples, or many samples with few reads.
+//! Reads a single sample, or many samples with few reads.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Maximum number of bytes in one read of neighbouring records.
+/// Maximum size of one read of neighbouring records, in bytes.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// Largest gap between two records that one read may span, because it is cheaper than a second read.
+/// Maximum gap between two records in one read, because reading the gap is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,10 +32,10 @@ impl Dataset {
         sample_at(&self.shard(number)?, index, record)
     }
 
-    /// Reads many samples and returns them in the requested order. The reads are made in stored order.
-    /// Neighbouring records share one read of up to 4 MiB, which may span gaps of up to 64 KiB.
+    /// Reads many samples in stored order, and returns them in the requested order. Neighbouring records share
+    /// one read of up to 4 MiB, which may span gaps of up to 64 KiB.
     ///
-    /// The result holds all samples in memory.
+    /// All samples are in memory at the same time.
     ///
     /// # Errors
     /// Same as [`Dataset::get`], for the first sample in stored order that fails.
@@ -55,7 +55,7 @@ impl Dataset {
             rest = tail;
             read_run(&shard, first, run, &mut buffer, &mut out)?;
         }
-        // Each position has been read by exactly one run.
+        // Exactly one run has read each position.
         out.sort_unstable_by_key(|(position, _)| *position);
         Ok(out.into_iter().map(|(_, sample)| sample).collect())
     }
@@ -114,10 +114,10 @@ fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize>
     Ok(count)
 }
 
-/// Returns the bytes of a record, including padding, from a buffer whose first byte is at offset `start` of the file.
+/// Returns the bytes of a record, including padding, from a buffer that was read at offset `start`.
 ///
 /// # Errors
-/// `Usage` if the buffer does not hold the record, or there is no such record.
+/// `Usage` if the buffer does not contain the record, or if there is no such record.
 pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Result<&'b [u8]> {
     let span = shard.span(&(record..record + 1))?;
     let within = |at: u64| usize::try_from(at.checked_sub(start)?).ok();

@@ -8,7 +8,7 @@ use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_na
 use shardpack_io::Storage;
 use std::io::ErrorKind;
 
-/// Finds the manifest of a generation, by default the newest, and returns it with its file name.
+/// Finds the manifest of a generation, by default the newest, and returns its file name too.
 pub(crate) fn find_manifest(
     storage: &dyn Storage,
     generation: Option<u32>,
@@ -25,7 +25,7 @@ pub(crate) fn find_manifest(
         }
         other => return Ok((name, other?)),
     }
-    // A dataset that has never been changed has only this one manifest.
+    // A dataset that has never been changed has no other manifest.
     let newest = read(MANIFEST_NAME)?;
     if newest.generation() == wanted {
         return Ok((MANIFEST_NAME.into(), newest));
@@ -39,17 +39,16 @@ pub(crate) fn find_manifest(
 }
 
 impl Dataset {
-    /// Returns the number of this generation. It is 1 after packing and grows by one with each addition or
-    /// removal. For a lone shard or a concatenation it is 1.
+    /// Returns the number of this generation: 1 after packing, plus one for each addition or removal. For a
+    /// lone shard or a concatenation, it is 1.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.manifest().map_or(1, Manifest::generation)
     }
 
-    /// Returns the id of this generation of this dataset. For the first generation, this is the dataset id;
-    /// for later ones, it is a digest of the dataset id, the generation number and the shards. The number
-    /// alone is not enough, because two copies of a dataset can grow in different ways and reach the same
-    /// number.
+    /// Returns the id of this generation of this dataset. For the first generation, it is the dataset id; for
+    /// later ones, a digest of the dataset id, the generation number and the shards. The number alone is not
+    /// enough, because two copies of a dataset can grow differently and reach the same number.
     #[must_use]
     pub fn version_id(&self) -> DatasetId {
         let (id, generation) = (self.dataset_id(), self.generation());

@@ -1,5 +1,5 @@
-//! A bounded set of open files, which closes the least recently used file when it is full. A dataset may have
-//! more shards than a process may have open files.
+//! A bounded set of open files that closes the least recently used one when full. A dataset may have more
+//! shards than a process may have open files.
 
 use crate::error::Result;
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the open file, which stays open for as long as a reader holds it, even if the set drops it.
+    /// Returns the open file. It stays open as long as a reader uses it, even if the set drops it.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -41,7 +41,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Open the file without holding the lock, because opening is slow on a network file system.
+        // Release the lock before opening the file, because that is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -58,7 +58,7 @@ impl Handles {
         Ok(file)
     }
 
-    /// Closes half of the files if the process has no file descriptors left. Returns false if none was open.
+    /// Closes half of the files after the process has run out of file descriptors. Returns false if no files were open.
     fn close_half(&self) -> bool {
         let mut state = self.state();
         let keep = state.open.len() / 2;
@@ -73,7 +73,7 @@ impl Handles {
 
 impl State {
     fn close_oldest(&mut self) {
-        // Scanning a few hundred entries costs less than the `open` that made this necessary.
+        // Scanning a few hundred entries costs less than the `open` that follows.
         let oldest = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(name, _)| Arc::clone(name));
         if let Some(name) = oldest {
             self.open.remove(&name);
@@ -86,7 +86,7 @@ fn out_of_handles(error: &shardpack_io::Error) -> bool {
     source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
 }
 
-/// The file of one shard, which is either kept open or reopened when needed.
+/// The file of one shard, kept open or reopened on demand.
 #[derive(Debug, Clone)]
 pub struct ShardFile {
     path: Arc<Path>,
@@ -122,12 +122,12 @@ impl ShardFile {
         self.len
     }
 
-    /// Returns whether the file is empty.
+    /// Returns true if the file is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the open file, which stays open until the caller drops it.
+    /// Returns the open file. It stays open until the caller drops it.
     ///
     /// # Errors
     /// `Io` if it cannot be reopened; `Format` if its size has changed.
@@ -150,7 +150,7 @@ impl ShardFile {
         }
     }
 
-    /// Fills `buffer` with the bytes that begin at `offset`.
+    /// Fills `buffer` with the bytes at `offset`.
     ///
     /// # Errors
     /// `Io` if the file ends too early or cannot be read.

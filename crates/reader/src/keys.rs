@@ -7,7 +7,7 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// Returns a record's key, which an open shard always has, because its index has been checked.
+/// Returns a record's key, which always exists, because an open shard has a checked index.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record in a shard"))
 }
@@ -57,7 +57,7 @@ impl Dataset {
     /// Returns the key of sample `index`, from the index of its shard.
     ///
     /// # Errors
-    /// `Usage` past the end; otherwise same as [`Dataset::shard`].
+    /// `Usage` past the end; otherwise the same as [`Dataset::shard`].
     pub fn key(&self, index: u64) -> Result<String> {
         let (number, record) = self.locate(index)?;
         let shard = self.shard(number)?;
@@ -65,7 +65,7 @@ impl Dataset {
     }
 
     /// Returns the index of the sample with this key, or `None` if there is no such sample. The first call
-    /// opens every shard and allocates 16 bytes of memory per sample.
+    /// opens every shard and allocates 16 bytes per sample.
     ///
     /// # Errors
     /// `Format` if a key occurs twice in the dataset, `Usage` if concatenated datasets share a key; otherwise
@@ -89,9 +89,9 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Returns up to three keys similar to `text`, best first, for error messages. These are keys that differ
-    /// from `text` only in folders, extension, case or leading zeros, or, if there are none, the keys with
-    /// the most similar spelling. Scans all keys of the shards that can be opened.
+    /// Returns up to three keys similar to `text`, best first, for error messages: keys that differ from `text`
+    /// only in folders, extension, case or leading zeros or, if there are none, the keys with the most similar
+    /// spelling. Searches the shards that can be opened.
     #[must_use]
     pub fn keys_like(&self, text: &str) -> Vec<String> {
         let wanted = stem(text);
@@ -111,17 +111,17 @@ impl Dataset {
                 }
             }
         }
-        // If keys have the same stem as the text, only those are suggested.
+        // If some keys have the same stem as the text, suggest only those.
         let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
         best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
     }
 }
 
-/// Maximum number of suggested keys, and their minimum similarity, from 0 to 1.
+/// Maximum number of suggested keys. The next constant is their minimum similarity, from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 
-/// Returns the last part of a key in lower case, without its extension and without leading zeros in numbers.
+/// Returns the last component of a key in lower case, without its extension and without leading zeros in numbers.
 fn stem(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
     let name = name.split_once('.').map_or(name, |(stem, _)| stem);

@@ -1,5 +1,5 @@
-//! Reads shardpack datasets: opens them, looks up samples, streams samples in stored order, verifies all
-//! bytes, and salvages whole records from damaged shards.
+//! Reads shardpack datasets: opens them, looks up samples, streams samples in stored order, verifies all bytes,
+//! and salvages intact records from damaged shards.
 //!
 //! ```no_run
 //! use shardpack_reader::Dataset;
@@ -10,10 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! Files are read with `pread` and never mapped, because a process is killed if it reads a mapped file that
-//! has been truncated. Every byte that the reader returns has been checked against its CRC32, unless the
-//! caller disabled this. No file is trusted: lengths are checked against [`Limits`] before memory is
-//! allocated, names cannot lead out of the dataset's folder, and no input makes the reader panic.
+//! Files are read with `pread` and never mapped, because reading a mapped file that has been truncated kills
+//! the process. Every byte that the reader returns has been checked against its CRC32, unless the caller
+//! disabled this. No file is trusted: lengths are checked against [`Limits`] before memory is allocated, names
+//! cannot lead out of the dataset's folder, and no input makes the reader panic.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -64,7 +64,7 @@ pub use verify::{
     DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify, verify_in,
 };
 
-/// Checks of record bytes, for crates that read the records themselves, such as the loader.
+/// Checks of record bytes, for crates such as the loader that read the records themselves.
 pub mod raw {
     pub use crate::check::Crc;
     pub use crate::decode::{name_field, orientation};

@@ -1,4 +1,4 @@
-//! Reads the files in a dataset's folder that are not shards, and finds the names of the shards.
+//! Reads the files in a dataset's folder other than shards, and lists the shards.
 
 use crate::error::{Error, Result};
 use shardpack_format::{Error as FormatError, Limits, Manifest};
@@ -26,7 +26,7 @@ pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> 
     Manifest::parse(&bytes, limits).map_err(in_file)
 }
 
-/// Reads the manifest called `name` in a folder.
+/// Reads the manifest named `name` in a folder.
 ///
 /// # Errors
 /// Same as [`read_manifest`].
@@ -34,7 +34,7 @@ pub(crate) fn manifest_in(storage: &dyn Storage, name: &str, limits: &Limits) ->
     read_manifest(&*storage.open(name)?, &storage.path().join(name), limits)
 }
 
-/// Returns the sorted names of all entries directly in the folder that end in `.shard`.
+/// Returns the names ending in `.shard` directly in the folder, sorted.
 ///
 /// # Errors
 /// `Io` if the folder cannot be listed. The error has the kind `Unsupported` if the storage cannot list at all.

@@ -1,4 +1,4 @@
-//! Names of fields and folders that hold masks. Masks consist of class indexes, which must not be interpolated.
+//! Names of fields and folders for masks. Masks consist of class indexes, which must not be interpolated.
 
 const MASKS: &[&str] = &[
     "mask",
@@ -21,17 +21,16 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Names that mean masks only if they are the whole name: `label_text`, `bottle_label` and
-/// `semantic_features` are not masks.
+/// Names that only mean masks on their own: `label_text`, `bottle_label` and `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// Names that mean masks only for folders. A field called `gt` may hold photos, such as the targets of
+/// Names that only mean masks for folders. A field named `gt` may contain photos, such as the targets of
 /// super-resolution.
 const FOLDERS: &[&str] = &["gt"];
 
 const MOST_WORDS: usize = 2;
 
-/// Returns whether the name of a field suggests masks, such as `mask`, `mask_2`, `cloud.masks` or `label_map`.
+/// Returns true if the field name suggests masks, such as `mask`, `mask_2`, `cloud.masks` or `label_map`.
 #[must_use]
 pub fn is_mask(field: &str) -> bool {
     let words = words(field);
@@ -39,8 +38,8 @@ pub fn is_mask(field: &str) -> bool {
     (1..=MOST_WORDS).any(has) || ALONE.contains(&words.join(" ").as_str())
 }
 
-/// Returns whether `name`, for example of a folder, suggests masks and contains no other word. Other words
-/// must not be accepted, because a class, for instance, may be called `with_mask`.
+/// Returns true if `name`, such as a folder name, suggests masks and contains no other word. Other words are
+/// not accepted, because a class may be called `with_mask`, for example.
 #[must_use]
 pub fn is_whole(name: &str) -> bool {
     let name = words(name).join(" ");

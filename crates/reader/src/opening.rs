@@ -34,7 +34,7 @@ impl Default for DatasetOptions {
 }
 
 impl DatasetOptions {
-    /// Returns the default options: limits for untrusted data, CRC32s checked, no symlinks, and at most 256 open files.
+    /// Returns the default options: limits for untrusted data, CRC32s checked, no symlinks, at most 256 open files.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -47,15 +47,15 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets whether the CRC32 of each record is checked before the record is returned. Default true. Headers,
-    /// indexes and frames are always checked.
+    /// Sets whether to check the CRC32 of each record before returning it. Default: true. Headers, indexes and
+    /// frames are always checked.
     #[must_use]
     pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
         self.shard.check_crc = verify_crc;
         self
     }
 
-    /// Sets whether shards may be symlinks to anywhere, as in caches that keep their files elsewhere. Default
+    /// Sets whether shards may be symlinks to anywhere, as in caches that keep their files elsewhere. Default:
     /// false, because a symlink in an untrusted dataset could lead to any of your files.
     #[must_use]
     pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
@@ -63,15 +63,15 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets the maximum number of open shards. Default 256, or less if the process has a lower limit on open files.
+    /// Sets the maximum number of open shards. Default: 256, or less if the process may open fewer files.
     #[must_use]
     pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
         self.max_open_files = max_open_files;
         self
     }
 
-    /// Sets which generation of the dataset to open, counted from 1. The default is the newest. This applies
-    /// to folders only, because a manifest is itself a single generation.
+    /// Sets the generation of the dataset to open, counted from 1. Default: the newest. Only for folders,
+    /// because a manifest is itself a single generation.
     #[must_use]
     pub const fn generation(mut self, generation: Option<u32>) -> Self {
         self.generation = generation;
@@ -84,7 +84,7 @@ impl DatasetOptions {
         Err(Error::usage(format!("cannot open generation {generation} of `{path}`: the path is a file, not a folder")))
     }
 
-    /// Opens the dataset at `path`, which may be a folder with a manifest, a manifest, or a lone shard.
+    /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
     /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if the manifest
@@ -122,7 +122,7 @@ impl DatasetOptions {
         self.with_manifest(storage, path, manifest)
     }
 
-    /// Opens the manifest or the lone shard `name` of `storage`.
+    /// Opens the manifest or the lone shard `name` in `storage`.
     ///
     /// # Errors
     /// Same as [`DatasetOptions::open`].
@@ -154,7 +154,7 @@ impl DatasetOptions {
                 shard: OnceLock::new(),
                 damage: OnceLock::new(),
             };
-            // This cannot overflow, because the sum was checked when the manifest was parsed.
+            // This cannot overflow, because parsing the manifest has checked the sum.
             first = first.saturating_add(entry.samples);
             slot
         });
@@ -182,8 +182,8 @@ impl DatasetOptions {
     }
 }
 
-/// Returns the optional-feature bits of the first shard, which the manifest does not state; `None` if its header cannot
-/// be read, which is reported when the shard is opened.
+/// Returns the optional-feature bits of the first shard, which are not in the manifest. Returns `None` if its
+/// header cannot be read, which is reported when the shard is opened.
 fn first_features(storage: &dyn Storage, manifest: &Manifest) -> Option<u64> {
     let name = &manifest.shards.first()?.name;
     let mut header = vec![0; usize::try_from(HEADER_BYTES).ok()?];
@@ -200,7 +200,7 @@ fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
 }
 
-/// Returns the error of a failed `open`, with a hint if the text is not a path but a URL.
+/// Returns the error of a failed `open`, with a hint if `path` is actually a URL.
 pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {
@@ -241,8 +241,8 @@ pub(crate) fn no_dataset(path: &Path) -> Error {
 }
 
 impl Dataset {
-    /// Opens the dataset at `path` with the default [`DatasetOptions`]. The path may be a folder with a
-    /// manifest, a manifest, or a lone shard.
+    /// Opens the dataset at `path` with the default [`DatasetOptions`]: a folder with a manifest, a manifest,
+    /// or a lone shard.
     ///
     /// # Errors
     /// Same as [`DatasetOptions::open`].

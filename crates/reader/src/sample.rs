@@ -1,4 +1,4 @@
-//! One sample, which gives access to the parts of its record by name.
+//! One sample, with access to the parts of its record by name.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
@@ -7,7 +7,7 @@ use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Sche
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One sample that borrows its record from a buffer.
+/// A sample that borrows its record from a buffer.
 #[derive(Debug, Clone)]
 pub struct RecordView<'a> {
     index: u64,
@@ -17,7 +17,7 @@ pub struct RecordView<'a> {
     shard: &'a Shard,
 }
 
-/// An encoded picture, exactly as stored.
+/// An encoded picture as stored.
 ///
 /// ```
 /// use shardpack_reader::Image;
@@ -26,7 +26,7 @@ pub struct RecordView<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image<'a> {
-    /// Media type of the picture, for example `image/jpeg` or `image/png`.
+    /// Media type of the picture, such as `image/jpeg` or `image/png`.
     pub media_type: &'a str,
     /// Bytes of the picture file.
     pub bytes: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> RecordView<'a> {
         Self { index, record_number, record, bytes, shard }
     }
 
-    /// Returns the index of the sample in the dataset, which is its position in stored order.
+    /// Returns the index of the sample in the dataset, in stored order.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
@@ -91,8 +91,8 @@ impl<'a> RecordView<'a> {
         self.scalar_if_any(name)?.ok_or_else(|| self.no_value(name))
     }
 
-    /// Returns the value of a scalar field. Returns `None` if this sample is part of a concatenation and its
-    /// own dataset lacks the field.
+    /// Returns the value of a scalar field, or `None` if this sample is part of a concatenation and its own
+    /// dataset lacks the field.
     ///
     /// # Errors
     /// `Usage` if the dataset has no scalar field of this name.
@@ -101,7 +101,7 @@ impl<'a> RecordView<'a> {
         if !self.shard.has_scalar(position) {
             return Ok(None);
         }
-        // Take the value from the index, because the scalars in the record have already been compared with it.
+        // Take the value from the index, because the record has already been checked against it.
         let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
         let column = self.shard.column_bytes(position).unwrap_or_default();
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
@@ -125,8 +125,8 @@ impl<'a> RecordView<'a> {
         Ok(*value)
     }
 
-    /// Returns a value whose field must have one of these kinds. Fails with `Usage` if there is no such field
-    /// or this sample has no value for it.
+    /// Returns the value of a field, which must have one of these kinds. Fails with `Usage` if there is no such
+    /// field or this sample has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
@@ -151,7 +151,7 @@ impl<'a> RecordView<'a> {
         image_of(&value).map_err(|e| self.field_error(name, e))
     }
 
-    /// Adds the location of this record to an error about its bytes.
+    /// Adds this record's location to an error about its bytes.
     pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
         self.shard.in_record(self.record_number, error).into()
     }
@@ -171,14 +171,14 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Returns a picture. Its descriptor, which is the media type, has already been checked with the record.
+/// Returns a picture. Checking the record has already checked its descriptor, the media type.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Offsets of the parts of a record from its start, for a type that owns its record and therefore cannot hold
+/// Offsets of the parts of a record from its start, for a type that owns its record and so cannot contain
 /// references into it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordOffsets {
@@ -221,9 +221,9 @@ impl RecordOffsets {
     }
 }
 
-/// One sample that owns its record.
+/// A sample that owns its record.
 ///
-/// For its schema, it keeps the index of its shard in memory, so drop the sample when you no longer need it.
+/// It keeps the index of its shard in memory for the schema, so drop the sample when you no longer need it.
 #[derive(Debug, Clone)]
 pub struct Sample {
     index: u64,
@@ -249,7 +249,7 @@ impl Sample {
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 
-    /// Returns the sample as a [`RecordView`], which has all accessor methods.
+    /// Returns the sample as a [`RecordView`], which has all the accessors.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
         let fields = self.offsets.fields.iter().map(|part| {
@@ -269,7 +269,7 @@ impl Sample {
         RecordView::new(self.index, self.record_number, record, &self.bytes, &self.shard)
     }
 
-    /// Returns the index of the sample in the dataset, which is its position in stored order.
+    /// Returns the index of the sample in the dataset, in stored order.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index

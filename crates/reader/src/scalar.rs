@@ -1,4 +1,4 @@
-//! A single number, from the head of a record or from a column of the index.
+//! A single number, from a record's head or from a column of the index.
 
 use shardpack_format::Dtype;
 
@@ -13,16 +13,16 @@ use shardpack_format::Dtype;
 pub enum Scalar {
     /// `bool`.
     Bool(bool),
-    /// Value of any unsigned integer type.
+    /// A value of any unsigned integer type.
     Unsigned(u64),
-    /// Value of any signed integer type.
+    /// A value of any signed integer type.
     Signed(i64),
-    /// Value of any floating-point type, without rounding.
+    /// A value of any floating-point type, without rounding.
     Float(f64),
 }
 
 impl Scalar {
-    /// Reads one packed little-endian element. Returns `None` if `bytes` does not have the length of the type.
+    /// Reads one packed little-endian element. Returns `None` if `bytes` has the wrong length for the type.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         let n = dtype.size();

@@ -1,13 +1,13 @@
-//! Reused memory for reads.
+//! Memory reused by reads.
 
 use crate::error::{Error, Result};
 
-/// Number of bytes per read of a large record. They must fit into the second-level cache, where they stay
-/// until their CRC32 is computed.
+/// Size of each read of a large record, in bytes. The bytes must fit into the L2 cache and stay there until
+/// their CRC32 is computed.
 pub const STEP_BYTES: usize = 256 << 10;
 
-/// Returns the first `bytes` bytes of a buffer. The buffer grows if needed and never shrinks, so that it need
-/// not be zeroed for every read.
+/// Returns the first `bytes` bytes of a buffer. The buffer grows if needed and never shrinks, to avoid zeroing
+/// it for every read.
 ///
 /// # Errors
 /// `Usage` if the memory cannot be allocated.

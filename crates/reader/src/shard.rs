@@ -26,8 +26,8 @@ use std::sync::Arc;
 pub struct ShardOptions {
     /// Limits on sizes that the file may request.
     pub limits: Limits,
-    /// If true, which is the default, the CRC32 of each record is checked before it is returned. Header, footer, index
-    /// and frames are always checked.
+    /// Check the CRC32 of each record before returning it. Default: true. Header, footer, index and frames are
+    /// always checked.
     pub check_crc: bool,
 }
 
@@ -37,17 +37,17 @@ impl Default for ShardOptions {
     }
 }
 
-/// An open shard. Its index is in memory, and its records are on disk.
+/// An open shard, with its index in memory and its records on disk.
 ///
-/// Opening a shard takes two reads: the 64-byte header and the last 64 KiB. A third read is needed if the
-/// index does not fit in these 64 KiB.
+/// Opening a shard takes two reads: the 64-byte header and the last 64 KiB. A third read is needed if the index
+/// does not fit into these 64 KiB.
 #[derive(Debug)]
 pub struct Shard {
     file: ShardFile,
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// The columns for a concatenation, or `None` if it has the same fields and classes as the shard.
+    /// The columns for a concatenation, or `None` if its fields and classes are the same as the shard's.
     union: Option<UnionColumns>,
 }
 
@@ -62,7 +62,7 @@ impl Shard {
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// Opens a shard. If another shard (`known`) has equal metadata, both share it.
+    /// Opens a shard. Metadata that equals another shard's (`known`) is shared with it.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
@@ -77,7 +77,7 @@ impl Shard {
         Ok(Self::from_parts(file, footer, index, options))
     }
 
-    /// Creates a shard without checking its header, because `verify` continues after finding a damaged one.
+    /// Creates a shard without checking its header, because `verify` continues even if the header is damaged.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index: Arc::new(index), options, union: None }
     }
@@ -87,15 +87,15 @@ impl Shard {
         Self { file, footer, index: Arc::clone(&self.index), options, union: Some(union) }
     }
 
-    /// Returns the fields of the dataset. For a concatenation, these are the fields of all its datasets,
-    /// whereas the records and the index have only the fields of [`Index::metadata`].
+    /// Returns the fields of the dataset. For a concatenation, these are the fields of all its datasets. The
+    /// records and the index have only the fields of [`Index::metadata`].
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
-    /// Returns the position that stored field `position` of [`Shard::schema`] has in the records, or `None`
-    /// if the records lack the field.
+    /// Converts the position of a stored field in [`Shard::schema`] to its position in the records. Returns
+    /// `None` if the records lack the field.
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
         match &self.union {
@@ -104,8 +104,8 @@ impl Shard {
         }
     }
 
-    /// Returns the position in the records of the segment indexes (spec §5.5) of the picture field that is stored
-    /// field `position` of [`Shard::schema`], or `None` if the records have none.
+    /// Returns the position in the records of a picture field's segment indexes (spec §5.5), or `None` if there
+    /// are none. `position` is the picture's position among the stored fields of [`Shard::schema`].
     #[must_use]
     pub fn segments_at(&self, position: usize) -> Option<usize> {
         // Without the feature bit, a field of this name belongs to the user.
@@ -114,7 +114,7 @@ impl Shard {
         self.index.metadata().schema.segments_position(picture)
     }
 
-    /// Returns whether the samples of this shard have values for scalar field `position` of [`Shard::schema`].
+    /// Returns true if the samples of this shard have values for scalar field `position` of [`Shard::schema`].
     #[must_use]
     pub fn has_scalar(&self, position: usize) -> bool {
         self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))
@@ -152,19 +152,19 @@ impl Shard {
         self.file.len()
     }
 
-    /// Returns the format version, the dataset and the number of the shard.
+    /// Returns the shard's format version, dataset and number.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.footer.identity
     }
 
-    /// Returns the footer, which contains the offset and the size of the index.
+    /// Returns the footer, with the offset and the size of the index.
     #[must_use]
     pub const fn footer(&self) -> &Footer {
         &self.footer
     }
 
-    /// Returns the CRC32 of the footer, which is also stored in the manifest.
+    /// Returns the CRC32 of the footer, which the manifest also contains.
     #[must_use]
     pub fn footer_crc32(&self) -> u32 {
         self.footer.crc32()
@@ -176,7 +176,7 @@ impl Shard {
         &self.index
     }
 
-    /// Returns the options with which the shard was opened.
+    /// Returns the options that the shard was opened with.
     #[must_use]
     pub const fn options(&self) -> &ShardOptions {
         &self.options
@@ -188,13 +188,13 @@ impl Shard {
         self.index.len()
     }
 
-    /// Returns whether the shard has no records.
+    /// Returns true if the shard has no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Returns all values of a scalar field without reading any record, or `None` if there is no scalar field
+    /// Returns all values of a scalar field without reading any records, or `None` if there is no scalar field
     /// of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
@@ -212,12 +212,11 @@ impl Shard {
         })
     }
 
-    /// Reads record `record` into the front of `buffer`, which grows if needed, and checks it. Returns the
-    /// parts of the record.
+    /// Reads record `record` into the start of `buffer`, which grows if needed, then checks and parses it.
     ///
     /// # Errors
-    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with the
-    /// index, `Limit` if it is too large.
+    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with the index,
+    /// `Limit` if it is too large.
     ///
     /// ```no_run
     /// use shardpack_reader::{Shard, ShardOptions};
@@ -231,8 +230,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Reads a record, including padding. Also returns how to obtain its CRC32, which is computed during the
-    /// read if the record is large.
+    /// Reads a record, including padding. Also returns how to obtain its CRC32, which is already computed
+    /// during the read if the record is large.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -247,8 +246,8 @@ impl Shard {
         Ok((bytes, crc))
     }
 
-    /// Reads a record, including padding, in steps. After each step, the CRC32 of the body is continued while
-    /// the new bytes are still in the CPU cache.
+    /// Reads a record, including padding, in steps. Each step updates the CRC32 of the body while the new bytes
+    /// are in the CPU cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
         let length = to_usize(row.length);
@@ -264,7 +263,7 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    /// Returns how to treat CRC32s according to the options.
+    /// Returns the treatment of CRC32s according to the options.
     pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }
@@ -274,8 +273,8 @@ impl Shard {
         &self.file
     }
 
-    /// Checks the bytes of a record, including padding. Errors name the file, record, key and offset as far
-    /// as they are known.
+    /// Checks the bytes of a record, including padding. Errors include the file, record, key and offset if
+    /// known.
     ///
     /// # Errors
     /// Same as [`Record::parse`], and also `Format` if the record disagrees with the index.
@@ -293,7 +292,7 @@ impl Shard {
         self.name_record(record, error.at(offset))
     }
 
-    /// Adds the file, record and key to an error whose offset is already relative to the start of the file.
+    /// Adds the file, record and key to an error whose offset is already relative to the file.
     fn name_record(&self, record: u64, error: FormatError) -> FormatError {
         error
             .in_record(record)
@@ -301,21 +300,21 @@ impl Shard {
             .in_file(self.path().to_string_lossy())
     }
 
-    /// Returns the range of bytes from the start of the first record to the end of the padding after the last
-    /// one. Returns `0..0` if `records` is empty.
+    /// Returns the byte range from the first record to the end of the padding after the last one. Returns
+    /// `0..0` if `records` is empty.
     ///
     /// # Errors
     /// `Usage` if there is no such record.
     pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
-        // The index has been checked, so no sum overflows, and every record ends inside the file.
+        // The index has been checked, so no sum overflows and every record ends inside the file.
         let end = last.offset.checked_add(last.length).and_then(align_up);
         let end = end.unwrap_or_else(|| bug("a record that ends inside the file"));
         Ok(first.offset..end)
     }
 
-    /// Checks that a record does not exceed the limits, before memory is allocated for it.
+    /// Checks that a record does not exceed the limits. Call it before allocating memory for the record.
     ///
     /// # Errors
     /// `Limit` if it exceeds `max_record_bytes`; `Usage` if there is no such record.
@@ -331,8 +330,8 @@ impl Shard {
     /// Reads the bytes of a record, including padding, without checking them.
     ///
     /// # Errors
-    /// Same as [`Shard::check_length`], and also `Usage` if the memory for the record cannot be allocated,
-    /// and `Io` if the record cannot be read.
+    /// Same as [`Shard::check_length`], and also `Usage` if memory for the record cannot be allocated, and `Io`
+    /// if the record cannot be read.
     pub fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;

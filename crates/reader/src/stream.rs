@@ -19,28 +19,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Maximum size of a run of several records. From the page cache, runs of 1 MiB streamed at 1.2 times the
-/// rate of 4 MiB, because such a run is still in the CPU cache when its CRC32 is computed. From a disk, the
-/// size matters little, because the kernel reads ahead anyway.
+/// Maximum size of a run of several records. From the page cache, runs of 1 MiB streamed 1.2 times as fast as
+/// runs of 4 MiB, because they are still in the CPU cache when their CRC32s are computed. From a disk, the size
+/// matters little, because the kernel reads ahead anyway.
 const RUN_BYTES: u64 = 1 << 20;
-/// Number of reading threads. With only one, the CRC32s would make streaming slower than a plain read loop.
+/// Number of reading threads. With just one, the CRC32s would make streaming slower than a plain read loop.
 const READERS: usize = 2;
 
 #[derive(Debug)]
 struct Place {
     shard: Arc<Shard>,
-    /// Index in the dataset of the shard's first sample.
+    /// Dataset index of the shard's first sample.
     first: u64,
     records: Range<u64>,
 }
 
-/// A run that was read, or an error. Errors hold a buffer too, which bounds the number of pending errors.
+/// A run that was read, or an error. Errors keep a buffer too, to bound the number of pending errors.
 #[derive(Debug)]
 struct Delivery {
     /// Position of the delivery in dataset order.
     number: u64,
     buffer: Vec<u8>,
-    /// Size in bytes for which the buffer was requested.
+    /// Size that the buffer was requested for, in bytes.
     bytes: u64,
     run: Result<Run>,
 }
@@ -50,7 +50,7 @@ struct Run {
     place: Place,
     start: u64,
     bytes: usize,
-    /// CRC32 of each record, or nothing if CRC32s are not checked.
+    /// CRC32 of each record. Empty if CRC32s are not checked.
     crcs: Vec<u32>,
     first_record: u64,
 }
@@ -62,12 +62,12 @@ struct Current {
     bytes: u64,
 }
 
-/// Streams a dataset in stored order. Records are lent rather than copied: [`Stream::next_record`] returns
+/// Streams a dataset in stored order. Records are borrowed rather than copied: [`Stream::next_record`] returns
 /// views into the current run.
 ///
-/// Two threads take turns to read runs ahead of the caller, and compute their CRC32s while the bytes are in
-/// the CPU cache. The caller's thread only walks through the records. The runs are read into a few recycled
-/// buffers. These take up to 24 MiB, or four times the largest record, plus the bytes that the storage reads
+/// Two threads take turns reading runs ahead of the caller, and compute their CRC32s while the bytes are in the
+/// CPU cache. The caller's thread only walks through the records. The runs are read into a few recycled
+/// buffers, which take up to 24 MiB, or four times the largest record, plus the bytes that the storage reads
 /// ahead ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
@@ -84,7 +84,7 @@ pub struct Stream {
     full: Option<Receiver<Delivery>>,
     empty: Arc<Buffers>,
     threads: Vec<JoinHandle<()>>,
-    /// Deliveries that have arrived before their turn.
+    /// Deliveries that arrived before their turn.
     early: BTreeMap<u64, Delivery>,
     next: u64,
     current: Option<Current>,
@@ -101,7 +101,7 @@ impl Dataset {
         let onward = Onward::new(self);
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
-        // If one of the threads cannot be started, dropping the stream ends those already running.
+        // If a thread cannot be started, dropping the stream ends those already running.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
         for reader in 0..READERS {
@@ -115,8 +115,8 @@ impl Dataset {
         Ok(stream)
     }
 
-    /// Iterates over all samples in stored order. This works like [`Dataset::stream`], but copies each sample
-    /// so that it owns its bytes.
+    /// Iterates over all samples in stored order. Like [`Dataset::stream`], but copies each sample, so that it
+    /// owns its bytes.
     ///
     /// # Errors
     /// `Io` if no thread can be started.
@@ -145,7 +145,7 @@ struct Job {
 impl Plan {
     /// Plans the next run. Returns `None` at the end of the dataset or once the consumer is gone.
     ///
-    /// Takes buffers in the order of delivery, so that the next delivery never waits for later ones.
+    /// Takes buffers in delivery order, so that the next delivery never waits for later ones.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         self.read = self.read.saturating_add(bytes);
@@ -158,7 +158,7 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
-    /// Ends the plan after a panic, which may have left it inconsistent. Returns the error as the last job.
+    /// Ends the plan after a panic, which may have left it inconsistent. Returns a last job with the error.
     fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
@@ -198,8 +198,8 @@ impl Plan {
 
 /// Reads runs until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of the current run. If it ended the thread instead, the consumer would wait for
-/// the run forever.
+/// A panic becomes the error of the current run. If it ended the thread instead, the consumer would wait
+/// forever for that run.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -220,7 +220,7 @@ fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) 
     }
 }
 
-/// Returns the records that begin at `first` and fit into `run_bytes`, but at least one record.
+/// Returns the records from `first` on that fit into `run_bytes`, but at least one.
 pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> {
     let index = shard.index();
     let start = index.row(first).map_or(0, |row| row.offset);
@@ -233,8 +233,8 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Check every record. If the limit is below the size of a run, even a run of several records may contain
-    // one that exceeds the limit.
+    // Check every record. If the limit is smaller than a run, even a run of several records may contain one
+    // that exceeds it.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
@@ -249,13 +249,13 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// Computes the CRC32 of a body. Takes its length from the index, which is later compared with the frame.
+/// Computes the CRC32 of a record's body. Its length comes from the index, which is later compared with the frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
-    // In a checked index, each row is at least as long as a frame and fits into the space of its record.
+    // In a checked index, each row is at least as long as a frame and fits into its record.
     Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
@@ -274,7 +274,7 @@ impl Stream {
         Some(current.view(record))
     }
 
-    /// Returns the run that holds the next record, and the index of the record in its shard.
+    /// Returns the run with the next record, and the record's index in its shard.
     fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
         while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
             if let Some(current) = self.current.take() {
@@ -307,7 +307,7 @@ impl Stream {
                 Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
                 Err(_) if self.early.is_empty() => return None,
                 Err(_) => {
-                    // An earlier delivery is missing. Report this once, rather than silently skip the run.
+                    // An earlier delivery is missing. Report this once, instead of silently skipping the run.
                     self.early.clear();
                     let run = Err(Error::internal("reading ahead", format!("run {}", self.next), "no running thread"));
                     return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
@@ -351,11 +351,11 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The threads notice the end when they send a delivery or wait for a buffer.
+        // The threads notice this when they send a delivery or wait for a buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A read that hangs must not block the caller. Wait only as long as a slow disk might need, and then
-        // leave the threads to end on their own.
+        // A hanging read must not block the caller. Wait as long as a slow disk might need, then leave the
+        // threads to end on their own.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

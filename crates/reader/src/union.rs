@@ -1,4 +1,4 @@
-//! The union of several datasets: their fields, matched by name, and a common list of classes.
+//! The union of several datasets: their fields, matched by name, and a combined list of classes.
 
 use crate::cast::{Cast, LABEL, packed};
 use crate::dataset::Dataset;
@@ -7,7 +7,7 @@ use shardpack_format::{Field, FieldKind, Schema};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// All fields and classes of several datasets, beginning with the first dataset.
+/// All fields and classes of several datasets, the first dataset's first.
 pub(crate) struct Union {
     pub(crate) schema: Schema,
     pub(crate) classes: Option<Vec<String>>,
@@ -38,7 +38,7 @@ impl Union {
             }
         }
         let schema = Schema::new(fields.into_iter().map(|(field, _)| field.clone()).collect())?;
-        // If a field is the user's in one dataset, it is shown, even if it holds indexes in another one.
+        // Show a field that belongs to the user in one dataset, even if it contains indexes in another.
         let is_users = |field: &Field| {
             let mut schemas = datasets.iter().map(Dataset::schema).filter(|schema| schema.fields().contains(field));
             schemas.any(|known| !known.is_segment_index(field))
@@ -51,7 +51,7 @@ impl Union {
         Ok(Self { classes: classes(datasets)?, schema })
     }
 
-    /// Returns the conversion of the shards of `dataset` to the union, or `None` if they need no conversion.
+    /// Returns the conversion of `dataset`'s shards to the union, or `None` if they need no conversion.
     ///
     /// # Errors
     /// `Usage` if its labels are not integers, or their type is too narrow for the number of classes.

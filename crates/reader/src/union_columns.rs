@@ -1,4 +1,4 @@
-//! The columns of a shard that is part of a union of several datasets.
+//! The columns of a shard in a union of several datasets.
 
 use shardpack_format::Schema;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct UnionColumns {
     pub(crate) schema: Schema,
-    /// For each stored field of the union, its position in the records of this shard, or `None` if they lack the field.
+    /// Position of each stored field of the union in this shard's records, or `None` if they lack the field.
     pub(crate) stored: Vec<Option<usize>>,
     pub(crate) columns: Vec<UnionColumn>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum UnionColumn {
-    /// The column at this position of the shard's own index.
+    /// The column at this position in the shard's own index.
     Own(usize),
-    /// Labels of the shard, converted to the classes of the union.
+    /// Labels of the shard, converted to the union's classes.
     Changed(Arc<[u8]>),
     /// Placeholders, because the samples have no values for this field.
     Absent(Arc<[u8]>),

@@ -1,4 +1,4 @@
-//! Files that cannot be packed: their problems, and the next steps.
+//! Files that cannot be packed, with their problems and hints for the user.
 
 use crate::words::plural;
 use serde::{Deserialize, Serialize};
@@ -7,40 +7,40 @@ pub use shardpack_recipe::OnBadInput;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Category of a file's problem, for counts.
+/// Category of a file's problem, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
-    /// The name of the file is not UTF-8 or contains control characters, or its path is too long.
+    /// The file name is not UTF-8 or contains control characters, or the path is too long.
     Name,
-    /// The file is a symbolic link that leads out of the source, forms a circle, or is dangling.
+    /// The file is a symbolic link that leads out of the source, is part of a cycle, or is dangling.
     Link,
     /// The file is a pipe, a socket or a device.
     Special,
-    /// The operating system does not allow the file to be read.
+    /// The operating system does not allow reading the file.
     Unreadable,
     /// The file is empty.
     Empty,
-    /// The content has an unknown kind.
+    /// The kind of the content is unknown.
     Unknown,
-    /// The content has a known kind that cannot be packed.
+    /// The kind of the content is known but cannot be packed.
     Unsupported,
-    /// The content violates its own format or is cut off.
+    /// The content violates its own format or is truncated.
     Damaged,
-    /// The file is a picture among cubes, or a cube among pictures.
+    /// The file is a picture among cubes or a cube among pictures.
     WrongKind,
-    /// The sample is outside the split folders.
+    /// The sample is not in a split folder.
     NoSplit,
-    /// The sample is outside the class folders.
+    /// The sample is not in a class folder.
     NoClass,
-    /// The picture is outside the frame folders, or the clip lacks frames.
+    /// The picture is not in a clip's folder, or the clip lacks frames.
     NoClip,
     /// The sample has no mask, several masks, or a mask of the wrong size.
     Mask,
 }
 
 impl BadKind {
-    /// Returns the category's name for a list of counts.
+    /// Returns the name of the category in the plural, for a list of counts.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl BadKind {
     }
 }
 
-/// A problem of a file, without the name of the file.
+/// A problem of a file, without the file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Category for counts.
+    /// Category for counting.
     pub kind: BadKind,
-    /// The expected content and the content that was found.
+    /// The expected and the actual content.
     pub detail: String,
     /// Hint for the user.
     pub hint: Option<Hint>,
@@ -108,9 +108,9 @@ impl From<std::io::Error> for Flaw {
 pub struct BadInput {
     /// Path below the source; bytes that are not UTF-8 are escaped as `\xNN`.
     pub key: String,
-    /// Category for counts.
+    /// Category for counting.
     pub kind: BadKind,
-    /// The expected content and the content that was found.
+    /// The expected and the actual content.
     pub detail: String,
     /// Hint for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ impl fmt::Display for BadInput {
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
-/// All files of a source that cannot be packed. The error text lists the first twenty, then counts by reason.
+/// All files of a source that cannot be packed. The error message lists the first twenty, then counts by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInputs {
     /// All files, sorted by key.
@@ -136,7 +136,7 @@ pub struct BadInputs {
 }
 
 impl BadInputs {
-    /// Returns the number of files for each kind of problem, the most frequent kind first.
+    /// Returns the number of files in each category, largest first.
     #[must_use]
     pub fn counts(&self) -> Vec<(BadKind, u64)> {
         let mut counts = BTreeMap::new();
@@ -165,8 +165,7 @@ impl fmt::Display for BadInputs {
 }
 
 impl BadInputs {
-    /// Returns the hints of the files, each only once. If any file is good, also returns a hint that names
-    /// the option to skip bad files.
+    /// Returns each file's hint once. If some files are good, adds a hint about the option that skips bad files.
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut hints: Vec<Hint> = Vec::new();

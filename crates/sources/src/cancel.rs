@@ -34,7 +34,7 @@ impl<'a> Cancel<'a> {
     }
 }
 
-/// A flag that counts how often it is checked, and that is raised from the n-th check on.
+/// A flag that counts how often it is checked, and is set from the n-th check on.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Polls {

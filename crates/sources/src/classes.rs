@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes {
-    /// Names of the classes, sorted by bytes. The position of a name is its label.
+    /// Class names sorted by bytes. The position of a name is its label.
     pub(crate) names: Vec<String>,
-    /// Labels, one per sample.
+    /// One label per sample.
     pub(crate) labels: Vec<u32>,
 }
 
-/// Returns the first folder of a key, if it has folders.
+/// Returns the first-level folder of a key, if any.
 pub(crate) fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }
 
 /// If every sample is in a first-level folder, returns these folders as classes, with notes for the user.
 ///
-/// `folders` holds all first-level folders, sorted. A folder without samples keeps its label, as in
+/// `folders` lists all first-level folders in sorted order. A folder without samples still gets a label, as in
 /// torchvision, so that subsets use the same labels.
 pub(crate) fn by_folder<'a>(
     folders: &[String],
@@ -42,7 +42,7 @@ pub(crate) fn by_folder<'a>(
     let mut counts = vec![0u64; folders.len()];
     let mut labels = Vec::new();
     for key in keys {
-        // The folder of every key must be in `folders`.
+        // `folders` must contain the folder of every key.
         let place = folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok());
         let counted = place.and_then(|place| Some((u32::try_from(place).ok()?, counts.get_mut(place)?)));
         let (label, count) = counted.unwrap_or_else(|| bug("the folder of each key was listed"));

@@ -1,4 +1,4 @@
-//! Clips: each folder that holds pictures is one sample, and the pictures are its frames.
+//! Clips: each folder of pictures is one sample, and the pictures are its frames.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::content::SampleContent;
@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Groups the pictures of each folder into a clip. A clip with a bad frame is left out, because without that
-/// frame it would be a different clip.
+/// Groups the pictures of each folder into a clip. Omits a clip with a bad frame, because without that frame it
+/// would be a different clip.
 pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
-    // Unrelated files often lie next to the frames, so they are no reason to leave out the clip.
+    // Folders of frames often contain unrelated files, so these do not exclude the clip.
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));
@@ -55,8 +55,8 @@ fn clip(root: &Path, key: String, mut frames: Vec<SourceSample>) -> Option<Sourc
     Some(clip)
 }
 
-/// Compares names in natural order, so that `frame2` comes before `frame10`. Leading zeros count only between
-/// names that are otherwise equal.
+/// Compares names in natural order, with `frame2` before `frame10`. Leading zeros only matter for names that
+/// are otherwise equal.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) {
@@ -77,7 +77,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
-/// Splits off the number at the start, without leading zeros.
+/// Splits off the leading number, without its leading zeros.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);

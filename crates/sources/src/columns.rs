@@ -1,9 +1,9 @@
-//! Columns of values, one per sample, without an allocation for each value.
+//! Columns of values, one per sample, without an allocation per value.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::bug;
 
-/// A column of many short texts, which are all in one buffer.
+/// A column of many short texts in a single buffer.
 ///
 /// ```
 /// use shardpack_sources::columns::Texts;
@@ -82,7 +82,7 @@ pub enum ColumnValues {
     Float(#[serde(with = "bits")] Vec<f64>),
     /// Any other values.
     Text(Texts),
-    /// Lists and objects, as JSON text from the table.
+    /// Lists and objects, as the JSON text in the table.
     Json(Texts),
 }
 
@@ -98,7 +98,7 @@ impl ColumnValues {
         }
     }
 
-    /// Returns true if there are exactly `samples` values and, for texts, every text is intact.
+    /// Returns true if there are exactly `samples` values, and no text is damaged.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
         let is_whole = match self {
             Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
@@ -113,7 +113,7 @@ impl ColumnValues {
         self.len() == 0
     }
 
-    /// Returns the type of the values, in words.
+    /// Returns the type of the values in words.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl ColumnValues {
 
     /// Returns the values of the rows in `order`.
     ///
-    /// Panics if a row does not exist. Otherwise all later samples would get wrong values.
+    /// Panics if a row does not exist, because all later samples would otherwise get wrong values.
     #[must_use]
     pub fn permuted(&self, order: &[u32]) -> Self {
         fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> C {
@@ -144,16 +144,16 @@ impl ColumnValues {
     }
 }
 
-/// A named column: one value per sample, in the order of the samples.
+/// A named column with one value per sample, in sample order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableColumn {
-    /// Name of the column, and of the field that it becomes in the dataset.
+    /// Name of the column and of its field in the dataset.
     pub name: String,
     /// Values of the column.
     pub values: ColumnValues,
 }
 
-/// Stores floats as bits, because JSON has no NaN.
+/// Stores floats as their bits, because JSON has no NaN.
 mod bits {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -15,7 +15,7 @@ pub enum SampleContent {
 }
 
 impl SampleContent {
-    /// Returns the kind of source that holds such content.
+    /// Returns the kind of source for this content.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
         match self {
@@ -42,7 +42,7 @@ impl SampleContent {
         }
     }
 
-    /// Returns the height and width that a mask must have, and a noun for messages about them.
+    /// Returns the required height and width of a mask, and a noun for them in messages.
     pub const fn mask_size(&self) -> ([u64; 2], &'static str) {
         match self {
             Self::Picture(picture) => {

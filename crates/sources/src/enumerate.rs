@@ -21,7 +21,7 @@ use shardpack_format::{Hint, Note};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Number of files in a store that are announced before the first of them is examined.
+/// Number of files in a store that are announced together, before the first of them is examined.
 const LOOKED_AT_TOGETHER: usize = 256;
 
 /// Lists the samples of `src`.
@@ -37,10 +37,9 @@ const LOOKED_AT_TOGETHER: usize = 256;
 ///
 /// # Errors
 /// `Io` if the source, the table or the folder of masks cannot be read; `NotASource` if the path cannot be a
-/// source; `Mixed` if there are pictures and cubes and no kind is given; `BadInputs` with the complete list
-/// if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is invalid; `Listing` if
-/// the listing file does not fit this source and these options; `Cancelled` if the flag of the options is
-/// raised.
+/// source; `Mixed` if there are pictures and cubes and no kind is given; `BadInputs` with the complete list if
+/// the policy is to stop; `Empty` if no samples are left; `Labels` if the table is invalid; `Listing` if the
+/// listing file does not match this source and these options; `Cancelled` if the cancellation flag is set.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(file) = &options.listing {
         return listing_file::read(file, src, options);
@@ -48,15 +47,15 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     Ok(enumerate_tree(src, options)?.0)
 }
 
-/// Sorted folders of the first two levels. Folders of the second level are given as whole keys.
+/// Sorted folders of the first two levels, the second level as whole keys.
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
-    /// True if the folder names become labels, unless a table has labels.
+    /// True if folder names become labels, unless a table has labels.
     pub(crate) by_folder: bool,
 }
 
-/// Lists `src` by scanning it, without a listing file.
+/// Lists `src` by scanning it, ignoring any listing file.
 pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Levels)> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
@@ -76,7 +75,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if deep {
         found = look_at_all(&tree, Some(SourceKind::Cubes), &cubes, cancel)?;
     }
-    // A reader that was stopped, or whose store failed, may report a flaw that the file does not have.
+    // If the run was cancelled or the store failed, a reader may report a flaw that the file does not have.
     cancel.check()?;
     files.failure()?;
     let mut bad = std::mem::take(&mut tree.bad);
@@ -111,7 +110,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if options.splits {
         strays::refuse_outside_splits(&mut samples, &mut bad);
     }
-    // 16-bit PNGs in class folders also count as pictures here.
+    // 16-bit PNGs in class folders count as pictures too.
     let by_folder = options.class_folders.unwrap_or(kind == Some(SourceKind::Images) || deep);
     if by_folder && options.labels.is_none() && !options.splits && !options.clips {
         strays::refuse_outside_classes(&mut samples, &mut bad, options.class_folders.is_some());
@@ -120,7 +119,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     notes.extend(notes::hidden(&tree.hidden));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    // If there are no other samples, these files are reported as samples that cannot be packed.
+    // Without other samples, these files are reported as samples that cannot be packed.
     if !samples.is_empty() {
         let (passed, note) = side_files::pass_over(&mut bad, options.labels.is_some());
         tree.ignored += passed;
@@ -153,7 +152,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Examines all files on the caller's rayon pool. Meanwhile, the next files of a store are fetched.
+/// Examines all files on the caller's rayon pool, while the store fetches the next ones.
 fn look_at_all(
     tree: &Tree,
     wanted: Option<SourceKind>,
@@ -189,7 +188,7 @@ fn sort_out(
     wanted: Option<SourceKind>,
     bad: &mut Vec<BadInput>,
 ) -> Result<(Option<SourceKind>, Vec<SourceSample>)> {
-    // A header claims its data file by path, even if the header is bad.
+    // A header claims its data file by path, even if the header itself is bad.
     let claimed: HashSet<&Path> = found
         .iter()
         .filter_map(|found| match found {
@@ -210,7 +209,7 @@ fn sort_out(
     }
     let kind = tally.decide(wanted, src)?;
 
-    // Look up the claims before the keys move into the entries.
+    // Look up the claims before the keys are moved.
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
     let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
     for (i, found) in found.iter().enumerate() {
@@ -226,7 +225,7 @@ fn sort_out(
         }
         let flaw = match found {
             Recognised::Sample(content, _) if Some(content.kind()) == kind => {
-                // Check keys only here, because a data file's name does not become a key.
+                // Check keys only here, because the name of a data file does not become a key.
                 match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
                     Ok(data) => {
                         samples.push(SourceSample::new(file, content, data));
@@ -269,7 +268,7 @@ fn find_labels(
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
         let cancel = Cancel::new(options.cancel.as_deref());
         let mut table = labels::read(file, options, &keys, left_out, cancel)?;
-        // Class folders have priority over a column with an unusual name. With splits, the folders are
+        // Class folders take precedence over a column with an unusual name. With splits, the folders are
         // checked for each split.
         let depth = 1 + usize::from(options.splits);
         let by_folder = by_folder && keys.iter().any(|key| key.matches('/').count() >= depth);

@@ -1,4 +1,4 @@
-//! Errors of a source as a whole. A single file's error is a [`BadInput`](crate::BadInput).
+//! Errors that concern a whole source. An error in a single file is a [`BadInput`](crate::BadInput).
 
 use crate::bad::BadInputs;
 use crate::words::plural;
@@ -21,7 +21,7 @@ pub enum SourceError {
         action: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
-        /// Error that the operating system or the store returned.
+        /// Error from the operating system or the store.
         source: Cause,
     },
     /// The path cannot be a source of samples.
@@ -29,9 +29,9 @@ pub enum SourceError {
     NotASource {
         /// The path.
         path: PathBuf,
-        /// Accepted kinds.
+        /// Accepted kinds of path.
         expected: &'static str,
-        /// Found kind.
+        /// Actual kind of path.
         found: &'static str,
     },
     /// The source has no samples.
@@ -79,9 +79,9 @@ pub enum SourceError {
     Labels {
         /// The label table.
         file: PathBuf,
-        /// Number of the line with the error, from 1, if the error is in a single line.
+        /// Line number, counted from 1, if the error concerns a single line.
         line: Option<u64>,
-        /// The expected content and the content that was found.
+        /// The expected and the actual content.
         message: String,
         /// Hint for the user; may be empty.
         hint: Hint,
@@ -97,7 +97,7 @@ pub enum SourceError {
     Listing {
         /// The file.
         file: PathBuf,
-        /// Invalid part of the file.
+        /// The invalid part of the file.
         what: String,
         /// Expected content.
         expected: String,
@@ -106,10 +106,10 @@ pub enum SourceError {
         /// Hint for the user; may be empty.
         hint: Hint,
     },
-    /// The caller raised [`SourceOptions::cancel`](crate::SourceOptions::cancel).
+    /// The caller set [`SourceOptions::cancel`](crate::SourceOptions::cancel).
     #[error("interrupted while the source was listed")]
     Cancelled,
-    /// A file changed since it was listed.
+    /// A file has changed since it was listed.
     #[error("`{}` changed since it was listed: expected {expected}, found {found}", visible_path(path))]
     Changed {
         /// The file.

@@ -1,4 +1,4 @@
-//! Checks that each list of formats in the docs names every format in the tables.
+//! Checks that every list of formats in the docs is complete.
 
 use crate::cubes::CubeKind;
 use crate::pictures::PictureFormat;

@@ -1,4 +1,4 @@
-//! Notes on folders whose names suggest that they are not classes.
+//! Notes on folders that do not look like classes.
 
 use crate::content::SourceKind;
 use crate::listing::LabelsFrom;
@@ -10,19 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Usual names of folders of samples that have folders of masks or labels next to them.
+/// Usual names of sample folders that have folders of masks or labels next to them.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
 const NAMED: usize = 8;
 
-/// Returns true if the name of a folder suggests that it holds masks or labels instead of samples.
+/// Returns true if the folder name suggests masks or labels instead of samples.
 fn is_truth(name: &str) -> bool {
-    // Pictures in `target` may be inputs of a model or masks, so the folder only gets a note.
+    // Pictures in `target` may be masks or inputs of a model, so the folder only gets a note.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
-/// Returns true if the name of a folder is usual for splits, for example `train`, `Val` or `test2017`.
+/// Returns true if the folder name is usual for splits, such as `train`, `Val` or `test2017`.
 pub(super) fn is_split(name: &str) -> bool {
     is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
@@ -33,11 +33,11 @@ fn is_one_of(words: &[&str], name: &str) -> bool {
 
 pub(super) struct Folders<'a> {
     pub(super) kind: SourceKind,
-    /// First-level folders that hold samples, or all first-level folders if each is a class.
+    /// First-level folders with samples, or all first-level folders if each is a class.
     pub(super) names: &'a [String],
     pub(super) keys: &'a [&'a str],
     pub(super) labels: &'a LabelsFrom,
-    /// True if the user has said that folders are classes, or that they are not.
+    /// True if the user has decided whether folders are classes.
     pub(super) chosen: bool,
     pub(super) src: &'a str,
 }
@@ -53,8 +53,8 @@ impl Folders<'_> {
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
         let others = known(&|name| !is_truth(name) && !is_split(name));
-        // Classes may be named `mask` and `nothing`. With class folders, therefore, only folders with names
-        // of inputs are evidence.
+        // Classes may be named `mask` and `nothing`, so with class folders, only usual names of sample folders
+        // are evidence.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
         if !truths.is_empty() && !samples.is_empty() {
             notes.push(self.parts("", samples, &truths));
@@ -87,7 +87,7 @@ impl Folders<'_> {
                 let note = format!("labels come from folder names, but {names} {look} like splits, not classes");
                 Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
             }
-            // Pictures get here only if the user chose how they are labelled.
+            // Pictures are only without labels here if the user chose that, so they need no note.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
                 let note = format!("{names} {look} like splits of a dataset, and are packed into one dataset");
                 Some(Note::new(note).with_hint(hint))
@@ -96,7 +96,7 @@ impl Folders<'_> {
         }
     }
 
-    /// Returns a note on folders of samples next to folders of masks or labels, all in the folder `under`.
+    /// Returns a note on folders of samples next to folders of masks or labels, all inside the folder `under`.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -117,8 +117,8 @@ impl Folders<'_> {
         Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
     }
 
-    /// Returns a note on the first folder that holds both samples and masks or labels, for example
-    /// `train/images` and `train/labels`.
+    /// Returns a note on the first folder with both samples and masks or labels, such as `train/images` and
+    /// `train/labels`.
     fn parts_within(&self) -> Option<Note> {
         let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for key in self.keys {
@@ -156,7 +156,7 @@ impl Folders<'_> {
         })
     }
 
-    /// Returns a note if cubes are in folders, because the names of these folders become labels only on request.
+    /// Returns a note if cubes are in folders whose names are not used as labels, because that happens only on request.
     fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
@@ -203,7 +203,7 @@ mod tests {
         assert!(told[0].contains("`Val`, `train` look like splits, not classes"), "{told:?}");
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
-        // Without evidence from other folders, classes may have any names.
+        // Without other evidence, classes may have any name.
         assert_eq!(notes(&[("cat/a.jpg", jpeg()), ("dog/b.jpg", jpeg())], &SourceOptions::default()).1, [""; 0]);
     }
 
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
         assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
-        // A class name that resembles a mask folder gets a note.
+        // A class named like a mask folder gets a note.
         let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
         assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
     }
@@ -260,7 +260,7 @@ mod tests {
         let told = of_cubes(&["land/scenes/a.npy", "land/label_maps/a.npy"], &SourceOptions::default());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told.iter().all(|note| !note.contains("--class-folders on")), "{told:?}");
-        // The folders hold only samples, one level deeper.
+        // The folders contain only samples, one level further down.
         assert_eq!(of_cubes(&["land/a/a.npy", "land/b/a.npy"], &SourceOptions::default()), [""; 0]);
     }
 
@@ -287,7 +287,7 @@ mod tests {
               but the samples are in 2 folders further down (`cat`, `dog`)\n\
               hint: pack `SRC/x/y`, which has these folders"]
         );
-        // There is a single class, and no folder gives evidence.
+        // There is a single class, and no folder looks suspicious.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // The pictures are next to folders of pictures. Such folders are classes only if the user says so.
+        // Here pictures are next to folders of pictures, which are classes only if the user says so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

@@ -1,8 +1,8 @@
-//! Sources of datasets, which are a folder or a single file.
+//! Sources of datasets: a folder or a single file.
 //!
-//! [`enumerate`] lists the samples in a fixed order, recognises pictures and cubes by their content, and
-//! finds labels and masks. It reports everything that cannot be packed before the first byte is written. It
-//! reads masks completely, but only the headers and ends of other files. It runs on the caller's rayon pool.
+//! [`enumerate`] lists the samples in a fixed order, recognises pictures and cubes by their content, and finds
+//! labels and masks. It reports everything that cannot be packed before the first byte is written. It reads
+//! masks completely, but other files only at their headers and ends. It runs on the caller's rayon pool.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

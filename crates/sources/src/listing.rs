@@ -1,4 +1,4 @@
-//! The listing: the samples of a source, in order.
+//! The samples of a source, in order.
 
 use crate::bad::BadInput;
 use crate::columns::TableColumn;
@@ -16,21 +16,21 @@ use std::path::{Path, PathBuf};
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSample {
-    /// Path below the source, separated by `/` and with the extension. For a clip, this is the path of its folder.
+    /// Path below the source, separated by `/`, including the extension. For a clip, the path of its folder.
     pub key: String,
-    /// Size in bytes when the sample was listed. For a clip, this is the total of its frames.
+    /// Size at the time of listing, in bytes. For a clip, the total size of its frames.
     pub bytes: u64,
-    /// Modification time when listed, in ns since 1970.
+    /// Modification time at the time of listing, in ns since 1970.
     pub mtime_ns: i64,
-    /// Label: index into [`Listing::classes`].
+    /// Label, as an index into [`Listing::classes`].
     pub class: Option<u32>,
-    /// Content of the file. For a clip, this is the content of its first frame.
+    /// Content of the file. For a clip, the content of its first frame.
     pub content: SampleContent,
     /// Data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
     /// Mask.
     pub mask: Option<Box<SideFile>>,
-    /// Metadata file next to the sample, in the form in which `unpack` writes it.
+    /// Metadata file next to the sample, as written by `unpack`.
     pub meta: Option<Box<SideFile>>,
     /// Frames of a clip, in order. Empty for other samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ impl SourceSample {
         Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
     }
 
-    /// Returns the bytes on disk of all the sample's files.
+    /// Returns the total size on disk of the sample's files, in bytes.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         [&self.data, &self.mask, &self.meta]
@@ -53,26 +53,25 @@ impl SourceSample {
             .fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// Returns a number that changes with the modification time of any file of the sample, because a run must
-    /// not be resumed after a file has changed. For a single file it is [`mtime_ns`](Self::mtime_ns).
-    /// Otherwise it is not a time, and comparing it with others for order has no meaning.
+    /// Returns a number that changes with the modification time of any of the sample's files, because a run
+    /// must not be resumed after a file has changed. For a single file, the number is
+    /// [`mtime_ns`](Self::mtime_ns). Otherwise it is not a time and has no meaningful order.
     #[must_use]
     pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // The factor is odd, so that no information is lost. It is large, so that small shifts of two files
-        // do not cancel each other.
+        // An odd factor loses no information. A large one keeps small changes of two files from cancelling out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
         let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
         let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
         let folded = beside.fold(self.mtime_ns, |folded, file| fold(folded, file.mtime_ns));
         self.frames.iter().fold(folded, |folded, file| {
-            // A clip with reordered frames is a different clip.
+            // A clip with its frames in a different order is a different clip.
             let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
             let folded = name.iter().fold(folded, |folded, byte| fold(folded, i64::from(*byte)));
             fold(fold(folded, file.mtime_ns), file.bytes.cast_signed())
         })
     }
 
-    /// Returns the paths of the files with the values, without mask and metadata.
+    /// Returns the paths of the files with the values, without the mask and the metadata.
     pub fn paths(&self, root: &Path) -> Vec<PathBuf> {
         match self.frames.is_empty() {
             true => vec![root.join(&self.key)],
@@ -87,9 +86,9 @@ pub enum LabelsFrom {
     /// There are no labels.
     #[default]
     Nothing,
-    /// The labels are the names of the first-level folders.
+    /// Labels are the names of first-level folders.
     Folders,
-    /// The labels are a column of the label table.
+    /// Labels come from a column of the label table.
     Column {
         /// The table.
         table: PathBuf,
@@ -114,26 +113,25 @@ impl fmt::Display for LabelsFrom {
 /// The samples of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Folder to which keys are relative. It is an absolute path in which links are resolved, or a URL.
+    /// Folder that keys are relative to: a URL, or an absolute path with links resolved.
     pub root: PathBuf,
-    /// Stores in which `root` and the paths of the samples may be.
+    /// Stores that `root` and the paths of samples may refer to.
     pub files: Files,
     /// Kind of all samples.
     pub kind: SourceKind,
-    /// Samples, sorted by the bytes of the key. Never empty.
+    /// Samples sorted by the bytes of their keys. Never empty.
     pub samples: Vec<SourceSample>,
-    /// Names of the classes. Empty if there are none. The `class` of a sample is `None` exactly when there
-    /// are no classes.
+    /// Class names. If this is empty, the `class` of every sample is `None`; otherwise every sample has a class.
     pub classes: Vec<String>,
     /// Columns of the label table, in sample order.
     pub columns: Vec<TableColumn>,
     /// Origin of the labels.
     pub labels_from: LabelsFrom,
-    /// Files that cannot be packed, sorted by key. Empty unless the policy is to skip.
+    /// Files that cannot be packed, sorted by key. Empty unless the policy is to skip them.
     pub bad: Vec<BadInput>,
     /// Number of skipped hidden files and side files.
     pub ignored: u64,
-    /// Notes for the user, for example on class folders without samples or masks without a sample.
+    /// Notes for the user, such as on class folders without samples or masks without a sample.
     pub notes: Vec<Note>,
 }
 
@@ -144,14 +142,14 @@ impl Listing {
         self.root.join(&entry.key)
     }
 
-    /// Returns the bytes on disk of all samples.
+    /// Returns the total size of all samples on disk, in bytes.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// Returns a listing of only the samples at `positions`, with their labels and columns. The samples stay
-    /// in the order of this listing.
+    /// Returns a listing of only the samples at `positions`, with their labels and columns, in the order of
+    /// this listing.
     ///
     /// Panics if a position does not exist.
     #[must_use]
@@ -207,16 +205,16 @@ impl Listing {
         }
     }
 
-    /// Reads the whole file of a sample into `out`, which must have the length that was listed for the file.
+    /// Reads the whole file of a sample into `out`, which must have exactly the listed length of the file.
     ///
     /// # Errors
-    /// `Io` if the file cannot be read; `Changed` if its size or time differs from the listing, before or
-    /// after reading.
+    /// `Io` if the file cannot be read; `Changed` if its size or time differs from the listing, before or after
+    /// reading.
     pub fn read_into(&self, entry: &SourceSample, out: &mut [u8]) -> Result<()> {
         self.read_file(&self.path(entry), entry.bytes, entry.mtime_ns, out)
     }
 
-    /// Reads a frame of a clip, as [`Listing::read_into`] does for a file.
+    /// Like [`Listing::read_into`], but reads a frame of a clip.
     ///
     /// # Errors
     /// Same as [`Listing::read_into`].
@@ -240,13 +238,13 @@ impl Listing {
         check(&file)
     }
 
-    /// Checks that the sizes and modification times of the sample's files are as listed. It is for readers
-    /// that take a path: call it before and after reading.
+    /// Checks that the sizes and modification times of the sample's files are as listed. If a reader opens the
+    /// path itself, call this before and after reading.
     ///
     /// # Errors
     /// `Io` if a file cannot be examined; `Changed` if it differs from the listing.
     pub fn check_unchanged(&self, entry: &SourceSample) -> Result<()> {
-        // An object is always read in its listed version.
+        // Objects are always read in the listed version.
         self.files.failure()?;
         let check = |path: &Path, bytes, mtime_ns| {
             if self.files.has(path) {

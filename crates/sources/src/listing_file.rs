@@ -1,8 +1,8 @@
-//! A listing file. With it, a source is listed only once for all machines that pack its parts.
+//! Listing files, with which a source is listed only once for all machines that pack its parts.
 //!
-//! The file consists of lines of JSON. The first line has the source and the options. It is followed by a
-//! line for each class, column, skipped file and sample. The last line has the SHA-256 of all other lines.
-//! When a sample is read later, its file is checked to be unchanged.
+//! The file consists of lines of JSON. The first line has the source and the options. Then there is a line for
+//! each class, column, skipped file and sample. The last line has the SHA-256 of all other lines. When a sample
+//! is read later, its file must be unchanged.
 
 use crate::bad::{BadInput, OnBadInput};
 use crate::columns::TableColumn;
@@ -23,9 +23,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the file format. Files of other versions are refused, because a listing is needed only for one run.
+/// Version of the file format. Other versions are refused, because a listing is only needed for one run.
 const VERSION: u32 = 2;
-/// Maximum length of a line, which may be a column with the values of all samples.
+/// Maximum length of a line. A line may be a column with the values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
 
 #[derive(Serialize, Deserialize)]
@@ -33,7 +33,7 @@ struct Head {
     shardpack_listing: u32,
     packer: String,
     root: PathBuf,
-    /// Options that affect the listing, by the names of their flags.
+    /// Options that affect the listing, by flag.
     options: Value,
     /// Label table at the time of listing.
     labels: Option<SideFile>,
@@ -45,7 +45,7 @@ struct Head {
     columns: u64,
     bad: u64,
     samples: u64,
-    /// Number of store objects; 0 in listings of folders.
+    /// Number of store objects, or 0 for a local source.
     #[serde(default, skip_serializing_if = "is_zero")]
     objects: u64,
 }
@@ -55,7 +55,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A store object, with the properties that identify its version.
+/// A store object, with what identifies its version.
 #[derive(Serialize, Deserialize)]
 struct ListedObject {
     url: String,
@@ -64,10 +64,11 @@ struct ListedObject {
     e_tag: Option<String>,
 }
 
-/// Writes the listing of a source, made with these options, to `file`. The file appears either whole or not at all.
+/// Writes the listing of a source, made with these options, to `file`. The file is written completely or not at
+/// all.
 ///
 /// # Errors
-/// `Io` if the file cannot be written; `Listing` if a file of another kind has this name.
+/// `Io` if the file cannot be written; `Listing` if this name belongs to a file that is not a listing.
 pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<()> {
     match File::open(file) {
         Ok(mut found) => {
@@ -94,7 +95,7 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Allows all users to read a file. Temporary files can be read only by their owner, but every user that
+/// Makes a file readable for all users. A temporary file is only readable for its owner, but every user who
 /// packs a part must be able to read the listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
@@ -136,11 +137,11 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
     out.line(&json!({ "sha256": sha256 }))
 }
 
-/// Reads a listing of `src` that was made with these options.
+/// Reads a listing of `src` made with these options.
 ///
 /// # Errors
-/// `Io` if the file cannot be read; `Listing` if the file is damaged, has another version, is of another
-/// source or has other options (the error names the first difference), or if the label table has changed.
+/// `Io` if the file cannot be read; `Listing` if the file is damaged, if its version, source or options differ
+/// (the error names the first difference), or if the label table has changed.
 pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing> {
     let opened = File::open(file).map_err(SourceError::io("open", file))?;
     let mut lines = Lines { file, input: BufReader::new(opened), line: Vec::new(), number: 0, hash: Sha256::new() };
@@ -196,7 +197,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         true => store::root(src),
         false => fs::canonicalize(src).map_err(SourceError::io("open", src))?,
     };
-    // In the listing of a single file, the root is the folder of the file.
+    // For a single file, the root is the file's folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
         return Err(refusal(file, "source", expected, found, "pack the listed source, under the same path"));
@@ -299,7 +300,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// A reader that holds only one line in memory at a time.
+/// A reader that keeps only one line in memory at a time.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,
@@ -324,7 +325,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
-        // The vector grows with the lines that really exist, whatever number the head claims.
+        // The vector grows with the lines that exist, whatever number the header claims.
         let mut out = Vec::new();
         for _ in 0..count {
             out.push(self.next()?);

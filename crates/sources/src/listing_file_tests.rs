@@ -3,7 +3,7 @@ use super::super::testing::said;
 use super::*;
 use std::fmt::Write as _;
 
-/// Creates four small arrays with masks, a label table with a column of each type, and a bad file.
+/// Creates four small arrays with masks, a label table with one column of each type, and a bad file.
 fn source(folder: &Path) -> SourceOptions {
     let src = folder.join("src");
     fs::create_dir_all(&src).unwrap();
@@ -31,9 +31,9 @@ fn a_listing_is_read_as_it_was_written() {
     assert_eq!((listing.samples.len(), listing.bad.len(), listing.columns.len()), (4, 1, 4));
     write(&listing, &options, &file).unwrap();
     let read = enumerate(&src, &SourceOptions { listing: Some(file.clone()), ..options.clone() }).unwrap();
-    // NaN does not equal itself, so compare the debug texts.
+    // NaN does not equal itself, so compare the debug output.
     assert_eq!(format!("{read:?}"), format!("{listing:?}"));
-    // An existing file is replaced only if it is a listing.
+    // An existing file is only replaced if it is a listing.
     write(&listing, &options, &file).unwrap();
     fs::write(&file, "my own notes, which are long enough").unwrap();
     let error = write(&listing, &options, &file).unwrap_err().to_string();

@@ -1,9 +1,9 @@
 //! Assigns the label masks in the folder of `--masks DIR` to samples.
 //!
-//! A mask belongs to the sample that has the same path below its folder, whatever the extensions: `a/x.npy`
-//! belongs to `a/x.tif`, and so does `a/x.tif.npy`. If no sample has this path, a file name that is unique
-//! among masks and among samples is used, and then a name for ground truth like `a/x_gt.mat`. A mask must
-//! have one band, and the height and width of the cube or upright picture.
+//! A mask belongs to the sample with the same path below its own folder, ignoring extensions: both `a/x.npy`
+//! and `a/x.tif.npy` belong to `a/x.tif`. If no sample has this path, the file name is used if it is unique
+//! among masks and among samples, then a ground-truth name like `a/x_gt.mat`. A mask must have one band, and
+//! the height and width of the cube or the upright picture.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
@@ -22,12 +22,12 @@ use shardpack_format::Hint;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Gives each of `samples` its mask. A sample that has no mask, or a mask of the wrong size, becomes bad
+/// Assigns a mask to each of `samples`. A sample without a mask, or with a mask of the wrong size, becomes bad
 /// input. May return a note for the user.
 ///
-/// Masks are checked here, in parallel, because a wrong mask must be found before the first shard is written.
-/// The header of a PNG shows if it holds labels. Other masks are read completely, because only their values
-/// show if floats are labels.
+/// Masks are checked here, in parallel, to find wrong ones before the first shard is written. A PNG's header
+/// tells whether it contains labels. Other masks are read completely, because only their values tell whether
+/// floats are labels.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
@@ -49,7 +49,7 @@ pub(crate) fn add(
     Ok(note)
 }
 
-/// Gives each of `samples` the mask that was found for it, as [`add`] does. Skips samples that need no mask.
+/// Like [`add`], but with the masks already found. Skips samples that need no mask.
 pub(crate) fn give(
     masks: Vec<Option<Result<SideFile, Flaw>>>,
     samples: &mut Vec<SourceSample>,
@@ -57,7 +57,7 @@ pub(crate) fn give(
     options: &CubeOptions,
     cancel: Cancel<'_>,
 ) -> Result<()> {
-    // In a file with several arrays, `--variable` names the cube, not the mask.
+    // `--variable` names the cube in a file with several arrays, not the mask.
     let options = CubeOptions { variable: Vec::new(), ..options.clone() };
     let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
         cancel.check()?;
@@ -92,11 +92,11 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     )))
 }
 
-/// Maximum number of masks that are compared with a sample to find a common ending. Only masks that begin
-/// with the sample's name are compared.
+/// Maximum number of masks to compare with a sample in search of a common suffix. Only masks that start with
+/// the sample's name are compared.
 const NEAR: usize = 64;
 
-/// Key of a sample. If the sample has a separate data file, also the path of that file below the source.
+/// Key of a sample and, if it has a separate data file, that file's path below the source.
 pub(crate) struct MaskedSample<'a> {
     pub(crate) key: &'a str,
     pub(crate) data: Option<&'a str>,
@@ -116,7 +116,7 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Positions of files by name. Several files may share a name.
+/// Positions of files by name. A name may belong to several files.
 #[derive(Default)]
 struct FilesByName<'a>(HashMap<&'a str, Vec<usize>>);
 
@@ -165,7 +165,7 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // The bad files include links that lead out of the folder, and pipes, which are neither followed nor opened.
+        // The bad files include pipes, which are not opened, and links out of the folder, which are not followed.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
@@ -244,8 +244,8 @@ impl Masks {
         MaskPairs { masks, note: self.unused(&used) }
     }
 
-    /// Returns the ending that mask names have after the sample names, for example `_mask`, if all
-    /// recognisable pairs have the same ending.
+    /// Returns the suffix of mask names after the sample names, such as `_mask`, if all recognisable pairs have
+    /// the same one.
     fn affix(&self, samples: &[MaskedSample<'_>]) -> Option<String> {
         let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
         masks.sort_unstable();
@@ -283,10 +283,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Number of bytes for recognising a mask: a matrix header and a name.
+/// Number of bytes needed to recognise a mask: a matrix header and a name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// Returns true if the file looks like a mask: NumPy, PNG, TIFF, MATLAB or HDF5.
+/// Returns true if the file looks like a mask in NumPy, PNG, TIFF, MATLAB or HDF5 format.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };

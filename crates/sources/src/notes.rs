@@ -1,4 +1,4 @@
-//! Notes for the user on the packed samples. Each note is given once for the whole source.
+//! Notes for the user about the packed samples, each at most once per source.
 
 use crate::content::SampleContent;
 use crate::cubes::CubeKind;
@@ -24,7 +24,7 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
     Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
 }
 
-/// Returns a note on files that were ignored because their name, or the name of their folder, begins with a dot.
+/// Returns a note on files ignored because their name, or a folder's name, starts with a dot.
 pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let first = list([found.first.as_deref()?], 1);
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
@@ -33,7 +33,7 @@ pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     Some(Note::new(note).with_hint("rename files and folders that begin with a dot, or pack that folder by itself"))
 }
 
-/// Returns a note on 16-bit PNGs that are packed as arrays.
+/// Returns a note on 16-bit PNGs packed as arrays.
 pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     let is_png =
         |sample: &&SourceSample| matches!(&sample.content, SampleContent::Cube(info) if info.kind == CubeKind::Png);
@@ -87,7 +87,7 @@ fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     Some(format!("{pictures} that few decoders read {are} stored unchanged (first: {first}, {what})").into())
 }
 
-/// Returns the pictures that have more than 8 bits per sample, which are decoded to 8 bits.
+/// Returns the pictures with more than 8 bits per sample, which decode to 8 bits.
 pub fn deep(samples: &[SourceSample]) -> impl Iterator<Item = &SourceSample> {
     samples.iter().filter(|sample| matches!(&sample.content, SampleContent::Picture(picture) if picture.deep))
 }
@@ -135,7 +135,7 @@ mod tests {
     fn a_choice_between_arrays_gets_one_note() {
         let root = tempfile::tempdir().unwrap();
         let notes = |options: &SourceOptions| notes_of(&enumerate(root.path(), options).unwrap());
-        // A vector or a scalar is not an alternative to the chosen array.
+        // Vectors and scalars are not alternatives to the chosen array.
         let beside = [("wl", npy_of(&[3])), ("n", npy_of(&[1, 1]))];
         put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
         assert_eq!(notes(&SourceOptions::default()), [""; 0]);
@@ -147,12 +147,12 @@ mod tests {
         let more = "; chose a variable in 1 file more, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
-        // The chosen array's name is stored with the sample.
+        // The name of the chosen array is stored with the sample.
         let SampleContent::Cube(info) = &listing.samples[2].content else { panic!() };
         assert_eq!(info.variable.as_deref(), Some("z"));
         let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
         assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
-        // The user named the array, so no note is needed.
+        // The user named the array, so there is no note.
         std::fs::remove_file(root.path().join("b.npz")).unwrap();
         let named = cubes::CubeOptions { variable: vec!["x".into()], ..Default::default() };
         assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SourceOptions {
-    /// Kind of the samples. Default: detected from their contents.
+    /// Kind of the samples. Default: detected from their content.
     pub kind: Option<SourceKind>,
     /// Label table. Default: none.
     pub labels: Option<PathBuf>,
@@ -26,56 +26,55 @@ pub struct SourceOptions {
     pub key_column: Option<String>,
     /// Label column of `labels`. Default: see [`LabelColumn`].
     pub label_column: LabelColumn,
-    /// Columns of `labels` that are text, whatever their cells look like. In CSV, for example, `12` may be a
-    /// number or a code. Default: none; the type is determined by the cells.
+    /// Columns of `labels` to read as text, whatever their cells look like. In CSV, for example, `12` may be a
+    /// number or a code. Default: none; the cells determine the type.
     pub text_columns: Vec<String>,
     /// Folder of masks. Each mask is checked against its sample. Default: none.
     pub masks: Option<PathBuf>,
-    /// True if first-level folders are classes. Default: for images they are, if every sample is in one and
-    /// no table has labels. If most samples are in several folders, a sample outside of them is bad input.
-    /// `Some(true)` has the same effect for cubes, whose folders are often patients or flights.
+    /// True if first-level folders are classes. By default they are for images, if every sample is in one of
+    /// them and no table has labels. If most samples are in several folders, a sample outside of them is bad
+    /// input. `Some(true)` does the same for cubes, whose folders are often patients or flights.
     pub class_folders: Option<bool>,
-    /// True if first-level folders are splits, each of which becomes a dataset of its own. It is set by
+    /// True if first-level folders are splits, each of which becomes a separate dataset. Set by
     /// [`splits::enumerate`](crate::splits::enumerate). Default: false.
     pub splits: bool,
-    /// True if each folder of pictures is one sample, which is called a clip. The pictures are its frames:
-    /// JPEGs in the natural order of their names. The key of a clip is the path of its folder. Default:
-    /// false, so that each picture is a sample.
+    /// True if each folder of pictures is one sample, called a clip. Its frames are JPEGs in the natural order
+    /// of their names, and its key is the path of the folder. Default: false, with each picture a sample.
     pub clips: bool,
-    /// True to follow symbolic links that lead out of the source. Circular links are bad input. Default:
-    /// false, so that all links out of the source are bad input.
+    /// Follow symbolic links that lead out of the source. Circular links are always bad input. Default: false,
+    /// with all links out of the source bad input.
     pub follow_links: bool,
-    /// Policy for files that cannot be packed. Default: stop.
+    /// What to do with files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
-    /// Path to leave out if it is inside the source. This is usually the output. The label table and the
-    /// folder of masks are always left out.
+    /// Path to leave out if it is inside the source, usually the output. The label table and the folder of
+    /// masks are always left out.
     pub exclude: Option<PathBuf>,
     /// Options for reading cubes.
     pub cubes: CubeOptions,
-    /// Listing of this source, as written by [`listing_file::write`](crate::listing_file::write). It is used
-    /// instead of a new scan. Default: none.
+    /// Listing of this source, as written by [`listing_file::write`](crate::listing_file::write), to use
+    /// instead of scanning the source. Default: none.
     pub listing: Option<PathBuf>,
-    /// Object stores, needed if the source, the masks or the label table is given as a URL. Default: none.
+    /// Object stores, required if the source, the masks or the label table is given as a URL. Default: none.
     pub files: Files,
-    /// Flag that stops [`enumerate`](crate::enumerate()) after the current files. The error is then
+    /// Flag that stops [`enumerate`](crate::enumerate()) after the current files, with the error
     /// [`SourceError::Cancelled`](crate::SourceError::Cancelled). Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// The column of a label table that holds the labels.
+/// The label column of a label table.
 ///
-/// Texts become classes, and the column does not become a field. Other values become the field `label`.
+/// Text values become classes, and the column does not become a field. Other values become the field `label`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LabelColumn {
-    /// The column `label`, or a text column `class`. If neither exists and folders give no labels, this is
-    /// the only text column, if at least half of its values repeat; this column also stays a field. Columns
-    /// of splits and licences are ignored.
+    /// The column `label`, or a text column `class`. If neither exists and folders provide no labels, the only
+    /// text column, provided that at least half of its values repeat; it is also kept as a field. Columns of
+    /// splits and licences are ignored.
     #[default]
     Guessed,
     /// The column `label`, or a text column `class`.
     Usual,
     /// The column with this name.
     Named(String),
-    /// The text column with this name, which also stays a field.
+    /// The text column with this name, which is also kept as a field.
     AlsoField(String),
 }

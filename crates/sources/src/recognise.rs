@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub(crate) enum Recognised {
-    /// A sample, and the path of its separate data file, if it has one.
+    /// A sample, and the path of its separate data file, if any.
     Sample(SampleContent, Option<PathBuf>),
-    /// Unknown content. It is bad input unless a header claims the file as its data file.
+    /// Unknown content. It is bad input unless a header claims this file as its data file.
     Unknown(Flaw),
-    /// A header whose cube cannot be read. It still claims its data file.
+    /// A header whose cube cannot be read, but which still claims its data file.
     Bad(Flaw, Option<PathBuf>),
 }
 
-/// Examines one file. TIFFs and 16-bit PNGs can be pictures or cubes, so `wanted` decides. An 8-bit PNG next
-/// to cubes is a preview.
+/// Examines one file. TIFFs and 16-bit PNGs can be pictures or cubes, so `wanted` decides. An 8-bit PNG next to
+/// cubes is a preview.
 pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>, options: &CubeOptions) -> Recognised {
     let bad = |flaw| Recognised::Bad(flaw, None);
     let (sniffed, start) = match sniff(path, file, options.run.files()) {
@@ -55,7 +55,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>
     }
 }
 
-/// Endings of the names of files that `convert` can read, each with the name that `convert` has for the format.
+/// File name suffixes that `convert` can read, each with the name of its format for `convert`.
 const CONVERTIBLE: &[(&str, &str)] = &[
     (".nii", "nifti"),
     (".nii.gz", "nifti"),
@@ -74,7 +74,7 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
         return Some("classic NetCDF: `nccopy -k nc4 IN OUT` converts the file to HDF5, which shardpack reads".into());
     }
-    // DICOM has no usual extension.
+    // DICOM files have no usual extension.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
     let format = by_name.or_else(is_dicom)?;
     let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
@@ -93,13 +93,13 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// Converts an error to a flaw. The path is left out, because lists of flaws name it anyway.
+/// Converts an error to a flaw, without the path, which lists of flaws name anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
-        // The code that raised the cancellation flag checks it again and drops this error.
+        // The cancellation flag is checked again elsewhere, and this error is then dropped.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // A file that does not fit the options or exceeds a limit may still be valid.
+        // A file that does not match the options or exceeds a limit may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, error.reason()).with_hint(error.hint())
@@ -112,8 +112,8 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
     Ok((sniffed, start))
 }
 
-/// Returns true if all samples are 16-bit PNGs, which count as pictures at first. TIFFs that are cubes anyway
-/// may be among them. If there are other cubes, the PNGs may be masks.
+/// Returns true if all samples are 16-bit PNGs (which count as pictures at first) or TIFFs that are certainly
+/// cubes. If there are other cubes, the PNGs may be masks.
 pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;
     found.iter().all(|found| match found {
@@ -126,7 +126,7 @@ pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     }) && pngs
 }
 
-/// For each kind, the number of samples and the key of the first.
+/// Number of samples of each kind, and the key of the first.
 #[derive(Debug, Default)]
 pub(crate) struct KindCounts<'a> {
     pictures: (u64, Option<&'a str>),

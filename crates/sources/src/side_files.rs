@@ -1,4 +1,4 @@
-//! Files next to a sample, which belong to it or come from other programs.
+//! Files next to a sample that belong to it or come from other programs.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};
@@ -9,8 +9,8 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Endings of the statistics and overviews that GDAL, QGIS and ArcGIS write next to a raster. The overviews
-/// are TIFFs themselves.
+/// Suffixes of the statistics and overviews that GDAL, QGIS and ArcGIS write next to a raster. The overviews
+/// are themselves TIFFs.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
 /// Removes side files from `tree` and counts them as ignored.
@@ -26,20 +26,20 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Extensions of files that are often next to samples, for people or other tools: annotations of COCO
-/// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
+/// Extensions of files often found next to samples, for people or other tools: annotations of COCO (`.json`),
+/// YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
     "yaml", "yml",
 ];
-/// Whole names of files that are often next to samples.
+/// Names of files often found next to samples.
 const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA256SUMS", "Thumbs.db", "desktop.ini"];
-/// Extensions of tables that may hold labels.
+/// Extensions of tables that may contain labels.
 const TABLES: &[&str] = &["csv", "jsonl"];
 
-/// Removes from `bad` the files that no user expects to be packed, by their names and contents. Returns the
-/// number of removed files, and a note that names the first file of each kind. If there are no labels, the
-/// note says that a table may have them.
+/// Removes files from `bad` that no user expects to be packed, judging by their names and contents. Returns the
+/// number of removed files, and a note that names the first of each kind. If there are no labels, the note
+/// mentions tables that may contain them.
 pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {
@@ -50,7 +50,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
             Some(extension) if BESIDE.contains(&extension.as_str()) => format!(".{extension}"),
             _ => return true,
         };
-        // An empty file counts too, because it is not a truncated sample.
+        // An empty file with such a name is passed over too, because it is not a truncated sample.
         if !matches!(file.kind, BadKind::Unknown | BadKind::Empty) {
             return true;
         }
@@ -77,7 +77,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
     (count, note)
 }
 
-/// Returns the size and modification time of a sample's data file. They usually come from the listing.
+/// Returns the size and modification time of a sample's data file, usually from the listing.
 pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     let key = path.strip_prefix(&tree.root).ok().and_then(|key| key.to_str());
     let place = key.and_then(|key| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).ok());
@@ -85,7 +85,7 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
         return Ok(SideFile { path: path.to_owned(), bytes: file.bytes, mtime_ns: file.mtime_ns });
     }
     if !tree.single {
-        // The file was refused, for example as a link out of the source.
+        // The file was refused, for example because it is a link out of the source.
         return Err(Flaw::new(
             BadKind::Link,
             format!("the header's data file `{}` is not in the source", visible_path(path)),

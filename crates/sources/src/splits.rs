@@ -1,8 +1,8 @@
 //! Splits: the first-level folders of a source, such as `train` and `val`. They are listed together, but each
-//! is packed into a dataset of its own.
+//! is packed into a separate dataset.
 //!
-//! All splits have the same classes with the same numbers, the same columns of the label table, and the same
-//! kind of samples. The keys of a split are paths below its own folder.
+//! All splits share their classes with the same numbers, the columns of the label table, and the kind of
+//! samples. The keys of a split are paths below its own folder.
 
 use crate::bad::BadInput;
 use crate::classes::{self, Classes};
@@ -21,14 +21,14 @@ const NAMED: usize = 8;
 /// The splits of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Splits {
-    /// Samples of all splits, with keys that begin with the name of the split. Labels that come from folders
-    /// are only in `splits`, because some splits may have none.
+    /// Samples of all splits, with keys that start with the name of the split. Labels from folders are only in
+    /// `splits`, because some splits may have none.
     pub whole: Listing,
     /// Splits, sorted by name. Never empty.
     pub splits: Vec<Split>,
-    /// Files outside all splits that cannot be packed. Empty unless the policy is to skip.
+    /// Files outside all splits that cannot be packed. Empty unless the policy is to skip them.
     pub bad: Vec<BadInput>,
-    /// Notes for the user on all splits together.
+    /// Notes for the user about all splits together.
     pub notes: Vec<Note>,
 }
 
@@ -37,11 +37,11 @@ pub struct Splits {
 pub struct Split {
     /// Name of the split's folder.
     pub name: String,
-    /// Listing of the folder, like the result of [`enumerate`](crate::enumerate()), but with the classes of all splits.
+    /// Listing of the folder, as from [`enumerate`](crate::enumerate()), but with the classes of all splits.
     pub listing: Listing,
 }
 
-/// Lists the splits of `src`, which are its first-level folders that hold samples.
+/// Lists the splits of `src`: its first-level folders that contain samples.
 ///
 /// ```
 /// use shardpack_sources::{SourceOptions, splits};
@@ -132,8 +132,8 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     Split { name, listing }
 }
 
-/// Gives the samples their classes, which are the folders of all splits whose samples are all in folders.
-/// `folders` holds all second-level folders.
+/// Labels the samples of each split whose samples are all in folders. The classes are the folders of all these
+/// splits. `folders` contains all second-level folders.
 fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();
@@ -145,7 +145,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let mut unused: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     for split in splits.iter_mut() {
         let keys = keys(split);
-        // The note on empty folders concerns only this split.
+        // The note on empty folders is about this split only.
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
             let none = || (!labelled.is_empty()).then(|| "no labels: the samples are not in folders".to_owned());

@@ -1,4 +1,4 @@
-//! Tests splits: their samples, their common classes, and their notes.
+//! Tests splits: their samples, shared classes, and notes.
 
 use super::*;
 use crate::OnBadInput;

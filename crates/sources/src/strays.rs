@@ -1,4 +1,4 @@
-//! Samples that are outside the split or class folders, although other samples are inside.
+//! Samples outside the split or class folders, although other samples are inside.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::classes::folder;
@@ -6,9 +6,9 @@ use crate::listing::SourceSample;
 use shardpack_format::{Hint, Setting};
 use std::collections::HashSet;
 
-/// Turns samples outside the class folders into bad input, because a single such sample would leave all
-/// samples without labels. If the user did not say that folders are classes (`chosen`), this is done only if
-/// there are several folders, and more samples inside than outside.
+/// Turns samples outside the class folders into bad input, because even one of them would leave all samples
+/// without labels. Unless the user said that folders are classes (`chosen`), this requires several folders, and
+/// more samples inside than outside.
 pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut Vec<BadInput>, chosen: bool) {
     let folders: HashSet<&str> = samples.iter().filter_map(|sample| folder(&sample.key)).collect();
     let beside = samples.iter().filter(|sample| folder(&sample.key).is_none()).count();

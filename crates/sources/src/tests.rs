@@ -123,7 +123,7 @@ fn files_next_to_samples_are_ignored_and_named() {
         ("README", b"hello".to_vec()),
         ("instances.json", b"{}".to_vec()),
         ("labels.csv", b"key,label".to_vec()),
-        // The content decides: the first file is a sample despite its name, and the second file is not.
+        // The content decides: the first file is a sample despite its name, and the second is not.
         ("b/picture.txt", jpeg()),
         ("b/3.jpg", b"hello".to_vec()),
     ];
@@ -135,11 +135,11 @@ fn files_next_to_samples_are_ignored_and_named() {
                 `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
-    // Text files do not stop the listing, and they do not make their folder a class.
+    // Text files neither stop the listing nor make their folder a class.
     let root = tree(&[("a/1.jpg", jpeg()), ("b/2.jpg", jpeg()), ("notes/all.md", b"#".to_vec())]);
     let listing = list(&root);
     assert_eq!((keys(&listing), listing.ignored), (vec!["a/1.jpg", "b/2.jpg"], 1));
-    // If there are no other files, text files are an error.
+    // Without other files, text files are an error.
     let error = enumerate(tree(&[("a.txt", b"x".to_vec())]).path(), &SourceOptions::default()).unwrap_err();
     assert!(matches!(error, SourceError::BadInputs(_)), "{error}");
 }
@@ -162,7 +162,7 @@ fn pictures_and_cubes_do_not_mix() {
     assert!(error.contains("2 pictures (first: `a.jpg`), 2 cubes (first: `b.npy`)\nhint: "), "{error}");
     let one = enumerate(tree(&[("a.jpg", jpeg()), ("b.npy", npy())]).path(), &SourceOptions::default()).unwrap_err();
     assert!(said(&one).contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
-    // The user decides if an 8-bit RGB TIFF is a picture or a cube.
+    // The user decides whether an 8-bit RGB TIFF is a picture or a cube.
     for (kind, samples, others) in [
         (SourceKind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
         (SourceKind::Cubes, &["b.npy", "c.tif", "d.tif"], &["a.jpg"]),
@@ -196,14 +196,14 @@ fn tables_give_labels_and_columns() {
     assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
     let note = "ignored 1 file next to the samples: `ages.csv`";
     assert!(notes(&listing).iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
-    // If the table has no labels, the folder names are used.
+    // If the table has no labels, folder names are used.
     let listing = with("ages.csv");
     assert_eq!((listing.classes, listing.columns.len()), (vec!["x".to_owned(), "y".to_owned()], 1));
 }
 
 #[test]
 fn headers_claim_their_data() {
-    // A data file may begin like a picture.
+    // A data file may start like a picture.
     let header = "ENVI\nsamples = 4\nlines = 2\nbands = 2\ndata type = 1\ninterleave = bil\n";
     let root =
         tree(&[("a.hdr", header.into()), ("a.raw", b"BM not a picture".to_vec()), ("b.raw", b"no header".to_vec())]);
@@ -218,7 +218,7 @@ fn headers_claim_their_data() {
     let text = listing.bad[1].to_string();
     assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file with the header's name"), "{text}");
     assert!(text.ends_with("found none") && text.matches("c.hdr").count() == 1, "{text}");
-    // If a header is given as the source, its data file is found too.
+    // A header given as the source also finds its data file.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
 }
@@ -265,7 +265,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
     assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected no control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
-    // A source of one file is checked in the same way. The data file of a header may have any name.
+    // A single-file source is checked in the same way. The data file of a header may have any name.
     let single = enumerate(&root.path().join("b\n.npy"), &SourceOptions::default()).unwrap_err();
     assert!(matches!(&single, SourceError::BadInputs(list) if list.list[0].kind == BadKind::Name), "{single}");
     let root = tree(&[("f.hdr", header.into()), ("f.\x07", vec![0; 16])]);
@@ -325,7 +325,7 @@ fn every_file_of_a_sample_counts_in_its_fingerprint() {
     assert_eq!(seen.len(), 2);
     for (i, name) in ["a.hdr", "a.raw", "masks/a.npy"].iter().enumerate() {
         let file = fs::File::options().write(true).open(root.path().join(name)).unwrap();
-        // An older time also counts as a change, because files unpacked from archives have old times.
+        // An older time counts as a change too, because files unpacked from archives have old times.
         for seconds in [1000, 1_000_000_000 + i as u64] {
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
             assert!(seen.insert(entry(Some(&masks)).fingerprint_mtime_ns()), "{name}");
@@ -345,7 +345,7 @@ fn a_source_that_changes_is_noticed() {
     listing.read_into(a, &mut bytes).unwrap();
     assert_eq!(bytes, jpeg());
     listing.check_unchanged(b).unwrap();
-    // One file gets another time, and the other file gets another length but keeps its time.
+    // One file gets a new time; the other gets a new length but keeps its time.
     let modified = fs::metadata(listing.path(b)).unwrap().modified().unwrap();
     fs::File::options()
         .write(true)
@@ -411,7 +411,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);
 
-    // Next to cubes of another format, these PNGs may be masks.
+    // Next to cubes of a different format, these PNGs may be masks.
     put(root.path(), "dog/e.npy", npy());
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::Mixed { .. })));
     std::fs::remove_file(root.path().join("dog/e.npy")).unwrap();

@@ -1,7 +1,7 @@
-//! Finds ground truth by its name: `X_gt.mat` belongs to `X.mat` and to `X_corrected.mat`.
+//! Finds ground truth by name: `X_gt.mat` belongs to `X.mat` and to `X_corrected.mat`.
 //!
-//! Next to cubes, such a file is a mask if it has one band of integers and the height and width of its cube.
-//! In a folder that has nothing but ground truth, the files are samples.
+//! Next to cubes, such a file is a mask if it has one band of integers and the height and width of its cube. In
+//! a folder that contains only ground truth, the files are samples.
 
 use crate::content::SampleContent;
 use crate::cubes::{CubeOptions, mask_size};
@@ -13,7 +13,7 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::path::Path;
 
-/// Words that the name of a cube may have in addition and that do not change its ground truth.
+/// Additional words in the name of a cube that keep its ground truth.
 const VERSIONS: &[&str] = &["corrected"];
 
 const NAMED: usize = 4;
@@ -28,7 +28,7 @@ pub(super) fn stem(key: &str) -> &str {
     }
 }
 
-/// Returns the scene, which is `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
+/// Returns the scene of a ground-truth name, such as `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
 fn scene(stem: &str) -> Option<&str> {
     let from = stem.rfind('/').map_or(0, |slash| slash + 1);
     let mut ends = stem.match_indices(SEPARATORS).map(|(place, _)| place).filter(|&place| place > from);
@@ -40,7 +40,7 @@ fn scene(stem: &str) -> Option<&str> {
 
 enum Owners {
     Certain(Vec<usize>),
-    /// Several files whose names begin with the name of the scene. Any of them may show it.
+    /// Several files with names that start with the scene's name. Any of them may show the scene.
     Unclear(Vec<usize>),
 }
 
@@ -67,7 +67,7 @@ fn owners(scene: &str, stems: &[(&str, usize)], fits: impl Fn(usize) -> bool) ->
     }
 }
 
-/// Returns, for each sample, the indices of the masks whose names say that they are its ground truth.
+/// Returns, for each sample, the indexes of the masks that are its ground truth judging by their names.
 pub(super) fn of_masks(masks: &[&str], samples: &[&str]) -> Vec<Vec<usize>> {
     let stems = sorted(samples.iter().copied());
     let mut out = vec![Vec::new(); samples.len()];
@@ -89,7 +89,7 @@ fn sorted<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
 
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Sample keys, each with its mask file.
+    /// Sample keys with their mask files.
     pub(super) masks: Vec<(String, SideFile)>,
     pub(super) notes: Vec<Note>,
 }
@@ -113,7 +113,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
     if found.is_empty() {
         return Beside::default();
     }
-    // Class numbers are integers, even if they are stored as floats.
+    // Class numbers are integers, even if stored as floats.
     let alone = CubeOptions { variable: Vec::new(), ..options.clone() };
     let is_truth = |place: &usize| {
         let content = samples.get(*place).map(|sample| (&sample.content, root.join(&sample.key)));
@@ -222,7 +222,7 @@ mod tests {
         let said = told(&listing);
         assert!(said[0].starts_with("by name and shape, 1 file holds the ground truth of other cubes"), "{said:?}");
         assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
-        // A version of the cube may have any name if it is the only one. Another cube has no ground truth.
+        // The only version of a cube may have any name. Other cubes have no ground truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
         assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
         assert!(told(&listing)[1].contains("has no mask"), "{:?}", told(&listing));
@@ -231,19 +231,19 @@ mod tests {
     #[test]
     fn other_cubes_stay_samples() {
         let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
-        // The ground truth is alone, next to a cube of another size or name, or has several bands.
+        // Not a mask: ground truth on its own, next to a cube of another size or name, or with several bands.
         for other in [("Z_gt.npy", truth.clone()), ("X.npy", npy_of(&[5, 3, 5])), ("Y.npy", cube.clone())] {
             let listing = of(&[("X_gt.npy", truth.clone()), other]);
             assert!(listing.samples.len() == 2 && listing.notes.is_empty(), "{:?}", listing.notes);
         }
         assert_eq!(of(&[("X_gt.npy", cube.clone()), ("X.npy", cube.clone())]).samples.len(), 2);
-        // Several cubes match, so it is not clear which of them the mask belongs to.
+        // Several cubes match, so it is unclear which one the mask belongs to.
         let listing = of(&[("X_1.npy", cube.clone()), ("X_2.npy", cube.clone()), ("X_gt.npy", truth)]);
         assert_eq!(listing.samples.len(), 3);
         let said = told(&listing);
         assert!(said[0].contains("`X_gt.npy` is packed as a sample: ground truth that may belong to any"), "{said:?}");
         assert!(said[0].ends_with("and give `--masks DIR`"), "{said:?}");
-        // Fractions cannot be classes.
+        // Fractions cannot be class numbers.
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);

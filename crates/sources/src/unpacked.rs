@@ -1,6 +1,6 @@
-//! Files that `shardpack unpack` writes next to a sample. Next to a cube `a.npy`, these are its mask
-//! `a.mask.npy` and its metadata `a.meta.json`; next to a picture `a.jpg`, its mask `a.jpg.mask.npy`. Packing
-//! assigns these files to the sample again.
+//! Files that `shardpack unpack` writes next to a sample: for a cube `a.npy`, its mask `a.mask.npy` and its
+//! metadata `a.meta.json`; for a picture `a.jpg`, its mask `a.jpg.mask.npy`. Packing assigns these files to the
+//! sample again.
 
 use crate::bad::{BadInput, Flaw};
 use crate::files::Files;
@@ -27,7 +27,7 @@ pub(crate) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Moves the side files out of `tree`. Mask files stay in `tree` if the masks come from another folder.
+    /// Moves the side files out of `tree`, except for mask files if the masks come from another folder.
     pub(crate) fn take(tree: &mut Tree, with_masks: bool) -> Self {
         let mut found = Self::default();
         let has = |key: &str| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).is_ok();
@@ -56,12 +56,12 @@ impl Unpacked {
         found
     }
 
-    /// Adds masks by the key of their sample. Masks that were written by `unpack` have priority.
+    /// Adds masks by the key of their sample. Masks written by `unpack` take precedence.
     pub(crate) fn add_masks(&mut self, masks: Vec<(String, SideFile)>) {
         masks.into_iter().for_each(|(key, file)| _ = self.masks.entry(key).or_insert(file));
     }
 
-    /// Returns, for each sample, its mask from the unpacked dataset. Returns `None` if no sample has one.
+    /// Returns the mask of each sample from the unpacked dataset, or `None` if no sample has one.
     pub(crate) fn masks(&mut self, samples: &[SourceSample]) -> Option<Vec<Option<SideFile>>> {
         (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
     }
@@ -81,7 +81,7 @@ impl Unpacked {
         ))
     }
 
-    /// Gives each sample its metadata. Samples with unreadable metadata are returned as bad input.
+    /// Assigns metadata to each sample. Returns samples with unreadable metadata as bad input.
     pub(crate) fn add_metas(&mut self, samples: &mut Vec<SourceSample>, files: &Files) -> Vec<BadInput> {
         let mut bad = Vec::new();
         samples.retain_mut(|sample| {
@@ -129,7 +129,7 @@ mod tests {
         assert!(listing.samples[0].meta.is_some() && listing.samples[1].meta.is_none());
         assert_eq!(listing.samples[0].source_bytes(), listing.samples[0].bytes + 21);
 
-        // A dataset may have samples without masks, but a note must report them.
+        // A dataset may have samples without masks, but there must be a note.
         file("a/x.mask.npy", npy_of(&[2, 3]));
         let one = list(&SourceOptions::default()).unwrap();
         assert_eq!(one.samples.iter().map(|sample| sample.mask.is_some()).collect::<Vec<_>>(), [true, false]);
@@ -138,7 +138,7 @@ mod tests {
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
-        // One mask has the wrong size, and one file of metadata is invalid.
+        // One mask has the wrong size, and one metadata file is invalid.
         file("a/y.mask.npy", npy_of(&[3, 3]));
         file("a/x.meta.json", b"[1]".to_vec());
         let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };

@@ -1,6 +1,6 @@
-//! Numbers and names as they appear in sentences.
+//! Formats numbers and names for sentences.
 
-/// Returns a number with a noun, for example `1 file` or `2 files`.
+/// Returns a number with a noun, such as `1 file` or `2 files`.
 pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
@@ -23,7 +23,7 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String
 /// Maximum number of characters of a name in a message.
 const SHORT: usize = 100;
 
-/// Returns a name from a file in the form in which a message shows it: escaped, and cut if it is long.
+/// Escapes a name from a file for a message, and shortens it if it is long.
 pub fn short(name: &str) -> String {
     let mut chars = name.chars();
     let shown: String = chars.by_ref().take(SHORT).collect();
@@ -31,7 +31,7 @@ pub fn short(name: &str) -> String {
     format!("{}{more}", shown.escape_debug())
 }
 
-/// Returns the first 20 items and the number of others.
+/// Returns the first 20 items and the number of the rest.
 pub fn first<I: ExactSizeIterator<Item = String>>(all: I) -> String {
     const MOST: usize = 20;
     let more = all.len().saturating_sub(MOST);

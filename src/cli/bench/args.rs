@@ -136,7 +136,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderArg {
-    // These variants have no doc comments. With them, clap's help would take a paragraph for each option.
+    // These variants have no doc comments, because clap's help would then take a paragraph for each option.
     Stored,
     Windowed,
     Full,

@@ -1,4 +1,4 @@
-//! `--device`, `--mean` and `--std`: the device for the batches, and the scaling of float pictures.
+//! `--device`, `--mean` and `--std`: the device for batches, and the scaling of float pictures.
 
 use crate::report::DeviceName;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use shardpack_loader::stage::Stage;
 use shardpack_pack::Context;
 use std::sync::Arc;
 
-/// Returns the stage that decodes on the device, or `None` for the host.
+/// Returns the stage that decodes on the device, or `None` to decode on the host.
 pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>> {
     let DeviceName::Cuda(number) = device else { return Ok(None) };
     let stage = CudaStage::open(number).map_err(|error| {
@@ -20,7 +20,7 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
     Ok(Some(Arc::new(stage)))
 }
 
-/// Returns the scaling `(level / 255 − mean) / std` if `mean` or `std` is given. Each may be one number, or
+/// Returns the scaling `(level / 255 − mean) / std` if `mean` or `std` is given. Each is a single number, or
 /// three for red, green and blue.
 pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
@@ -30,7 +30,7 @@ pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Resul
     Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
-/// Returns the memory that the device needs and the work that it refused.
+/// Returns the memory used on the device, and the work that it refused.
 pub(super) fn to_json(loader: &Loader) -> Value {
     let refusals = loader.refusals();
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));

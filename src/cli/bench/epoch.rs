@@ -1,34 +1,33 @@
-//! Runs and measures an epoch. The figures are differences between counters of the loader and of the system.
+//! Runs and measures an epoch. The figures are differences of the loader's and the system's counters.
 
 use super::system;
 use crate::cli::progress::Bar;
 use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// Data that one epoch moved, and the time that its stages took. Times of threads are summed over all threads
-/// of the loader.
+/// Data moved in one epoch, and the time taken by its stages. Thread times are summed over all threads of the loader.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
-    /// Seconds for which threads waited for a core, or `None` if the system does not report them.
+    /// Seconds that threads waited for a core, or `None` if the system does not report it.
     pub(super) queued_s: Option<f64>,
     pub(super) batches: u64,
     pub(super) samples: u64,
     pub(super) output_bytes: u64,
     pub(super) read_bytes: u64,
-    /// Bytes from a disk, or `None` if the system does not report them.
+    /// Bytes read from a disk, or `None` if the system does not report it.
     pub(super) disk_bytes: Option<u64>,
-    /// Bytes from a store, without those from its cache on the local disk.
+    /// Bytes fetched from a store, excluding its cache on the local disk.
     pub(super) fetched_bytes: u64,
     pub(super) read_s: f64,
     pub(super) crc_s: f64,
     pub(super) decode_s: f64,
     pub(super) waited_for_data_s: f64,
     pub(super) waited_for_slot_s: f64,
-    /// Seconds for which the consumer waited. It does no other work.
+    /// Seconds that the consumer waited. It does no other work.
     pub(super) consumer_wait_s: f64,
-    /// Mean number of batches that were ready when the consumer asked for one.
+    /// Mean number of batches that were ready when the consumer requested one.
     pub(super) queue_fill: f64,
     pub(super) skipped: u64,
 }
@@ -42,7 +41,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the remaining time of `threads` threads, which they spend planning or idle.
+    /// Returns the remaining time of `threads` threads, spent planning or idle.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -69,7 +68,7 @@ impl Reading {
     }
 }
 
-/// Runs epoch `number` of `loader`, counted from 0. The loader must have run all earlier epochs.
+/// Runs epoch `number` of `loader`, counted from 0. All earlier epochs must have been run.
 pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<Epoch> {
     let bytes: u64 = loader.dataset().shards().map(|shard| shard.bytes).sum();
     let per_sample = bytes as f64 / loader.dataset().len().max(1) as f64;
@@ -88,8 +87,7 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // The mean covers all calls so far. Each epoch has one call more than it has batches, because the last
-    // call finds the end.
+    // This mean covers all calls so far. An epoch has one more call than batches, because the last call finds the end.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
         seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),
@@ -112,7 +110,7 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     }
 }
 
-/// Returns the epoch with the median time. If two are in the middle, returns the slower one.
+/// Returns the epoch with the median time, or the slower one if two are in the middle.
 pub(super) fn median(epochs: &[Epoch]) -> Epoch {
     let mut sorted = epochs.to_vec();
     sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -1,33 +1,33 @@
-//! Finds the stage that limits the speed, and gives advice, from the figures of one epoch.
+//! Finds the stage that limits the speed from the figures of one epoch, and gives advice.
 
 use super::epoch::Epoch;
 use crate::cli::units;
 
-/// Share of core time above which the cores count as busy with one stage.
+/// Share of core time above which a stage counts as keeping the cores busy.
 const BUSY: f64 = 0.75;
-/// Share of their time for which ready threads may wait for a core before cores count as scarce.
+/// Share of their time that threads may wait for a core before cores count as scarce.
 const QUEUED: f64 = 0.25;
-/// Share of the bytes that must come from a disk or a store before its speed matters.
+/// Share of the bytes that must come from a disk or a store for its speed to matter.
 const FROM_DISK: f64 = 0.05;
-/// Minimum duration of an epoch in seconds. A shorter one mostly measures how the threads start.
+/// Minimum duration of an epoch in seconds. A shorter one mostly measures the start of the threads.
 const SHORTEST_S: f64 = 0.02;
 /// Share of the machine's memory that the page cache can probably use for a dataset.
 const CACHED: f64 = 0.7;
-/// Ratio of a picture's shorter side to the view's side above which the view does not show all detail.
+/// Pictures count as oversized if their shorter side is at least this many times the side of the view.
 const OVERSIZED: f64 = 2.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     Disk,
     Network,
-    /// The cores read from the page cache and copy.
+    /// The cores are busy copying from the page cache.
     Memory,
     Crc,
-    /// The available cores decode.
+    /// The available cores are busy decoding.
     Decode,
-    /// Other programs occupy the cores.
+    /// Other programs use the cores.
     Cores,
-    /// Batches are handed out too slowly.
+    /// Batches are consumed too slowly.
     Consumer,
     /// Too few samples are in flight to keep the threads busy.
     Slots,
@@ -60,7 +60,7 @@ pub(super) struct Workload {
     pub(super) cores: usize,
     pub(super) batch_size: u32,
     pub(super) slots: usize,
-    /// True if samples are read one by one.
+    /// True if samples are read individually.
     pub(super) single_reads: bool,
     pub(super) dataset_bytes: u64,
     pub(super) memory_bytes: Option<u64>,
@@ -74,16 +74,16 @@ pub(super) enum WorkloadContent {
     Stored,
     /// Pictures.
     Pictures {
-        /// Side length of the view in pixels, or `None` for whole pictures.
+        /// Side of the view in pixels, or `None` for whole pictures.
         side: Option<u32>,
-        /// True if a decoder can skip parts outside the view, because there are tiles, or segments with an index.
+        /// True if decoding can skip parts outside the view, thanks to tiles or indexed segments.
         in_parts: bool,
-        /// Mean length of the pictures' shorter side, if the index has it.
+        /// Mean shorter side of the pictures, if the index has it.
         short_side: Option<f64>,
     },
     /// Arrays.
     Arrays {
-        /// Name of the codec, for example `blosc2-zstd`.
+        /// Name of the codec, such as `blosc2-zstd`.
         codec: Option<String>,
     },
 }
@@ -103,7 +103,7 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
         None => busy(epoch, workload) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
-    // A quota takes cores away too, but the threads then do not count as waiting for a core.
+    // A CPU quota takes cores away too, but does not show up as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns an epoch of two seconds: 1,000 samples of 100 kB on four cores that do nothing but decode.
+/// Returns a two-second epoch of 1,000 samples of 100 kB, in which four cores do nothing but decode.
 fn epoch() -> Epoch {
     Epoch {
         seconds: 2.0,
@@ -110,9 +110,9 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`--order windowed`"],
         ),
         ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
-        // All bytes come from the cache of a store.
+        // All bytes come from a store's cache.
         ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it delivered 49.5 MB/s"]),
-        // A fast disk is not the limit even if it delivers all bytes.
+        // A fast disk is not the limit even if all bytes come from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (
             "memory",

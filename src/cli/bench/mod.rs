@@ -23,7 +23,7 @@ fn damaged() -> Hinted {
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so the first Ctrl-C ends the process at once.
+    // Nothing is written, so the first Ctrl-C may end the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }
@@ -39,7 +39,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
             system::drop_page_cache(setup.loader.dataset())?;
         }
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
-            // The loader counts skipped samples over all epochs, but the option applies to each epoch.
+            // The loader counts skipped samples over all epochs, but the option is per epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
             let expected = format!("at most {} (`--skip`)", args.skip);
             let error = || FormatError::format("number of damaged samples in one epoch", expected, epoch.skipped);

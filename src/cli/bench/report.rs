@@ -135,7 +135,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// Describes the device. The text ends with an empty line.
+    /// Describes the device, ending with an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -231,7 +231,7 @@ impl Report<'_> {
     }
 }
 
-/// Describes the requests to a store in all epochs. The text is empty for a local disk.
+/// Describes the requests to a store in all epochs. Empty for a local disk.
 pub(super) fn network_text(traffic: &Traffic) -> String {
     if traffic.requests == 0 {
         return cache_text(&traffic.cache);
@@ -311,7 +311,7 @@ const fn order(order: OrderArg) -> &'static str {
     }
 }
 
-/// Formats a duration like [`units::seconds`], but with microseconds below a tenth of a millisecond.
+/// Formats a duration like [`units::seconds`], but in microseconds below a tenth of a millisecond.
 fn short_time(seconds: f64) -> String {
     if seconds == 0.0 {
         "0 s".into()

@@ -1,4 +1,4 @@
-//! Turns arguments and a dataset into loader options. If they do not fit together, explains why.
+//! Turns arguments and a dataset into loader options, and explains combinations that are impossible.
 
 use super::args::{BenchArgs, OrderArg};
 use super::limit::{Workload, WorkloadContent};
@@ -17,7 +17,7 @@ use shardpack_recipe::DatasetRecipe;
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// A loader that is ready to run, with its description for the report.
+/// A loader that is ready to run, described for the report.
 pub(super) struct Setup {
     pub(super) loader: Loader,
     pub(super) workload: Workload,
@@ -29,7 +29,7 @@ pub(super) struct Setup {
     pub(super) bands: Option<String>,
     /// Element type of the arrays in `--dtype` notation, or `None` for the source's type.
     pub(super) dtype: Option<String>,
-    /// Memory of the process with all indexes open, before the loader is created.
+    /// Memory of the process with all indexes open, before creating the loader.
     pub(super) resident_bytes: u64,
 }
 
@@ -39,7 +39,7 @@ impl Setup {
     }
 }
 
-/// Parses a list of mixes, which need the number of classes.
+/// Parses a list of mixes, for which the number of classes is needed.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -76,7 +76,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
         bail!("`--bands {}` has no effect on `--cube raw`", view.text);
     }
-    // Read every index before measuring, because this is not the work of the loader.
+    // Read every index before measuring, because that is not the loader's work.
     for number in dataset.shard_numbers() {
         dataset.shard(number)?;
     }
@@ -84,7 +84,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         Some(samples) => samples,
         None => default_batch_size(&dataset, &arrays, &cube, &bands, &dtype),
     };
-    // A batch larger than the dataset would only waste memory.
+    // A batch larger than the dataset would waste memory.
     let batch_size = batch_size.min(shardpack_format::saturating_u32(dataset.len()));
     let threads = args.threads.unwrap_or_else(open::all_cores);
     let stage = device::stage(args.device)?;
@@ -97,7 +97,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
             OrderArg::Full => Mode::Full,
         })
         .lanes(args.lanes.map_or(Order::LANES, u64::from))
-        // The last batch may be incomplete, so that every sample is loaded.
+        // Allow an incomplete last batch, so that every sample is loaded.
         .end(End::Uneven)
         .image(view.value)
         .cube(cube.value)
@@ -137,7 +137,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         on_device: options.resources.stage.is_some(),
     };
     if args.cold {
-        // Drop the pages here too, because the loader looks at the page cache when it is opened.
+        // Drop the pages here too, because the loader checks the page cache when it is opened.
         system::drop_page_cache(&dataset)?;
     }
     let loader = Loader::open(&dataset, options)?;
@@ -153,14 +153,14 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// Returns the fields of this kind. The loader reports unknown names.
+/// Returns the fields of this kind. Unknown names are reported by the loader.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// Refuses an option without effect, because the dataset has no fields of this kind.
+/// Fails for an option that has no effect, because the dataset has no fields of this kind.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().user_fields().map(|field| &*field.name).collect();
@@ -169,8 +169,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Returns a size that fits into memory, computed from the first sample. If this sample is damaged, the
-/// loader reports it.
+/// Returns a batch size that fits into memory, based on the first sample. If that sample is damaged, the loader
+/// reports it.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -224,7 +224,7 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // Without an entry in the recipe, do not give advice that may already have been followed.
+            // Without an entry in the recipe, do not advise what may already have been done.
             in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },
@@ -241,7 +241,7 @@ fn short_side(dataset: &Dataset) -> Option<f64> {
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Fails if there is too little memory, because the system would otherwise kill the run half way.
+/// Fails if there is too little memory. Otherwise the system would kill the run halfway.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {

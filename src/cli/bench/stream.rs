@@ -1,4 +1,4 @@
-//! `shardpack bench --stream`: measures how fast records are read in stored order, without the loader.
+//! `shardpack bench --stream`: measures how fast records can be read in stored order, without the loader.
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
@@ -14,7 +14,7 @@ use std::time::Instant;
 struct Pass {
     samples: u64,
     read_bytes: u64,
-    /// Bytes of decoded arrays, the only fields that are decoded.
+    /// Bytes of decoded arrays. No other fields are decoded.
     decoded_bytes: u64,
     seconds: f64,
 }
@@ -91,7 +91,7 @@ fn stream(dataset: &Dataset) -> crate::Result<Pass> {
     Ok(pass)
 }
 
-/// Decodes arrays on `threads` threads into buffers that are reused.
+/// Decodes arrays on `threads` threads into reused buffers.
 fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {

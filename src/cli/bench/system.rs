@@ -1,16 +1,16 @@
-//! The operating system's figures for this process: core time, bytes from disks, memory.
+//! The operating system's figures for this process: core time, bytes from disks, and memory.
 
 use shardpack_reader::Dataset;
 use std::fs;
 
-/// Returns the seconds that the threads of this process have spent on cores.
+/// Returns the seconds of core time used by this process.
 pub(super) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Asks the system to drop the cached pages of all shards, so that the next pass reads from the disk. Only
-/// Linux has a call for this.
+/// Asks the system to drop all shards from the page cache, so that the next pass reads from the disk. Only
+/// Linux supports this.
 pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?.file().handle()?.drop_cached();
@@ -18,14 +18,14 @@ pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns the number of bytes that were fetched from disks for this process, including read-ahead. Returns
-/// `None` if the system does not report it.
+/// Returns the number of bytes fetched from disks for this process, including read-ahead, or `None` if the
+/// system does not report it.
 pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Returns the seconds for which threads of this process, except the first, were ready to run but had no
-/// core. Returns `None` if the system does not report them.
+/// Returns the seconds for which threads of this process, except the first, were ready to run but had no core,
+/// or `None` if the system does not report it.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -34,15 +34,15 @@ pub(super) fn queued_s() -> Option<f64> {
         if task.file_name() == *first {
             continue;
         }
-        // A thread may end between the two reads.
+        // The thread may have ended in the meantime.
         let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { continue };
         nanoseconds = nanoseconds.saturating_add(text.split_whitespace().nth(1)?.parse().ok()?);
     }
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Returns the memory of this process in bytes. The whole program counts, although its pages are loaded only
-/// when needed.
+/// Returns the memory of this process in bytes. This includes the whole program, although its pages are loaded
+/// on demand.
 pub(super) fn resident_bytes() -> u64 {
     let kib = |name| number("/proc/self/status", name).unwrap_or(0);
     let program = kib("VmExe:").saturating_add(kib("VmLib:"));
@@ -50,7 +50,7 @@ pub(super) fn resident_bytes() -> u64 {
     all.saturating_sub(files).saturating_add(files.max(program)).saturating_mul(1024)
 }
 
-/// Returns the bytes available without swapping, or `None` if the system does not report them.
+/// Returns the bytes available without swapping, or `None` if the system does not report it.
 pub(super) fn available_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemAvailable:").map(|kib| kib.saturating_mul(1024))
 }

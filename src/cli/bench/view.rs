@@ -1,11 +1,11 @@
-//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: loader options with their texts.
+//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: loader options and their text form.
 
 use shardpack_jpeg::View;
 use shardpack_loader::{CubeMode, ImageMode};
 use shardpack_reader::{Bands, Error};
 use std::str::FromStr;
 
-/// A loader option together with its text on the command line.
+/// A loader option, with its text on the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Argument<T> {
     pub(super) text: String,
@@ -23,7 +23,7 @@ impl Argument<ImageMode> {
         Self { text: "full".into(), value: ImageMode::View(View::whole()) }
     }
 
-    /// Returns the side length of the view in pixels, or `None` if the view has no size.
+    /// Returns the side of the view in pixels, or `None` if the view has no size.
     pub(super) fn side(&self) -> Option<u32> {
         match self.value {
             ImageMode::View(view) => view.size().map(|(height, _)| height),

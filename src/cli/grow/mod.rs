@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Maximum size of a file of keys, enough for a million keys of maximum length.
+/// Maximum size of a key file, enough for a million keys of maximum length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -171,7 +171,7 @@ fn empty_text(classes: &[String]) -> String {
     )
 }
 
-/// Reads a file with one key per line. Ignores empty lines.
+/// Reads a file with one key per line, ignoring empty lines.
 fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
     let mut text = String::new();
     let shown = || format!("cannot read the keys in `{}`", file.display());
@@ -184,7 +184,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
             .read_to_string(&mut text)
             .with_context(shown)?;
     }
-    // Some editors put a byte order mark first, which does not belong to a key.
+    // Some editors start the file with a byte order mark, which is not part of a key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {

@@ -1,5 +1,4 @@
-//! Gathers the facts that `inspect` prints, from the manifest, from the indexes of readable shards, and from
-//! one record.
+//! Gathers the facts that `inspect` prints from the manifest, the indexes of readable shards, and one record.
 
 use super::first::{ArrayFacts, Wavelengths};
 use super::segments::SegmentFacts;
@@ -11,22 +10,22 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
 
-/// Name of the column that holds the class of each sample.
+/// Name of the column with the class of each sample.
 const LABEL: &str = "label";
 
 pub(super) struct Facts {
     /// Total size of all shards in bytes.
     pub(super) bytes: u64,
-    /// Sizes of the smallest and the largest record, or `None` without records.
+    /// Sizes of the smallest and the largest record, or `None` if there are no records.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
-    /// Number of samples in each class. `None` if no column holds the class of a sample, for example because
-    /// each box in a sample has a class of its own.
+    /// Number of samples in each class. `None` if no column contains the class of a sample, for example because
+    /// each box has its own.
     pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
     pub(super) segments: Option<SegmentFacts>,
-    /// Number of shards that cannot be read. The next field describes each problem.
+    /// Number of unreadable shards. The next field describes each problem.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }

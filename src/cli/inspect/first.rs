@@ -1,4 +1,4 @@
-//! Reads from the first record what only records contain: how arrays are stored, and the wavelengths of the bands.
+//! Reads from the first record what the indexes lack: how arrays are stored, and the wavelengths of the bands.
 
 use super::span::Span;
 use crate::cli::show;
@@ -12,7 +12,7 @@ pub(super) struct ArrayFacts {
     pub(super) field: String,
     descriptor: ArrayDescriptor,
     codec: Codec,
-    /// Smallest and largest length of each axis over all samples, or `None` if only the first sample is known.
+    /// Minimum and maximum length of each axis over all samples, or `None` if only the first sample is known.
     range: Option<Vec<(u64, u64)>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Wavelengths {
 }
 
 impl ArrayFacts {
-    /// Returns the array fields for which `sample` has a value. `spans` are the ranges of the scalar fields.
+    /// Returns the array fields that have a value in `sample`. `spans` are the ranges of the scalar fields.
     pub(super) fn of(sample: &Sample, spans: &[Span]) -> crate::Result<Vec<Self>> {
         let view = sample.view();
         let mut out = Vec::new();
@@ -44,7 +44,7 @@ impl ArrayFacts {
         Ok(out)
     }
 
-    /// Formats the shape, for example as `[64 to 128, 64, 224]`.
+    /// Formats the shape, such as `[64 to 128, 64, 224]`.
     pub(super) fn shape_text(&self) -> String {
         let text = |(min, max): (u64, u64)| if min == max { min.to_string() } else { format!("{min} to {max}") };
         let axes = |axes: Vec<String>| format!("[{}]", axes.join(", "));
@@ -54,8 +54,8 @@ impl ArrayFacts {
         }
     }
 
-    /// Formats how the array is stored, for example as `float32 as float16, blosc2, band-major`. This
-    /// describes only the first sample, because no column holds the element types.
+    /// Formats how the array is stored, such as `float32 as float16, blosc2, band-major`. This describes only
+    /// the first sample, because no column contains the element types.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());
@@ -93,7 +93,7 @@ impl ArrayFacts {
 }
 
 impl Wavelengths {
-    /// Returns the list `wavelengths` from the first JSON field of `sample` that has one.
+    /// Returns the list `wavelengths` of the first JSON field in `sample` that has one.
     pub(super) fn of(sample: &Sample) -> crate::Result<Option<Self>> {
         let view = sample.view();
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Json) {

@@ -1,4 +1,4 @@
-//! Counts the segment indexes of pictures, from the heads of records.
+//! Counts the segment indexes of pictures by reading the heads of records.
 
 use crate::cli::units;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) struct SegmentFacts {
 }
 
 impl SegmentFacts {
-    /// Reads the heads of all records or, in a large dataset, of records at equal distances. Returns `None` if no
+    /// Reads the heads of all records or, in a large dataset, of evenly spaced records. Returns `None` if no
     /// shard has segment indexes.
     pub(super) fn of(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Result<Option<Self>> {
         if shards.iter().all(|(_, shard)| shard.identity().optional_features & SEGMENT_INDEXES == 0) {

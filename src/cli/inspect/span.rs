@@ -6,7 +6,7 @@ use shardpack_reader::Scalar;
 
 pub(super) struct Span {
     pub(super) field: Field,
-    /// Smallest and largest value other than NaN.
+    /// Minimum and maximum value, ignoring NaN.
     pub(super) range: Option<(Scalar, Scalar)>,
     pub(super) nan: u64,
 }

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 const SHOWN_CANDIDATES: usize = 6;
 const SHOWN_SKIPPED: usize = 20;
-/// Share of values below float16's normal range above which a warning is shown.
+/// Share of values below float16's normal range that triggers a warning.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
@@ -36,9 +36,9 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
-        // From here on, there are files to clean up, and a signal must not end the process at once.
+        // From here on there are files to clean up, so a signal must not end the process at once.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // If the dataset is already complete, nothing is packed, and the output says so.
+        // If the dataset is already complete, say so, because nothing will be packed.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {
@@ -210,7 +210,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates cover only the work of this run, and sizes cover the whole dataset.
+    // Rates only cover the work of this run, whereas sizes cover the whole dataset.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(
@@ -279,7 +279,7 @@ fn warn_below_target(report: &Report) {
     }
 }
 
-/// Warns if many values have lost digits because float16's smallest numbers are coarse.
+/// Warns if many values have lost digits, because float16 is coarse below its normal range.
 fn warn_subnormal(report: &Report) {
     for (field, entry) in &report.fidelity {
         let Some(FieldSummary::Array(arrays)) = FieldSummary::parse(entry) else { continue };

@@ -4,13 +4,13 @@ use super::super::{show, units};
 use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};
 use std::path::Path;
 
-/// Number of unreadable sources that are listed.
+/// Maximum number of unreadable sources to list.
 const SHOWN: usize = 20;
 
 pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let verdict = &report.verdict;
     let drawn = report.samples.len() as u64;
-    // The page joins numbers and units with no-break spaces, which some terminals cannot show.
+    // The page uses no-break spaces between numbers and units, which some terminals cannot show.
     let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
     let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
     let columns = columns(report.content);
@@ -112,7 +112,7 @@ fn row(report: &Report, columns: &[TextColumn], position: usize, candidate: &Can
     cells
 }
 
-/// Returns a list of the sources that cannot be read, for stderr.
+/// Lists the unreadable sources for stderr.
 pub(super) fn unreadable(report: &Report) -> String {
     let count = report.unreadable.len();
     let mut out = format!("could not read {}:", units::plural(count as u64, "source"));

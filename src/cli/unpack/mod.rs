@@ -1,4 +1,4 @@
-//! `shardpack unpack`: writes the samples back as files.
+//! `shardpack unpack`: writes samples back as files.
 
 mod table;
 mod work;
@@ -59,14 +59,14 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Chooses all names before the first file is written. Keys in shards that cannot be read are skipped,
-/// because nothing is unpacked from these shards.
+/// Chooses all names before the first file is written. Skips keys in unreadable shards, because nothing is
+/// unpacked from these.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
     let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
-    // ICC profiles go back into their pictures, and not into files.
+    // ICC profiles go back into their pictures instead of into files.
     let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
     let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
     let table = table::name(keys());
@@ -75,9 +75,10 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Prevents a second run, which would take the unfinished files of the first run for leftovers of a killed one.
+/// Locks the folder against a second run, which would mistake the first run's unfinished files for leftovers of
+/// a killed one.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
-    // On systems without file locks for folders, it is up to the user to avoid a second run.
+    // On systems that cannot lock folders, avoiding a second run is up to the user.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => {

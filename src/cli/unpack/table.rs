@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Returns the name of the table in the folder: `labels.jsonl`, or the first of `labels-1.jsonl`, … that is
-/// not the name of a folder of samples.
+/// Returns the name of the table: `labels.jsonl`, or the first of `labels-1.jsonl`, … that is not also a folder
+/// of samples.
 pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     // Compare in lower case, because some file systems ignore case.
     let folders = keys.filter_map(|key| key.split_once('/')).map(|(folder, _)| folder.to_ascii_lowercase());
@@ -25,20 +25,19 @@ pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     names.find(|name| !folders.contains(name)).unwrap_or_default()
 }
 
-/// Returns the columns of the label table with which the dataset was packed, or `None` if there was none.
+/// Returns the columns of the label table used in packing, or `None` if there was none.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }
 
-/// The label table. Samples are added in stored order. A sample that cannot be read has no line, just as it
-/// has no files.
+/// The label table. Samples are added in stored order. An unreadable sample has no line, just as it has no files.
 pub(super) struct LabelTable<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
     path: PathBuf,
     out: BufWriter<Pending>,
     bytes: u64,
-    /// Samples with a column that cannot be read.
+    /// Samples with an unreadable column.
     damaged: Vec<(u64, crate::Error)>,
 }
 
@@ -69,7 +68,7 @@ impl<'a> LabelTable<'a> {
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Gives the table its final name. Dropping the table earlier leaves nothing behind.
+    /// Gives the table its final name. If it is dropped before that, nothing is left behind.
     pub(super) fn finish(self, tally: &mut Tally) -> crate::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
@@ -86,7 +85,7 @@ impl<'a> LabelTable<'a> {
     }
 }
 
-/// Returns a scalar in the form that `pack --labels` reads, because JSON has no NaN and no infinity.
+/// Returns a scalar as `pack --labels` reads it, because JSON has no NaN and no infinity.
 fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Float(v) if v.is_nan() => json!("NaN"),
@@ -127,7 +126,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// Returns JSON text on one line, with unchanged digits. In JSON, a line break is only white space.
+/// Returns JSON text on one line, with unchanged digits. Line breaks in JSON are just white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

@@ -1,4 +1,4 @@
-//! Decodes samples and writes their files, on several threads.
+//! Decodes samples and writes their files on several threads.
 
 use crate::cli::show;
 use shardpack_format::{Error as FormatError, Explain, check_key};
@@ -16,7 +16,7 @@ const QUEUE: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Number of samples whose files were all written.
+    /// Number of samples with all their files written.
     pub(super) samples: u64,
     pub(super) files: u64,
     pub(super) bytes: u64,
@@ -24,11 +24,11 @@ pub(super) struct Tally {
     pub(super) already_there: u64,
     /// Paths that already exist with different content.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot hold, each with the reason: their names are too long or contain
-    /// forbidden characters.
+    /// Files that this file system cannot store, with the reason: their names are too long or contain forbidden
+    /// characters.
     pub(super) impossible: Vec<String>,
-    /// Parts that cannot be read, by the index of their sample. If the stream skips a record, a run of
-    /// records or a shard, this is the index of the next sample that can be read.
+    /// Unreadable parts, by sample index. If the stream skips one or more records, or a shard, this is the
+    /// index of the next readable sample.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Tally {
 /// Returns true if the file name is impossible. Unlike a full disk, this affects only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    // The name is too long, is forbidden, or cannot be represented in the encoding of the file system (EILSEQ).
+    // The name is too long, forbidden, or cannot be represented in the file system's encoding (EILSEQ).
     matches!(error.system_kind(), Some(InvalidFilename | InvalidInput | IsADirectory | NotADirectory))
         || error.system_error().is_some_and(|cause| cause.code == Some(84))
 }
@@ -64,8 +64,8 @@ impl<'a> Unpacker<'a> {
         Self { dir, out, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks all samples that can be read, and passes each to `on_sample` in stored order. The first error
-    /// that is not about the data stops all threads and is returned.
+    /// Unpacks all readable samples, and passes each to `on_sample` in stored order. The first error that is
+    /// not about the data stops all threads and is returned.
     pub(super) fn run(
         self,
         dataset: &Dataset,
@@ -98,7 +98,7 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // All workers are gone only if all of them panicked, which is reported below.
+                        // The workers can only be gone if they all panicked, which is reported below.
                         if send.send(sample).is_err() {
                             break;
                         }
@@ -140,7 +140,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes all fields of a sample that are intact.
+    /// Writes all intact fields of a sample.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -159,7 +159,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of a field. Returns true if they exist now, or if the sample has no value for the field.
+    /// Writes the files of a field. Returns true if they now exist, or if the sample has no value in this field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
@@ -181,7 +181,7 @@ impl<'a> Unpacker<'a> {
         };
         let mut whole = true;
         for (frame, content) in files {
-            // The folder with the frames of a clip has the name of the clip.
+            // The frames of a clip are in a folder named after the clip.
             let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
             check_key(&name)?;
             whole &= self.place(view, &name, &content)?;
@@ -189,7 +189,7 @@ impl<'a> Unpacker<'a> {
         Ok(whole)
     }
 
-    /// Writes a file. Returns true if it exists now.
+    /// Writes a file. Returns true if it now exists.
     fn place(&self, view: &RecordView<'_>, name: &str, content: &FileContent<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);

@@ -24,9 +24,9 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The dataset's schema. It equals the spool's schema, except that the field for profiles may be left out.
+    /// The dataset's schema. It equals the spool's schema, or lacks its field for profiles.
     pub(super) schema: &'a Schema,
-    /// Position of the stored field of the spool that is left out of the dataset.
+    /// Position of the stored field to leave out, in the spool's schema.
     pub(super) dropped: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ impl SampleSource for SpooledSamples<'_> {
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
         let Some(entry) = self.sample(sample) else { bug("a sample that was not collected") };
         let bytes = self.spool.read(entry.span).context("cannot read the temporary file")?;
-        // Disks can return wrong bytes, so a record from the spool is checked like one from any other file.
+        // Disks can return wrong bytes, so check records from the spool like records from any other file.
         let mut record = Record::parse(&bytes, &Limits::none()).context("the temporary file is damaged")?;
         if let Some(dropped) = self.dropped.filter(|dropped| *dropped < record.fields.len()) {
             record.fields.remove(dropped);

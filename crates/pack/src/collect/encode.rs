@@ -1,4 +1,4 @@
-//! Encodes the values of a sample as a record, in the thread that adds the sample.
+//! Encodes the values of a sample as a record, on the thread that adds the sample.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -16,10 +16,10 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With the option `sample`, one picture in this number is checked.
+/// With the option `sample`, one in this many pictures is checked.
 const LOOKED_AT: u64 = 32;
 
-/// The memory and encoders of one thread, which are reused for each sample.
+/// Encoders and buffers of one thread, reused for each sample.
 #[derive(Default)]
 pub(super) struct RecordWorkspace {
     fields: Vec<FieldWorkspace>,
@@ -32,11 +32,11 @@ struct FieldWorkspace {
     array: ArrayWorkspace,
 }
 
-/// A record for the spool, together with the facts that planning the dataset needs.
+/// A record for the spool, with the facts needed to plan the dataset.
 pub(super) struct ProgramRecord {
     pub(super) record: Vec<u8>,
     pub(super) source_bytes: u64,
-    /// Digest of all bytes of the sample's record except the frame.
+    /// Digest of the sample's record, without its frame.
     pub(super) digest: [u8; 16],
     /// Notes on pictures, each with the position of its field.
     pub(super) notes: Vec<(usize, PictureNote)>,
@@ -105,7 +105,7 @@ impl RecordWorkspace {
             let text = format!("the record has {} bytes, more than the limit of {limit}", frame.record_bytes);
             return Err(CollectError::of_sample(key, text, ""));
         }
-        // The frame holds a provisional number. The remaining bytes are the sample's content.
+        // The number in the frame is provisional, so digest only the remaining bytes, which are the sample's content.
         let Some(body) = record.get(to_usize(FRAME_BYTES)..) else { bug("a record without a frame") };
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
@@ -124,7 +124,7 @@ impl RecordWorkspace {
 }
 
 fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s SampleValue>>> {
-    // A field that the sample does not name stays `None`.
+    // A field stays `None` if the sample does not mention it.
     let mut values: Vec<Option<Option<&SampleValue>>> = layout.fields.iter().map(|_| None).collect();
     // Fields usually come in layout order, so each search starts after the previous match.
     let mut next = 0;
@@ -166,7 +166,7 @@ struct FieldOfSample<'a> {
 }
 
 enum NoPicture {
-    /// The value cannot become a picture. Holds a description of the value, and a hint.
+    /// The value cannot be stored as a picture: a description of the value, and a hint.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
@@ -230,7 +230,7 @@ impl FieldOfSample<'_> {
         self.expected(&expected, &label.to_string(), "")
     }
 
-    /// Returns the checks for this picture, which are the same in every run and in every thread.
+    /// Returns the checks for this picture. They do not depend on the run or on the thread.
     fn checks(&self, field: &PictureRecorder) -> PictureChecks {
         let takes = |share: Share| match share {
             Share::None => false,
@@ -323,7 +323,7 @@ impl FieldOfSample<'_> {
         let number;
         let array = match value {
             SampleValue::Array(array) => array,
-            // A number with a given type is an array without axes.
+            // A number with an explicit type is stored as an array without axes.
             SampleValue::Number { value, dtype: Some(dtype) } => {
                 let mut bytes = Vec::new();
                 value.append(*dtype, &mut bytes);
@@ -338,8 +338,8 @@ impl FieldOfSample<'_> {
         put.map(drop).map_err(|e| self.refused(e))
     }
 
-    /// Compares an array's type and number of axes with those of the field's first array, because a loader
-    /// returns all arrays of a batch in one tensor.
+    /// Checks that an array has the type and number of axes of the field's first array, because a loader
+    /// returns all arrays of a batch as one tensor.
     fn check_form(&self, choice: &ArrayChoice, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype
@@ -397,7 +397,7 @@ fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     }
 }
 
-/// Maps keys evenly to numbers, in the same way on every machine.
+/// Hashes a key to an evenly distributed number that is the same on every machine.
 fn spread(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     digest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))

@@ -46,7 +46,7 @@ pub enum CollectError {
         /// The reason.
         source: Box<SampleError>,
     },
-    /// The sample cannot be stored because of its key, place or size.
+    /// The sample cannot be stored because of its key, position or size.
     #[error("sample `{}`: {text}", key.escape_debug())]
     Sample {
         /// Key of the sample.
@@ -80,7 +80,7 @@ pub enum CollectError {
         /// Hint for the user; may be empty.
         hint: Hint,
     },
-    /// The options contradict each other, or a record cannot be laid out.
+    /// The options contradict each other, or a record does not fit the format.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
     /// The output folder cannot be used, or the dataset cannot be written.

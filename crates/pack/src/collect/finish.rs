@@ -1,4 +1,4 @@
-//! Ends a collection by writing a dataset or its next generation.
+//! Ends a collection: writes the new dataset, or the next generation of an existing one.
 
 use super::commit::SpooledSamples;
 use super::error::{CollectError, Result};
@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 impl Collector {
-    /// Waits for samples that other threads are still adding, then plans the dataset, copies the records into
-    /// shards, and writes the manifest.
+    /// Writes the dataset. Waits for samples that other threads are still adding, plans the dataset, copies the
+    /// records into shards, and writes the manifest.
     ///
     /// `on_progress` is called on this thread about ten times a second. Setting `cancel` stops the commit.
     /// After an error or a cancellation, the next `commit` continues after the last finished shard.
@@ -45,7 +45,8 @@ impl Collector {
             return Err(none());
         }
         match self.options.shuffle {
-            // Sort by key, as in a folder listing, because the order in which threads add samples must not matter.
+            // Sort by key, as in a folder listing, because the result must not depend on which thread adds a
+            // sample first.
             Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }
@@ -94,7 +95,7 @@ impl Collector {
         records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
-        // If this collector tried before with the same samples, continue that attempt. Otherwise replace it.
+        // Continue an earlier attempt of this collector if it had the same samples. Otherwise replace it.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
             reservation.discard(earlier)?;
@@ -121,8 +122,7 @@ impl Collector {
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
-    /// Returns the dataset's schema, and the stored field of the spool to leave out. This is the field for
-    /// profiles if no picture had a profile.
+    /// Returns the dataset's schema, and the stored field to leave out: the field for profiles, if no picture had one.
     fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
         let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));

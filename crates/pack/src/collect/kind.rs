@@ -1,4 +1,4 @@
-//! The kind of a field's values, either declared by a program or taken from the first sample.
+//! The kind of a field's values, declared by the program or inferred from the first sample.
 
 use super::error::{CollectError, Result};
 use super::value::{Number, SampleValue};
@@ -8,7 +8,7 @@ use shardpack_sources::pictures::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of the field whose bytes are taken for pictures if no schema is given.
+/// Without a schema, bytes in a field of this name are treated as pictures.
 const IMAGE: &str = "image";
 
 /// The kind of a field's values.
@@ -23,12 +23,12 @@ const IMAGE: &str = "image";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A picture: a complete file, or pixels.
+    /// A picture, given as a complete file or as pixels.
     Image,
     /// Several JPEG files in order, such as the frames of a clip or views of one object.
     Frames,
-    /// An array of this element type; `None` means the type of the first array. All arrays of a field have
-    /// the same type and number of axes.
+    /// An array of this element type, or of the first array's type if `None`. All arrays of a field have the
+    /// same type and number of axes.
     Array(Option<Dtype>),
     /// Text.
     Text,
@@ -64,7 +64,7 @@ impl Kind {
             }
             Some(SampleValue::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
-                // A damaged picture is still a picture. The damage is reported when it is stored.
+                // A damaged picture is still a picture. Storing it reports the damage.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
             Some(SampleValue::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,

@@ -1,4 +1,4 @@
-//! Converts labels to the dataset's class numbers.
+//! Maps labels to the dataset's class numbers.
 
 use super::error::{CollectError, Result};
 use super::value::Number;
@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
-    /// Class numbers in the dataset, by the number that the program uses for the class.
+    /// Class numbers in the dataset, indexed by the program's class numbers.
     numbers: Vec<i128>,
     by_name: HashMap<String, i128>,
 }
@@ -24,15 +24,16 @@ impl LabelClasses {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
 
-    /// Returns the number in the dataset of the class that the program numbers `given`; false is 0 and true is 1.
+    /// Returns the dataset's class number for the program's class number `given`. False counts as 0, and true
+    /// as 1.
     ///
     /// # Errors
-    /// Returns the program's number if no class has it.
+    /// Returns the program's number if there is no such class.
     pub(super) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
         let number = match given {
             Number::Bool(value) => i128::from(value),
             Number::Int(value) => value,
-            // A float is refused later, because of the field's type.
+            // A float does not fit the field's type and is refused later.
             Number::Float(_) => return Ok(given),
         };
         let known = usize::try_from(number).ok().and_then(|place| self.numbers.get(place));
@@ -51,7 +52,7 @@ pub(super) struct JoinedClasses {
     pub(super) labels: Option<LabelClasses>,
 }
 
-/// Matches the program's classes with the dataset's by name. New classes come after the known ones, in the given order.
+/// Matches the program's classes with the dataset's by name. New classes follow the known ones, in the given order.
 pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
         let Some(given) = given else { return Ok(JoinedClasses::default()) };

@@ -26,15 +26,15 @@ pub(super) enum FieldEncoder {
     Scalar(Columns, Dtype),
 }
 
-/// The way in which samples are stored. The schema and the first sample decide it or, in an addition, the
-/// existing dataset.
+/// How samples are stored. The schema and the first sample decide it, or the existing dataset does if samples
+/// are added to one.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
-    /// The schema of records in the spool. It has a field for profiles if pictures may have them.
+    /// The schema of records in the spool, with a field for profiles if pictures may have them.
     pub(super) schema: Schema,
     pub(super) pictures: PictureOptions,
-    /// Storage options for array fields in which no array has been stored yet.
+    /// Storage options for array fields that have no array yet.
     pub(super) arrays: ArrayOptions,
     pub(super) threads: usize,
     pub(super) labels: Option<LabelClasses>,
@@ -45,7 +45,7 @@ pub(super) struct ProgramLayout {
 pub(super) enum LayoutOrigin {
     Program,
     Dataset {
-        /// True if each sample must name all fields, because the caller has not declared the fields.
+        /// True if each sample must name all fields, because no schema was declared.
         names_all: bool,
     },
 }
@@ -53,16 +53,16 @@ pub(super) enum LayoutOrigin {
 pub(super) struct LayoutParts {
     pub(super) kinds: Vec<(String, Kind)>,
     pub(super) pictures: PictureOptions,
-    /// True if the colour profile is taken out of the described picture.
+    /// True if the colour profile of the described picture gets a separate field.
     pub(super) takes_profile: bool,
     pub(super) has_profile: bool,
     /// The picture field that the picture columns describe, if there is exactly one picture field.
     pub(super) described_picture: Option<usize>,
     /// The array field that the shape columns describe, and its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
-    /// True for array fields that have figure columns, by position of the field.
+    /// By position of the field: true for array fields with figure columns.
     pub(super) figures: Vec<bool>,
-    /// True for picture fields that have segment indexes, by position of the field.
+    /// By position of the field: true for picture fields with segment indexes.
     pub(super) indexed: Vec<bool>,
 }
 
@@ -92,7 +92,7 @@ impl ProgramLayout {
         let picture_fields: Vec<usize> = positions(&kinds, |kind| kind.is_picture());
         let described_picture = if let [only] = picture_fields.as_slice() { Some(*only) } else { None };
         let mut pictures = options.pictures.clone();
-        // The columns hold the orientation and profile of one picture per sample. If there are several
+        // The columns can describe the orientation and profile of only one picture per sample. With several
         // pictures, each keeps its own metadata.
         if picture_fields.len() > 1 {
             pictures.keep_metadata();
@@ -108,12 +108,12 @@ impl ProgramLayout {
                 _ => None,
             }
         });
-        // Without these columns a loader would assume that all records have the first record's shape.
+        // Without these columns, a loader would assume that all arrays have the shape of the first one.
         let described_array = shaped.filter(|(_, axes)| {
             picture_fields.is_empty() && !ArrayRecorder::SHAPE.iter().take(*axes).any(|name| taken(name))
         });
         let figures = kinds.iter().map(|(name, kind)| match kind {
-            // Integers are always stored without loss.
+            // Integers are always stored losslessly.
             Kind::Array(Some(dtype)) => dtype.is_float(),
             Kind::Array(None) => !matches!(value(name), Some(SampleValue::Array(array)) if !array.dtype().is_float()),
             _ => false,
@@ -160,7 +160,7 @@ impl LayoutParts {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),
             (_, Some(stored)) => Field::stored(name, stored),
-            // A field that is not among the stored fields is a scalar.
+            // A field that is not stored as a payload is a scalar.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
         let stored = self.kinds.iter().zip(&self.indexed).flat_map(|(kind, indexed)| {
@@ -191,8 +191,8 @@ impl LayoutParts {
         all
     }
 
-    /// Returns the program's fields with their positions in records of `schema`. The schema must have all
-    /// declared fields, in any order.
+    /// Returns the program's fields with their positions in records of `schema`, which must have all declared
+    /// fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
         let field = |(position, (name, kind)): (usize, &(String, Kind))| {
             let has = |flags: &[bool]| flags.get(position).copied().unwrap_or_default();
@@ -224,7 +224,7 @@ impl LayoutParts {
     }
 }
 
-/// Refuses a field whose name would make readers take it for the segment indexes of a picture.
+/// Fails for a field name that readers would mistake for the segment indexes of a picture.
 fn refuse_index(kinds: &[(String, Kind)]) -> Result<()> {
     let is_picture = |name: &str| kinds.iter().any(|(known, kind)| known == name && kind.is_picture());
     let taken = |name: &&String| Field::picture_of_segments(name).is_some_and(is_picture);

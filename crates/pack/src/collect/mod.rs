@@ -1,17 +1,17 @@
 //! Writes samples that a program adds one at a time, from any thread, without knowing their number in advance.
 //!
-//! Shards hold the samples in a seeded permutation, so no shard can be written before the last sample is
-//! known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an
-//! unnamed local file. [`Collector::commit`] plans the dataset and copies the records from the spool, with
-//! all guarantees of [`write_dataset`](shardpack_writer::write_dataset). This costs time and space: encoded
-//! data are written twice and read once, and take twice their space until the end. In return, errors name
-//! their sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
+//! Shards store the samples in a seeded permutation, so no shard can be written before the last sample is
+//! known. A [`Collector`] encodes each sample on the caller's thread and appends its record to a *spool*, an
+//! unnamed local file. [`Collector::commit`] plans the dataset and copies the records from the spool, with all
+//! guarantees of [`write_dataset`](shardpack_writer::write_dataset). The price is time and disk space: encoded
+//! data are written twice and read once, and occupy twice their size until the end. In return, an error names
+//! its sample at once, memory stays small (about 150 bytes per sample, plus the key), and a killed program
 //! leaves nothing behind.
 //!
-//! The same samples and keys give the same bytes in whatever order they are added, unless
-//! [`CollectOptions::shuffle`] is set to keep that order. There is one exception: the first array of each
-//! field decides how the arrays of that field are stored. If several threads could add the first array, name
-//! the codec and the filter, or add one sample before the threads start.
+//! The same samples and keys produce the same bytes in whatever order they are added, unless
+//! [`CollectOptions::shuffle`] says to keep that order. There is one exception: the first array of each field
+//! decides how the arrays of that field are stored. If several threads could add the first array, name the
+//! codec and the filter, or add one sample before the threads start.
 //!
 //! [`Collector::append`] adds samples to an existing dataset, as its next generation.
 
@@ -74,16 +74,16 @@ const KEY_DIGITS: usize = 8;
 pub struct Collector {
     out: Output,
     options: CollectOptions,
-    /// The declared fields; `None` means that the first sample decides.
+    /// The declared fields, or `None` if the first sample decides.
     schema: Option<Vec<(String, Kind)>>,
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples. It can be read during a commit, while `added` is locked.
+    /// Number of samples. Unlike `added`, it is not locked during a commit.
     count: AtomicU64,
     idle: Mutex<Vec<RecordWorkspace>>,
-    /// True once the dataset is complete. It is locked for reading while a sample is added, and for writing
-    /// during a commit.
+    /// True once the dataset is complete. Adding a sample takes the lock for reading, and a commit takes it for
+    /// writing.
     committed: RwLock<bool>,
     target: CollectTarget,
 }
@@ -92,7 +92,7 @@ pub struct Collector {
 enum CollectTarget {
     New {
         reservation: Reservation,
-        /// Id of the dataset that an earlier commit began but did not finish.
+        /// Id of a dataset that an earlier commit started but did not finish.
         begun: Mutex<Option<DatasetId>>,
     },
     /// The next generation of an existing dataset.
@@ -101,7 +101,7 @@ enum CollectTarget {
 
 #[derive(Debug, Default)]
 struct AddedSamples {
-    /// Number of samples whose addition has begun.
+    /// Number of samples whose addition has started.
     begun: u64,
     keys: HashSet<Arc<str>>,
     places: HashSet<u64>,
@@ -116,14 +116,14 @@ impl std::fmt::Debug for RecordWorkspace {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if
-    /// needed, and is reserved for this collector.
+    /// Starts a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if
+    /// needed and reserved for this collector.
     ///
-    /// `schema` declares the kinds of the fields, in order. By default the first sample decides.
+    /// `schema` declares the fields with their kinds, in order. By default the first sample decides.
     ///
     /// # Errors
-    /// `Writer` if the folder is in use, holds other files, or holds a dataset that may not be replaced
-    /// because `options.force` is not set; `Format` and `Usage` if the options contradict each other; `Io`.
+    /// `Writer` if the folder is in use, contains other files, or contains a dataset and `options.force` is not
+    /// set; `Format` and `Usage` if the options contradict each other; `Io`.
     pub fn open(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
         let out = out.into();
         options.arrays.check()?;
@@ -140,12 +140,12 @@ impl Collector {
         Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
     }
 
-    /// Begins an addition to the dataset in the folder `out`, as its next generation. The folder stays locked
-    /// until the collector is dropped. No existing file changes.
+    /// Starts the next generation of the dataset in the folder `out`. The folder stays locked until the
+    /// collector is dropped. Existing files do not change.
     ///
-    /// The dataset may have been written by a program or packed from files. The new samples have the same
-    /// fields, classes, shard size and storage. Unless `schema` declares the fields, each sample must name
-    /// all of them, with no value for a missing one. A declaration must equal the dataset's fields.
+    /// The dataset may have been written by a program or packed from files. The new samples get the same
+    /// fields, classes, shard size and storage. Unless `schema` declares the fields, each sample must name all
+    /// of them, including those without a value. A declared schema must match the dataset's fields.
     ///
     /// ```
     /// use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Sample};
@@ -166,7 +166,7 @@ impl Collector {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if there is no dataset, if a program cannot give one of its fields, or if `schema` or the
+    /// `Usage` if there is no dataset, if a program cannot provide one of its fields, or if `schema` or the
     /// classes differ from the dataset's; `Argument` if an option differs; `Writer` if another program is
     /// writing there, or if an addition of files is unfinished; `Reader` if the dataset is damaged; `Io`.
     pub fn append(out: impl AsRef<Path>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
@@ -203,28 +203,26 @@ impl Collector {
         }
     }
 
-    /// Returns the fields and their kinds; `None` as long as neither an existing dataset nor a first sample
-    /// has decided them.
+    /// Returns the fields and their kinds, or `None` if the first sample has yet to determine them.
     #[must_use]
     pub fn fields(&self) -> Option<Vec<(String, Kind)>> {
         let layout = lock(&self.layout).clone()?;
         Some(layout.fields.iter().map(|field| (field.name.clone(), field.kind)).collect())
     }
 
-    /// Returns the class names, in the order of their numbers in the dataset.
+    /// Returns the class names in the order of the dataset's class numbers.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.options.classes.as_deref()
     }
 
-    /// Returns true if samples are stored in the order of adding.
+    /// Returns true if samples are stored in the order in which they were added.
     #[must_use]
     pub const fn keeps_order(&self) -> bool {
         self.options.shuffle.is_none()
     }
 
-    /// Returns the number from which the first generated key is made: 0, or the first unused number of an
-    /// existing dataset.
+    /// Returns the number for the first generated key: 0, or the first unused number of an existing dataset.
     #[must_use]
     pub fn first_number(&self) -> u64 {
         self.addition().map_or(0, |addition| addition.first_id)
@@ -238,13 +236,13 @@ impl Collector {
         Ok(self.addition().map(|addition| addition.held.index(key)).transpose()?.flatten().is_some())
     }
 
-    /// Returns the dataset's folder, or the name of its place in a store.
+    /// Returns the dataset's folder, or its location in a store.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.out.path()
     }
 
-    /// Returns the number of samples so far.
+    /// Returns the number of samples added so far.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
@@ -256,13 +254,13 @@ impl Collector {
         self.len() == 0
     }
 
-    /// Encodes a sample in this thread and adds it. After an error only this sample is missing, and more
+    /// Encodes a sample on this thread and adds it. After an error, only this sample is missing, and more
     /// samples can be added.
     ///
     /// # Errors
     /// `Misfit` if a value does not fit its field; `Encode` if the options cannot store a value, such as one
-    /// outside float16's range; `RepeatedKey`, `KnownKey` or `Sample` if a key or a place is taken; `Usage`
-    /// if a key is not allowed, or the dataset is complete; `Io` if the disk is full.
+    /// outside float16's range; `RepeatedKey`, `KnownKey` or `Sample` if a key or a position is already taken;
+    /// `Usage` if a key is not allowed, or the dataset is complete; `Io` if the disk is full.
     pub fn add(&self, mut sample: Sample) -> Result<()> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
         if *committed {
@@ -288,7 +286,7 @@ impl Collector {
                 Ok(())
             }
             Err(error) => {
-                // Free the key, so that the program can correct the sample and add it again.
+                // Release the key, so that the program can correct the sample and add it again.
                 added.keys.remove(&key);
                 sample.order.map(|place| added.places.remove(&place));
                 Err(error)
@@ -350,7 +348,8 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
-            // The unfinished dataset can no longer be completed, because its samples are lost together with the spool.
+            // Discard the unfinished dataset. It can no longer be completed, because its samples are lost with
+            // the spool.
             CollectTarget::New { reservation, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = reservation.discard(begun);

@@ -13,25 +13,25 @@ use shardpack_recipe::PictureOptions;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// How pictures are stored. Default: tile. A picture given as pixels becomes a PNG, or a JPEG if pictures
-    /// are re-encoded. The option `sample` checks one picture in 32, chosen by key.
+    /// Storage options for pictures. Default: tile. A picture given as pixels is stored as a PNG, or as a JPEG
+    /// if pictures are re-encoded. The option `sample` checks one picture in 32, chosen by key.
     pub pictures: PictureOptions,
-    /// How arrays are stored. Default: auto, which tries codecs on the first array of each field.
+    /// Storage options for arrays. Default: auto, which tries codecs on the first array of each field.
     pub arrays: ArrayOptions,
-    /// Class names. The integer field `label` holds the positions of classes in this list, from 0. A program
-    /// may also give the name of a class. Default: none.
+    /// Class names. The integer field `label` stores positions in this list, counted from 0. A program may also
+    /// pass the name of a class. Default: none.
     pub classes: Option<Vec<String>>,
-    /// Largest size of a shard, in bytes. Default: 1 GiB.
+    /// Maximum size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the stored order, which does not depend on the order in which samples are added. `None` keeps
-    /// the order in which they are added. Default: seed 0.
+    /// Seed of the stored order, which is independent of the order in which samples are added. `None` keeps the
+    /// order of addition. Default: seed 0.
     pub shuffle: Option<u64>,
-    /// Replace an existing dataset once the samples are complete. Default: false.
+    /// Replace an existing dataset once all samples have been collected. Default: false.
     pub force: bool,
-    /// Number of threads that try codecs and write the dataset. Samples are encoded in the caller's threads.
+    /// Number of threads that try codecs and write the dataset. Samples are encoded on the caller's threads.
     /// Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in memory during writing. Default: enough for one sample per thread plus
+    /// Limit in bytes on the samples in memory during writing. Default: enough for one sample per thread plus
     /// one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }

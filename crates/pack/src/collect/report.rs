@@ -1,4 +1,4 @@
-//! The recipe of a collected dataset, and the report for the program.
+//! The recipe of a collected dataset, and the report to the program.
 
 use super::kind::Kind;
 use super::layout::{FieldEncoder, ProgramLayout};
@@ -18,7 +18,7 @@ pub struct CollectReport {
     pub report: Report,
     /// Number of classes; 0 if there are none.
     pub classes: u64,
-    /// Memory for samples while they are written, in bytes.
+    /// Memory used for samples during writing, in bytes.
     pub memory_bytes: u64,
     /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
@@ -26,14 +26,14 @@ pub struct CollectReport {
     pub banded_pictures: u64,
     /// Pictures with oddities that decoders ignore, by key.
     pub odd_pictures: Vec<OddPicture>,
-    /// Candidates tried for each array field, the best first.
+    /// Codec candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,
     /// The result of an addition to an existing dataset.
     pub appended: Option<Appended>,
 }
 
-/// The result of [`Collector::append`](super::Collector::append). The figures in the report cover the whole
-/// dataset; everything else covers only the new samples.
+/// The result of [`Collector::append`](super::Collector::append). The report's figures cover the whole dataset;
+/// all other values cover only the new samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
     /// Number of the newest generation.
@@ -42,7 +42,7 @@ pub struct Appended {
     pub samples: u64,
     /// New classes, in the order of their numbers.
     pub new_classes: Vec<String>,
-    /// Number of samples skipped because the dataset already holds their keys.
+    /// Number of samples skipped because their keys are already in the dataset.
     pub known: u64,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -92,7 +92,7 @@ pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe
         recipe.add_pictures(&field.name, &layout.pictures);
     }
     for (field, asked, mut trial) in chosen(layout) {
-        // With fewer than two candidates nothing was compared, and the figures would only describe the first array.
+        // With fewer than two candidates there was no comparison, and the figures would only describe the first array.
         if trial.table.len() < 2 {
             trial.table.clear();
         }

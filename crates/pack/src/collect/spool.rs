@@ -1,7 +1,7 @@
-//! The spool: an unnamed file that holds records until they are copied into the dataset.
+//! The spool: an unnamed file that stores records until they are copied into the dataset.
 //!
-//! The file is on the same file system as the dataset. Because it has no name, the system frees its space
-//! whenever the process ends.
+//! The file is on the same file system as the dataset. Because it has no name, the operating system frees its
+//! space however the process ends.
 
 use super::error::{CollectError, Result};
 use shardpack_io::Cause;
@@ -29,7 +29,7 @@ impl Spool {
         Ok(Self { file, out: out.to_owned(), end: AtomicU64::new(0) })
     }
 
-    /// Appends a record. After an error, the record's place in the file stays unused.
+    /// Appends a record. After an error, the space for this record stays unused.
     pub(super) fn append(&self, record: &[u8]) -> Result<Span> {
         let bytes = record.len() as u64;
         let offset = self.end.fetch_add(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tests that collect samples and then read the dataset.
+//! Tests collecting samples and reading the dataset back.
 
 mod trouble;
 
@@ -139,7 +139,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
             for thread in 0..threads {
                 let collector = &collector;
                 scope.spawn(move || {
-                    // Samples are added in reverse, so that the order differs even if one thread does all the work.
+                    // Add samples in reverse, so that the order differs even if one thread does all the work.
                     for i in (1..60).rev().filter(|i| i % threads == thread) {
                         collector.add(Sample { order: place(i), ..mixed(i) }).unwrap();
                     }
@@ -148,7 +148,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
         });
         assert_eq!(collector.len(), 60);
         collector.commit(None, None).unwrap();
-        // Dropping the collector also removes the lock file, whose content depends on the time of locking.
+        // Drop the collector to remove its lock file, whose content depends on the time of locking.
         drop(collector);
         files(&folder)
     };
@@ -265,7 +265,7 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
     assert!(report.report.fidelity["image"]["ssimulacra2"]["min"].as_f64().unwrap() < 100.0);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     assert_eq!(dataset.get(0).unwrap().image("image").unwrap().media_type, "image/jpeg");
-    // An array with four channels is not a picture. In a field with a different name it is stored as an array.
+    // An array with four channels is not a picture, but a field of another name stores it as an array.
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     let error = collector.add(Sample::new().with("image", SampleValue::Pixels(pixels(&[4])))).unwrap_err().to_string();

@@ -15,7 +15,7 @@ use shardpack_format::Dtype;
 pub enum SampleValue {
     /// A complete file for a picture field (JPEG, PNG, WebP, BMP, TIFF); plain bytes for other fields.
     Bytes(Vec<u8>),
-    /// An array. A picture field takes it as pixels: uint8 `[height, width]`, `[height, width, 1]` or
+    /// An array. A picture field interprets it as pixels: uint8 `[height, width]`, `[height, width, 1]` or
     /// `[height, width, 3]` (RGB).
     Array(Array),
     /// Pixels of a picture, as an array. Without a schema, this variant makes the field a picture field.
@@ -73,7 +73,7 @@ impl SampleValue {
         }
     }
 
-    /// Returns the size of the value in the form in which the program gave it, in bytes.
+    /// Returns the size of the value as the program passed it, in bytes.
     pub(super) fn source_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -94,7 +94,7 @@ impl Number {
         }
     }
 
-    /// Appends the number as a `dtype`, or returns false if the type cannot hold it. Floats are rounded to
+    /// Appends the number as a `dtype`, or returns false if the type cannot represent it. Floats are rounded to
     /// the type's precision, but never to infinity.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
     pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
@@ -152,10 +152,10 @@ impl Number {
 pub struct Sample {
     /// Key of the sample. Default: the sample's number with leading zeros.
     pub key: Option<String>,
-    /// Position of the sample. Set it if several threads add samples whose order matters, and then for all
-    /// samples. Default: the order in which samples are added.
+    /// Position of the sample. If the order matters and several threads add samples, set it for all samples.
+    /// Default: the order in which samples are added.
     pub order: Option<u64>,
-    /// Values by field name; `None` means that the sample has no value for the field.
+    /// Values by field name, or `None` for a field without a value.
     pub values: Vec<(String, Option<SampleValue>)>,
 }
 

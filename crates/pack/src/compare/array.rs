@@ -13,7 +13,7 @@ const SSIM_BANDS: usize = 32;
 /// Options for additional measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
-    /// Longest distance for which the autocorrelation of the error is computed; 0 omits the autocorrelation.
+    /// Longest distance for which to compute the autocorrelation of the error; 0 omits it.
     pub lags: usize,
     /// Maximum number of individual errors, and of individual angles, to keep.
     pub keep: usize,
@@ -34,7 +34,7 @@ pub struct BandDifferences {
     pub sum_source: f64,
 }
 
-/// The angle between the spectra of a pixel in the two cubes.
+/// The angle between the two spectra of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PixelAngle {
     /// Row of the pixel.
@@ -85,32 +85,33 @@ pub struct ArrayDifference {
     pub max_rel_error: f64,
     /// PSNR in dB, with the range of the source's values as the peak. `None` if there is no error.
     pub psnr: Option<f64>,
-    /// Mean SSIM over up to 32 evenly spread bands, each scaled by its own range. `None` if no band has a
-    /// range, or if a side is shorter than seven pixels.
+    /// Mean SSIM over up to 32 evenly spaced bands, each scaled by its own range. `None` if all bands are
+    /// constant, or if a side is shorter than seven pixels.
     pub ssim: Option<f64>,
-    /// Spectral angles of the pixels, each computed over the bands that have a value. `None` if no pixel has
-    /// two such bands.
+    /// Spectral angles of the pixels, each over the bands that have a value in both cubes. `None` if no pixel
+    /// has two such bands.
     pub spectral_angles: Option<SpectralAngles>,
     /// Number of pixels whose angle was measured.
     pub spectra: u64,
     /// The pixel with the largest angle.
     pub worst: Option<PixelAngle>,
-    /// A pixel with the median angle, chosen among the pixels whose angles are kept.
+    /// A pixel with the median angle, among those in `angles`.
     pub median: Option<PixelAngle>,
-    /// Differences of each band.
+    /// Errors in each band.
     pub bands: Vec<BandDifferences>,
-    /// Angles of an evenly spread selection of pixels.
+    /// Angles of evenly spaced pixels.
     pub angles: Vec<PixelAngle>,
-    /// Errors (decoded − source) of an evenly spread selection of values.
+    /// Errors (decoded − source) of evenly spaced values.
     pub errors: Vec<f64>,
-    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, computed on at most 64 × 64 central
-    /// pixels. Divide by `products` to normalise.
+    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, from at most 64 × 64 pixels in the centre.
+    /// Divide by `products` to normalise.
     pub correlation: [Vec<f64>; 3],
-    /// Mean of Σ e(i)² and Σ e(i+k)² over the same pairs as in `correlation`, by which that is normalised.
+    /// Mean of Σ e(i)² and Σ e(i+k)² over the same pairs, for normalising `correlation`.
     pub products: [Vec<f64>; 3],
 }
 
-/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ; only the values count.
+/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ, because only values
+/// are compared.
 ///
 /// ```
 /// use shardpack_array::Array;
@@ -161,10 +162,10 @@ struct Meter {
     bands: usize,
     low: f64,
     high: f64,
-    /// Distance between pixels whose angles are kept, and between values whose errors are kept.
+    /// Stride of the pixels whose angles are kept, and of the values whose errors are kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
-    /// The two spectra of a pixel, without the bands in which either spectrum lacks a value.
+    /// Both spectra of a pixel, restricted to the bands that have a value in each.
     spectra: (Vec<f64>, Vec<f64>),
     angles: Vec<f64>,
 }
@@ -264,7 +265,7 @@ impl Meter {
     }
 }
 
-/// Returns the angle between two spectra of at least two bands, in degrees. `None` if a spectrum has length zero.
+/// Returns the angle in degrees between two spectra of at least two bands, or `None` if a spectrum is zero.
 fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
     if u.len() < 2 {
         return None;
@@ -274,12 +275,12 @@ fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
     if nu <= 0.0 || nv <= 0.0 || !nu.is_finite() || !nv.is_finite() {
         return None;
     }
-    // The cosine of a small angle rounds to 1, so compute the half angle from the chord.
+    // The cosine of a small angle rounds to 1, so compute half the angle from the chord.
     let chord = u.iter().zip(v).map(|(u, v)| (u / nu - v / nv).powi(2)).sum::<f64>().sqrt();
     Some((2.0 * (chord / 2.0).clamp(0.0, 1.0).asin()).to_degrees())
 }
 
-/// Errors of the pixels in the middle of the cube.
+/// Errors of the central pixels.
 struct ErrorCorrelation {
     lags: usize,
     rows: Range<usize>,
@@ -317,7 +318,7 @@ impl ErrorCorrelation {
                 let (mut sum, mut square) = (0.0, 0.0);
                 let further = self.errors.iter().skip(lag * stride);
                 for (i, (a, b)) in self.errors.iter().zip(further).enumerate() {
-                    // Use only pairs that lie on the same line along this axis.
+                    // Only pair values on the same line of this axis.
                     if i / stride % side + lag < side {
                         sum += a * b;
                         square += (a * a + b * b) / 2.0;
@@ -374,10 +375,10 @@ mod tests {
         assert!((found.max_rel_error - 0.5).abs() < 1e-9);
         assert!((found.psnr.unwrap() - 10.0 * (191.0_f64.powi(2) / 0.25).log10()).abs() < 1e-9);
         assert_eq!((found.bands[1].count, found.bands[1].max_abs), (64, 0.5));
-        // The error changes sign from band to band, so it repeats at a distance of two.
+        // The error alternates from band to band, so it repeats after two bands.
         assert!((found.correlation[2][0] / found.products[2][0] + 1.0).abs() < 1e-12);
         assert!((found.correlation[2][1] / found.products[2][1] - 1.0).abs() < 1e-12);
-        // A row has 24 values, and a pixel has three.
+        // A row has 24 values, and a pixel three.
         assert!((found.correlation[0][0] / found.products[0][0] - 1.0).abs() < 1e-12);
         assert!((found.correlation[1][0] / found.products[1][0] + 1.0).abs() < 1e-12);
         assert!(found.ssim.unwrap() < 1.0 && !found.identical);
@@ -405,8 +406,8 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// A constant error hardly changes the direction of a bright pixel's spectrum but turns a dark pixel's
-    /// spectrum far. Means over all pixels hide this.
+    /// A constant error barely changes the direction of a bright pixel's spectrum, but changes a dark pixel's a
+    /// lot. A mean over all pixels hides this.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };

@@ -1,7 +1,7 @@
-//! Compares decoded samples with their sources, so that fidelity can be weighed against size.
+//! Compares decoded samples with their sources, to weigh fidelity against size.
 //!
-//! Packing measures fewer figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score for
-//! pictures). `docs/report.md` has the definitions and their sources.
+//! Packing itself measures fewer figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score
+//! for pictures). `docs/report.md` has the definitions and their sources.
 
 mod array;
 mod decibels;

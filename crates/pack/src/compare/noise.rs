@@ -3,21 +3,21 @@
 use shardpack_array::Array;
 use shardpack_array::floats_of;
 
-/// Maximum number of differences that one estimate uses.
+/// Maximum number of differences in one estimate.
 const MOST: usize = 1 << 16;
 
 /// Returns the standard deviation of the noise in each band of `[height, width, bands]`, or 0 for a band that
-/// is constant or has too few values. Empty for an array that does not have three axes.
+/// is constant or has too few values. Returns an empty vector unless the array has three axes.
 ///
-/// The result is the smallest of three estimates, because signal that remains in an estimate only increases
-/// it. Each estimate is a median absolute value divided by 0.6745, so that edges and outliers do not count.
+/// The result is the smallest of three estimates, because any signal left in an estimate only increases it.
+/// Each estimate is a median absolute value divided by 0.6745, which ignores edges and outliers.
 ///
-/// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, divided by √6 (the idea of Immerkær, *Fast noise
-///   variance estimation*, 1996). They vanish for smooth signals.
+/// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, divided by √6 (the idea of Immerkær, *Fast
+///   noise variance estimation*, 1996). They vanish for smooth signals.
 /// - The same differences along the bands.
-/// - The residual of a linear regression on the two nearest bands and on the pixel to the left (Roger and Arnold,
-///   *Reliably estimating the noise in AVIRIS hyperspectral images*, International Journal of Remote Sensing 17(10),
-///   1996).
+/// - The residual of a linear regression on the two nearest bands and on the pixel to the left (Roger and
+///   Arnold, *Reliably estimating the noise in AVIRIS hyperspectral images*, International Journal of Remote
+///   Sensing 17(10), 1996).
 ///
 /// ```
 /// use shardpack_array::Array;
@@ -50,7 +50,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     (0..bands).map(|band| noise_of(&planes, band, width)).collect()
 }
 
-/// Returns the memory that [`band_noise`] takes for a cube of this size, not counting the cube itself, in bytes.
+/// Returns the memory that [`band_noise`] allocates for a cube of this size, in bytes.
 ///
 /// ```
 /// assert_eq!(shardpack_pack::compare::noise_bytes(10, 10, 3), 10 * 10 * (3 + 5) * 8);
@@ -58,7 +58,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
 #[must_use]
 pub fn noise_bytes(height: u64, width: u64, bands: u64) -> u64 {
     let most = (MOST as u64).saturating_mul(2).saturating_add(width);
-    // The memory holds all bands of the sampled pixels, and the terms of one regression.
+    // All bands of the sampled pixels, and the terms of one regression.
     height.saturating_mul(width).min(most).saturating_mul(bands.saturating_add(5)).saturating_mul(8)
 }
 
@@ -81,13 +81,13 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
             let along_bands = own.iter().zip(sides).filter_map(|(&b, (&a, &c))| second(a, b, c));
             estimates.push(sigma(along_bands.collect()).map(|sigma| sigma / 6_f64.sqrt()));
         }
-        // The two bands nearest to the first or the last band both lie on the same side of it.
+        // For the first and the last band, the two nearest bands are on the same side.
         let near = if band == 0 { [1, 2] } else { [band - 1, if band == last { band - 2 } else { band + 1 }] };
         estimates.push(sigma(residuals(own, near.map(plane), width)));
     }
     let size = own.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |size, value| size.max(value.abs()));
     let smallest = estimates.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    // Noise below the resolution of float32 is only the rounding error of a constant or interpolated band.
+    // Below the resolution of float32, the estimate is only rounding error in a constant or interpolated band.
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
@@ -127,8 +127,8 @@ fn residuals(own: &[f64], near: [&[f64]; 2], width: usize) -> Vec<f64> {
     terms.iter().map(residual).collect()
 }
 
-/// Returns the weights of three predictors, computed by elimination in the normal equations. The weight is 0
-/// for a predictor that depends on earlier predictors.
+/// Solves the normal equations by elimination, and returns the weights of the three predictors. A predictor
+/// that depends linearly on earlier ones gets weight 0.
 fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     let sizes: [f64; 3] = [normal[0][0], normal[1][1], normal[2][2]];
     let mut used = [false; 3];
@@ -146,8 +146,8 @@ fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     std::array::from_fn(|i| if used[i] { normal[i][3] / normal[i][i] } else { 0.0 })
 }
 
-/// Returns the standard deviation of values that scatter around zero, computed from their absolute values.
-/// `None` for fewer than 16 values.
+/// Returns the standard deviation of values scattered around zero, estimated from their absolute values. `None`
+/// for fewer than 16 values.
 fn sigma(mut values: Vec<f64>) -> Option<f64> {
     if values.len() < 16 {
         return None;
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// The bands show one scene with fine detail, which second differences mistake for noise.
+    /// All bands show the same fine detail, which second differences mistake for noise.
     #[test]
     fn detail_that_neighbouring_bands_share_is_no_noise() {
         let (height, width, bands) = (64_u64, 64_u64, 6_u64);
@@ -204,14 +204,13 @@ mod tests {
         for _ in 0..height * width {
             let detail = 200.0 * even();
             for band in 0..bands {
-                // The brightness changes from band to band, so that differences along the spectrum contain
-                // the detail too.
+                // The brightness changes from band to band, so differences along the spectrum contain the detail too.
                 let gain = if band % 2 == 0 { 1.0 } else { 3.0 };
                 bytes.extend(((500.0 + gain * detail + 2.0 * even()) as f32).to_le_bytes());
             }
         }
         let cube = Array::new(Dtype::F32, vec![height, width, bands], bytes).unwrap();
-        // Uniform noise of width 2 has σ = 0.58. The noise of the predictors adds to it.
+        // Uniform noise of width 2 has σ = 0.58, plus the noise of the predictors.
         for (band, sigma) in band_noise(&cube, None).into_iter().enumerate() {
             assert!((0.5..1.8).contains(&sigma), "band {band}: {sigma}");
         }

@@ -12,8 +12,8 @@ use shardpack_jpeg::{JpegReencoder, Resize};
 pub struct PictureDifference {
     /// True if all pixels are equal.
     pub identical: bool,
-    /// SSIMULACRA2 score. For a picture with more than [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS)
-    /// pixels, the score of its centre.
+    /// SSIMULACRA2 score. If a picture has more than [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS)
+    /// pixels, only its centre is scored.
     pub ssimulacra2: f64,
     /// PSNR in dB over red, green and blue together, with a peak of 255. `None` if all pixels are equal.
     pub psnr: Option<f64>,
@@ -21,7 +21,7 @@ pub struct PictureDifference {
     pub ssim: Option<f64>,
 }
 
-/// A picture that is prepared once and then compared with several others.
+/// A picture prepared for comparison with several others.
 ///
 /// ```
 /// use shardpack_pack::compare::PictureReference;
@@ -47,18 +47,17 @@ impl std::fmt::Debug for PictureReference {
 }
 
 impl PictureReference {
-    /// Prepares the pixels `rgb`, C-contiguous `[height, width, 3]` of u8; `size` is width and height. Takes
-    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) bytes of memory for each pixel that
-    /// is scored.
+    /// Prepares the pixels `rgb`, C-contiguous `[height, width, 3]` of u8; `size` is width and height. Needs
+    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) bytes of memory per scored pixel.
     ///
     /// # Errors
-    /// `Usage` if the bytes do not fit the size, or there are no pixels.
+    /// `Usage` if the number of bytes does not match the size, or there are no pixels.
     pub fn new(rgb: Vec<u8>, size: (u32, u32)) -> Result<Self> {
         check(&rgb, size)?;
         Ok(Self { luma: luma(&rgb), perceptual: Reference::new(&rgb, size)?, rgb, size })
     }
 
-    /// Returns width and height.
+    /// Returns the width and height.
     #[must_use]
     pub const fn size(&self) -> (u32, u32) {
         self.size
@@ -91,8 +90,7 @@ impl PictureReference {
     }
 }
 
-/// Computes the pixels with which a re-encoded JPEG is compared: the source's pixels, turned upright and
-/// shrunk as in packing.
+/// Computes the reference pixels for a re-encoded JPEG: the source's pixels, turned upright and shrunk as in packing.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 
@@ -100,7 +98,7 @@ impl ReferencePixels {
     /// Creates the state for one thread.
     ///
     /// # Errors
-    /// `Usage` if libjpeg-turbo cannot be set up because memory is exhausted.
+    /// `Usage` if libjpeg-turbo cannot allocate its state.
     pub fn new() -> Result<Self> {
         Ok(Self(JpegReencoder::new()?))
     }
@@ -108,7 +106,7 @@ impl ReferencePixels {
     /// Shrinks upright RGB pixels of size `from` = (width, height), and returns them with their new size.
     ///
     /// # Errors
-    /// `Usage` if the bytes do not fit the size.
+    /// `Usage` if the number of bytes does not match the size.
     pub fn shrink(&mut self, rgb: Vec<u8>, from: (u32, u32), resize: Resize) -> Result<(Vec<u8>, (u32, u32))> {
         check(&rgb, from)?;
         let to = resize.of(from.0, from.1);
@@ -140,15 +138,14 @@ mod tests {
         let reference = PictureReference::new(vec![10, 20, 30], (1, 1)).unwrap();
         let found = reference.compare(&[10, 20, 31]).unwrap();
         assert!(!found.identical && found.ssimulacra2 < 100.0 && found.ssim.is_none());
-        // The pixels differ by one level in one of three channels.
+        // The pixels differ by one level in one of the three channels.
         assert!((found.psnr.unwrap() - (48.130_803_6 + 10.0 * 3_f64.log10())).abs() < 1e-6);
         assert!(reference.compare(&[0; 6]).is_err());
         assert!(PictureReference::new(Vec::new(), (0, 0)).is_err());
     }
 
     /// Scores of the reference program (cloudinary/ssimulacra2), as published by `fast-ssim2` 0.9.1 in
-    /// `src/reference_data.rs`. Grey 128 is compared with a lighter grey, for several side lengths and
-    /// shifts.
+    /// `src/reference_data.rs`. Grey 128 is compared with lighter greys, for several side lengths.
     const SHIFTED: [(u32, [(u8, f64); 5]); 4] = [
         (32, [(1, 97.749_214), (5, 98.808_274), (10, 96.531_141), (20, 93.798_232), (50, 85.014_096)]),
         (64, [(1, 97.986_721), (5, 91.523_577), (10, 80.242_894), (20, 56.058_556), (50, -8.759_423)]),

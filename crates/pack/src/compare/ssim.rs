@@ -1,13 +1,13 @@
 //! Computes the structural similarity of two planes.
 //!
-//! Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, *Image quality assessment: from error visibility to
-//! structural similarity*, IEEE TIP 13(4), 2004, with K₁ = 0.01 and K₂ = 0.03, and uniform windows of 7 × 7
-//! pixels with unbiased variances, which are the defaults of scikit-image's `structural_similarity`.
+//! Follows Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, *Image quality assessment: from error
+//! visibility to structural similarity*, IEEE TIP 13(4), 2004, with K₁ = 0.01 and K₂ = 0.03. The windows are
+//! uniform, 7 × 7 pixels, with unbiased variances, as by default in scikit-image's `structural_similarity`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 const WINDOW: usize = 7;
 
-/// Sums over a column of a window, or over a complete window.
+/// Sums over one column of a window, or over a whole window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     a: f64,
@@ -42,9 +42,9 @@ impl Sums {
     }
 }
 
-/// Returns the mean SSIM of two planes of `width` columns, over all windows without NaN or infinite values.
-/// `range` is the difference between the largest and the smallest possible value. Returns `None` if there is
-/// no such window or if `range` is zero.
+/// Returns the mean SSIM of two planes with `width` columns, over all windows that contain only finite values.
+/// `range` is the difference between the largest and the smallest possible value. Returns `None` if there is no
+/// such window, or if `range` is zero.
 ///
 /// ```
 /// use shardpack_pack::compare::mean_ssim;
@@ -59,7 +59,7 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
     }
     let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));
     let rows: Vec<(&[f32], &[f32])> = a.chunks_exact(width).zip(b.chunks_exact(width)).collect();
-    // Subtract one value from all values, because a large offset would cost digits in the variances.
+    // Subtract an offset from all values, because a large one would cost the variances precision.
     let shift = a.iter().copied().find(|value| value.is_finite()).map_or(0.0, f64::from);
     let shifted = |value: f32| f64::from(value) - shift;
     let mut columns = vec![Sums::default(); width];
@@ -92,7 +92,7 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
 }
 
 impl Sums {
-    /// Returns the similarity of a window. `shift` is added back to the means; the variances do not depend on it.
+    /// Returns the similarity within a window. `shift` is added back to the means; it does not affect the variances.
     fn similarity(&self, shift: f64, c1: f64, c2: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "49")]
         let n = (WINDOW * WINDOW) as f64;

@@ -1,4 +1,4 @@
-//! Array fields: cubes, masks, and other arrays of a program.
+//! Array fields: cubes, masks, and a program's other arrays.
 
 use super::fidelity::{self, no_columns};
 use super::record::{Columns, RecordDraft, StoredValue};
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 const CUBE_AXES: usize = 3;
 
-/// An array field, with the positions of its value and its columns in a record.
+/// An array field, with the positions of its payload and its columns in a record.
 #[derive(Debug)]
 pub(crate) struct ArrayRecorder {
     value: usize,
@@ -19,7 +19,7 @@ pub(crate) struct ArrayRecorder {
     figures: Option<Columns>,
 }
 
-/// An encoder and its memory, reused for every array. Each thread has one per field.
+/// An encoder and its buffers, reused for every array. Each thread has one per field.
 #[derive(Default)]
 pub(crate) struct ArrayWorkspace {
     encoder: Option<ArrayEncoder>,
@@ -35,7 +35,7 @@ impl ArrayWorkspace {
 }
 
 impl ArrayRecorder {
-    /// Names of the columns for the shape of an array with two or three axes.
+    /// Names of the columns for the shape of a two- or three-dimensional array.
     pub(crate) const SHAPE: [&str; CUBE_AXES] = ["height", "width", "channels"];
 
     pub(crate) fn shape_columns(axes: usize) -> Vec<Field> {
@@ -68,8 +68,8 @@ impl ArrayRecorder {
         Ok(fidelity)
     }
 
-    /// Adds a large array as a record's first stored field, without copying the encoded bytes. All other
-    /// values that have a descriptor must have been added before.
+    /// Adds a large array as the record's first stored field, without copying the encoded bytes. Call it after
+    /// all other values that have a descriptor.
     pub(crate) fn put_first(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -125,7 +125,7 @@ impl ArrayRecorder {
     }
 }
 
-/// The way in which the arrays of a field are stored. It is chosen on the first array that is not constant.
+/// How the arrays of a field are stored, decided by the first array that is not constant.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
@@ -139,20 +139,20 @@ struct ChoiceState {
 struct ChosenTrial {
     asked: ArrayOptions,
     trial: Trial,
-    /// True if the settings were chosen on a constant array, such as an empty mask. The first array that is
-    /// not constant replaces them.
+    /// True if the settings come from a constant array, such as an empty mask. The first array that is not
+    /// constant replaces them.
     is_provisional: bool,
 }
 
 impl ArrayChoice {
-    /// Creates the state from the arrays that a dataset already holds, and from their recorded storage.
+    /// Creates the state for a field that already has arrays, from their form and their recorded storage.
     pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
         let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Records the type and the number of axes of the first array. If `array` differs from it, returns the
-    /// first array's type and number of axes as an error.
+    /// Checks the type and the number of axes against the first array, or records them if this is the first. If
+    /// they differ, returns those of the first array as the error.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {
@@ -161,7 +161,8 @@ impl ArrayChoice {
         }
     }
 
-    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads, while other calls wait.
+    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads, and other calls
+    /// wait for it.
     pub(crate) fn settings(
         &self,
         array: &Array,
@@ -174,7 +175,7 @@ impl ArrayChoice {
         {
             return Ok(chosen.trial.settings);
         }
-        // A temporary thread pool is enough, because codecs are tried only once or twice. Idle threads of a
+        // Codecs are tried only once or twice, so a temporary thread pool is enough. Idle threads of a
         // permanent pool would be a problem for a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::usage(format!("cannot start {threads} threads: {e}")))?;
@@ -190,17 +191,17 @@ impl ArrayChoice {
     }
 }
 
-/// Returns the options for an array. With `auto`, cubes may become float16. Arrays with one or two axes stay
+/// Returns the options for an array. `auto` may store cubes as float16. Arrays with one or two axes stay
 /// lossless by default, because they are often boxes, embeddings or depths, whose last digits matter.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     let open = options.values == Values::Auto && options.max_error.is_none();
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Returns true if no two elements differ.
+/// Returns true if all elements are equal.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();
-    // All elements are equal if each byte equals the byte one element before it.
+    // All elements are equal if each byte equals the byte one element earlier.
     bytes.iter().zip(bytes.get(element..).unwrap_or_default()).all(|(a, b)| a == b)
 }

@@ -1,4 +1,4 @@
-//! Makes the stored form of a clip from the stored forms of its frames.
+//! Builds the stored form of a clip from its stored frames.
 
 use super::picture_encoder::StoredPicture;
 use super::picture_figures::PictureFigures;
@@ -14,7 +14,7 @@ pub(crate) struct FrameFile<'a> {
 
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// Facts about all frames so far, in the form of one picture without bytes.
+    /// The combined facts of all frames so far, as a picture without bytes.
     all: StoredPicture<'static>,
 }
 
@@ -34,7 +34,7 @@ impl ClipDraft {
             return Err(SampleError::Frame { number, text });
         }
         self.frames.push(frame.bytes.into_owned());
-        // A device decodes a clip only if it decodes every frame.
+        // A device can decode a clip only if it can decode every frame.
         all.gpu_jpeg &= frame.gpu_jpeg;
         all.figures = together(&all.figures, &frame.figures);
         all.note.kept_because = all.note.kept_because.or(frame.note.kept_because);
@@ -43,13 +43,13 @@ impl ClipDraft {
         Ok(())
     }
 
-    /// Joins the frames into one value. The height, width and profile come from the first frame.
+    /// Joins the frames into one value. Height, width and profile come from the first frame.
     pub(super) fn finish(self) -> Result<StoredPicture<'static>, SampleError> {
         Ok(StoredPicture { bytes: Frames::join(&self.frames)?.into(), ..self.all })
     }
 }
 
-/// Merges the figures of two frames: adds their bytes, and takes the worse value of every other figure.
+/// Merges the figures of two frames: adds their byte counts, and otherwise keeps the worse value.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);
@@ -57,7 +57,7 @@ fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     both.pixels_checked = a.pixels_checked && b.pixels_checked;
     if let (Some(both), Some(b)) = (&mut both.reencoded, &b.reencoded) {
         both.quality = both.quality.min(b.quality);
-        // A frame without a score has NaN. `min` then returns the other frame's score.
+        // The score of an unscored frame is NaN, for which `min` returns the other frame's score.
         both.score = both.score.min(b.score);
     }
     both

@@ -1,7 +1,7 @@
 //! Fidelity figures: scalar columns of each record, and totals in the manifest.
 //!
-//! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`.
-//! These fields can be read without reading a record, and restore the totals if the manifest is lost.
+//! An array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`. These
+//! fields can be read without the record, and the totals can be rebuilt from them if the manifest is lost.
 
 use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
@@ -54,9 +54,9 @@ pub(crate) fn no_columns(field: &str) -> Error {
     Error::usage(format!("the schema lacks the field `{}` or one of its columns", field.escape_debug()))
 }
 
-/// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of this
-/// schema. A user's own column `my.nan` is not, because a field has either all figures, with their types, or
-/// none.
+/// Returns true if `name` is one of the scalar fields that [`fields`] adds for an array field of this schema. A
+/// user's own column `my.nan` does not count, because `my` would need all the other figures too, with their
+/// types.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
@@ -87,16 +87,16 @@ pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
     FIGURES.iter().for_each(|f| out.extend((f.get)(fidelity)));
 }
 
-/// One array field's figures over many samples.
+/// Figures of one array field, accumulated over many samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Sums and largest values of the figures.
+    /// Sums and maxima of the figures.
     pub figures: Fidelity,
     /// Number of samples.
     pub samples: u64,
-    /// Number of samples that decode to the exact bits of the source.
+    /// Number of samples that decode to exactly the bits of the source.
     pub equal_samples: u64,
-    /// Key of the sample with the largest absolute error, if there is any error.
+    /// Key of the sample with the largest absolute error, if there are errors.
     pub worst_sample: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Totals {
         totals
     }
 
-    /// Adds the totals of the following samples.
+    /// Adds the totals of the samples that follow.
     pub fn merge(&mut self, next: Self) {
         if next.figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = next.worst_sample;
@@ -119,7 +119,7 @@ impl Totals {
         self.equal_samples += next.equal_samples;
     }
 
-    /// Adds the figures of one sample. Samples must be added in stored order, so that the sums are reproducible.
+    /// Adds the figures of one sample. For reproducible sums, samples must be added in stored order.
     pub fn add(&mut self, key: &str, figures: &Fidelity) {
         if figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = Some(key.to_owned());
@@ -129,7 +129,7 @@ impl Totals {
         self.equal_samples += u64::from(figures.changed == 0);
     }
 
-    /// Returns the field's entry for the manifest.
+    /// Returns the field's manifest entry.
     #[must_use]
     pub fn summary(&self) -> ArraySummary {
         let f = &self.figures;
@@ -156,7 +156,7 @@ impl Totals {
     }
 }
 
-/// Returns percentiles of the spectral angle, or `None` if some spectra were not counted.
+/// Returns percentiles of the spectral angle, or `None` if some spectra are missing.
 fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     let of = |percent| Some(figures.angles.percentile(percent)?.min(figures.max_angle));
     let is_whole = figures.angles.len() == figures.spectra;
@@ -164,7 +164,7 @@ fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     is_whole.then(found).flatten()
 }
 
-/// Returns the figures in a record's packed scalars, by array field.
+/// Extracts the figures of each array field from a record's packed scalars.
 #[must_use]
 pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
     let known: Vec<&str> = fields_with_figures(schema).collect();
@@ -206,7 +206,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // Rebuilding a manifest does not take these columns for figures either.
+        // Rebuilding a manifest does not mistake these columns for figures either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_angles_stand_where_every_pixel_was_measured() {
-        // Spectra of three bands are stored as float16, which turns them slightly.
+        // Storing three-band spectra as float16 changes their directions slightly.
         let source: Vec<f32> = (1..900_u16).map(|i| 0.1 + f32::from(i * 37 % 1000) * 1e-3).take(300).collect();
         let bytes = source.iter().flat_map(|value| value.to_le_bytes()).collect();
         let cube = shardpack_array::Array::new(Dtype::F32, vec![10, 10, 3], bytes).unwrap();
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // Columns do not hold angles, so figures that are read from a record lack them.
+        // The columns have no angles, so figures read from a record lack them.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

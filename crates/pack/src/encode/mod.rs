@@ -1,6 +1,6 @@
 //! Encodes the values of a sample as a record, with one file for each type of field.
 //!
-//! A [`RecordDraft`] takes the values of one sample in any order. A [`PictureRecorder`] adds a picture or a
+//! A [`RecordDraft`] accepts the values of one sample in any order. A [`PictureRecorder`] adds a picture or a
 //! clip, and an [`ArrayRecorder`] adds an array. Text, JSON and bytes are added as a [`StoredValue`], and
 //! scalars as bytes for their [`Columns`].
 

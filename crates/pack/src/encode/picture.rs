@@ -10,7 +10,7 @@ use shardpack_format::{Dtype, Error, Field, Result, Schema};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::PictureInfo;
 
-/// A picture with an oddity that decoders ignore and that does not affect the pixels.
+/// A picture with an oddity that decoders ignore and that does not affect its pixels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddPicture {
     /// Key of the picture's sample.
@@ -19,13 +19,13 @@ pub struct OddPicture {
     pub what: String,
 }
 
-/// A field of pictures or clips: its storage options, and the positions of its columns.
+/// A field of pictures or clips: its storage options and the positions of its columns.
 #[derive(Debug)]
 pub(crate) struct PictureRecorder {
     options: PictureOptions,
     value: usize,
     size: Option<Columns>,
-    /// True if the colour profile is stored in a field of its own.
+    /// True if the colour profile is stored in a separate field.
     takes_profile: bool,
     profile: Option<usize>,
     segments: Option<usize>,
@@ -43,7 +43,7 @@ pub(crate) struct PictureColumns {
 }
 
 pub(crate) struct PackedPicture {
-    /// Height and width of the stored picture in upright position.
+    /// Height and width of the stored picture when upright.
     pub(crate) size: [u32; 2],
     pub(crate) has_profile: bool,
     pub(crate) figures: PictureFigures,
@@ -54,7 +54,7 @@ pub(crate) struct PackedPicture {
 impl PictureRecorder {
     pub(crate) const PROFILE: &str = "icc";
 
-    /// Columns for the size of a sample's only picture, and for other facts about it that a reader needs.
+    /// Columns for the size of a sample's only picture, and for other facts that a reader needs.
     pub(crate) const SIZE: [(&str, Dtype); 4] =
         [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 
@@ -66,7 +66,7 @@ impl PictureRecorder {
         Field::scalar(format!("{name}.frames"), Dtype::U32)
     }
 
-    /// Returns the figure columns of the field `name`. There are none if every picture is stored with its own bytes.
+    /// Returns the figure columns of the field `name`. There are none if all pictures keep their original bytes.
     pub(crate) fn figure_columns(name: &str, options: &PictureOptions) -> Vec<Field> {
         if options.keeps_files() { Vec::new() } else { picture_figures::fields(name, options.reencodes()) }
     }
@@ -124,7 +124,7 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Adds a clip of these frames to a record. If there are no frames, the record has no value.
+    /// Adds a clip of these frames to a record. A clip without frames is stored as no value.
     pub(crate) fn put_clip<'f, E: From<SampleError>>(
         &self,
         encoder: &mut PictureEncoder,

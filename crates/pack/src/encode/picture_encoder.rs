@@ -1,4 +1,4 @@
-//! Encodes one picture in its stored form: its own bytes, a tiled JPEG, or a re-encoded JPEG.
+//! Encodes one picture for storage: unchanged, as a tiled JPEG, or as a re-encoded JPEG.
 
 use super::picture_figures::{PictureFigures, PictureTotals, ReencodedFigures};
 use super::sample_error::SampleError;
@@ -22,7 +22,7 @@ pub(crate) struct PictureEncoder {
     made: Vec<u8>,
 }
 
-/// Size limit for decoded pictures, the same as in Python and in the command.
+/// Size limit for decoded pictures, as in Python and in the command.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
 pub(crate) struct StoredPicture<'a> {
@@ -30,7 +30,7 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) media_type: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// Orientation that a reader must still apply.
+    /// Orientation that a reader still has to apply.
     pub(crate) orientation: u8,
     pub(crate) gpu_jpeg: bool,
     pub(crate) icc: Option<Vec<u8>>,
@@ -40,7 +40,7 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) oddity: Option<String>,
 }
 
-/// Facts about a picture that no column holds.
+/// Facts about a picture that are not stored in a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
@@ -48,7 +48,7 @@ pub(crate) struct PictureNote {
     pub(crate) profile_dropped: bool,
 }
 
-/// The parts of a picture that have fields of their own in the record.
+/// Parts of a picture that are stored in separate fields of the record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PictureFields {
     pub(crate) icc: bool,
@@ -102,11 +102,11 @@ impl PictureNote {
 }
 
 impl PictureEncoder {
-    /// Keeps the source's own bytes if the loader can decode them.
+    /// Stores the picture unchanged if the loader can decode it.
     ///
-    /// Making the segment index of a baseline JPEG reads all of its entropy-coded data, and so finds damage.
-    /// Without an index only the markers are checked, because decoding would take forty times as long
-    /// (2026-11-22: 1.9 ms for a 116 kB photo). Pictures in other formats are decoded.
+    /// Building the segment index of a baseline JPEG reads all entropy-coded data, and so finds damage. Without
+    /// an index only the markers are checked, because decoding would take forty times as long (2026-11-22: 1.9
+    /// ms for a 116 kB photo). Pictures in other formats are decoded.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
@@ -121,7 +121,7 @@ impl PictureEncoder {
         let checked = match picture.jpeg {
             None => Ok(()),
             Some(_) if is_indexed && is_usual => match self.indexer.index(source, &limits, &mut index) {
-                // If the picture is too large for this check, only its markers are checked, as without an index.
+                // If the picture is too large to be indexed, only check its markers, as without an index.
                 Err(Error::Limit { .. }) => check_markers(source),
                 indexed => indexed.map(drop),
             },
@@ -157,7 +157,7 @@ impl PictureEncoder {
         let Some(facts) = &picture.jpeg else {
             return self.keep(source, picture, options, segments, Some(picture.media_type));
         };
-        // The codec cannot read a file without a recognisable frame.
+        // The codec cannot read a file without a recognisable frame, so keep it unchanged.
         if let Some(rare @ "hierarchical JPEG") = facts.rare {
             return self.keep(source, picture, options, segments, Some(rare));
         }
@@ -165,10 +165,10 @@ impl PictureEncoder {
         let tidy = if options.keeps_files() { None } else { tidied(source) };
         let source = tidy.as_deref().unwrap_or(source);
         let mut figures = unchanged(own, picture, options, None).figures;
-        // The profile of a CMYK picture does not describe the RGB picture that is made from it.
+        // A CMYK picture is converted to RGB, which its profile does not describe.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
-        // If the profile cannot be taken out, it stays in the picture.
+        // If the profile cannot be extracted, it stays in the picture.
         let keep_metadata = options.keeps_metadata() || (beside && profile.is_none());
         let mut profile_dropped = false;
         let (width, height, orientation, applied, outcome) = match options {
@@ -202,7 +202,7 @@ impl PictureEncoder {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // Different pixels were never observed, but a defect in the transcoder must not destroy a picture.
+                // Different pixels have never been observed, but a bug in the transcoder must not destroy a picture.
                 return self.keep(own, picture, options, segments, Some("pixels differ"));
             }
             figures.pixels_checked = true;
@@ -225,7 +225,7 @@ impl PictureEncoder {
     }
 }
 
-/// Returns true if our own decoder may be able to decode the JPEG.
+/// Returns true if our own decoder might be able to decode the JPEG.
 fn is_usual(jpeg: &JpegFacts) -> bool {
     jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3)
 }
@@ -237,8 +237,8 @@ fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<
     })
 }
 
-/// The pixels of a picture that is not a file: C-contiguous `[height, width, channels]` of u8 with one
-/// channel (grey) or three (RGB).
+/// Pixels of a picture that is not a file: C-contiguous `[height, width, channels]` of u8, with one channel
+/// (grey) or three (RGB).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawPicture<'a> {
     pub(crate) bytes: &'a [u8],
@@ -248,7 +248,7 @@ pub(crate) struct RawPicture<'a> {
 }
 
 impl<'a> RawPicture<'a> {
-    /// Returns the pixels of `array` if it can be a picture, that is, uint8 with grey or RGB pixels.
+    /// Returns the pixels of `array` if it can be a picture: uint8 with grey or RGB pixels.
     pub(crate) fn of(array: &'a Array) -> Option<Self> {
         let (height, width, channels) = match (array.dtype(), array.shape()) {
             (Dtype::U8, &[height, width]) => (height, width, 1),
@@ -262,7 +262,7 @@ impl<'a> RawPicture<'a> {
 }
 
 impl PictureEncoder {
-    /// Encodes pixels as a JPEG if pictures are re-encoded, and otherwise losslessly as a PNG.
+    /// Encodes pixels as a JPEG if pictures are re-encoded, otherwise as a lossless PNG.
     pub(crate) fn encode_pixels(
         &mut self,
         pixels: RawPicture<'_>,

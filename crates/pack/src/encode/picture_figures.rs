@@ -1,10 +1,10 @@
-//! Picture storage figures: scalar columns of each record, and totals in the manifest. The columns of the
-//! field `image`:
+//! Picture storage figures: scalar columns of each record, and totals in the manifest. The columns of the field
+//! `image`:
 //!
 //! | column | dtype | |
 //! |---|---|---|
 //! | `image.source_bytes` | u64 | size of the source file |
-//! | `image.tiles_per_row` | u16 | restart segments in a row of MCUs, rounded up; 1 = as wide as the picture; 0 = the source's own bytes |
+//! | `image.tiles_per_row` | u16 | restart segments per row of MCUs, rounded up; 1 = full width; 0 = stored unchanged |
 //! | `image.pixels_checked` | bool | decoded and found equal to the source |
 //! | `image.quality` | u8 | encoder quality; 0 = not re-encoded. Only with `reencode` |
 //! | `image.score` | f32 | SSIMULACRA2 against the source; NaN = not scored. Only with `reencode` |
@@ -60,13 +60,13 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
-/// Returns true if the picture field `field` has this figure and all other figures of the same group.
+/// Returns true if the picture field `field` has this figure and all others of its group.
 pub(crate) fn has_figure(schema: &Schema, field: &str, figure: &str) -> bool {
     is_figure(schema, &format!("{field}.{figure}"))
 }
 
-/// Returns true if `name` is one of the fields that [`fields`] makes, and the schema has all of these fields
-/// with the right types.
+/// Returns true if `name` is one of the fields that [`fields`] adds, and the schema has all of them with the
+/// right types.
 pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
     let Some((field, column)) = name.rsplit_once('.') else { return false };
     let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
@@ -86,7 +86,7 @@ impl PictureFigures {
         }
     }
 
-    /// Returns the figures in a record's packed scalars, by picture field.
+    /// Extracts the figures of each picture field from a record's packed scalars.
     pub(crate) fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Self> {
         let figures = |field: &str| Some((field.to_owned(), Self::of_field(schema, field, packed)?));
         fields_with_figures(schema).filter_map(figures).collect()
@@ -154,7 +154,7 @@ impl Spread {
     }
 }
 
-/// The figures of many pictures.
+/// Figures accumulated over many pictures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureTotals {
     samples: u64,
@@ -162,16 +162,15 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// The known reasons for storing pictures with their own bytes, with the number of pictures for each. No
-    /// column holds them.
+    /// Number of pictures stored unchanged, for each known reason. No column stores the reasons.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Number of dropped ICC profiles. No column holds it, nor `below_target`, the number of pictures that
-    /// reach the requested score at no quality.
+    /// Number of dropped ICC profiles. Like `below_target`, the number of pictures that reach the requested
+    /// score at no quality, it is not stored in a column.
     profiles_dropped: u64,
     below_target: u64,
 }
@@ -201,10 +200,10 @@ impl PictureTotals {
         totals
     }
 
-    /// Counts those facts about one picture that no column holds.
+    /// Counts the facts about one picture that are not stored in a column.
     pub(crate) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
-        // Scores are stored as 32-bit floats, so the comparison allows for rounding.
+        // Scores are stored as 32-bit floats, so allow for rounding.
         let missed = |target: f64| self.reencoded > 0 && self.score.count > 0 && self.score.max < target - 1e-3;
         self.below_target = u64::from(target.is_some_and(missed));
     }
@@ -292,7 +291,7 @@ mod tests {
         };
         let mut totals = of("a", 80, f32::NAN);
         totals.merge(of("b", 80, 75.0));
-        // Quality 0 means that the picture was not re-encoded, so it has no score.
+        // Quality 0 means that the picture was not re-encoded and has no score.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
         let json = serde_json::to_value(totals.summary()).unwrap();

@@ -9,7 +9,7 @@ use shardpack_writer::EncodedSample;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Space for small values, for padding, and for the last unit of an incompressible array.
+/// Space reserved for small values, padding, and the last unit of an incompressible array.
 const RESERVE_BYTES: usize = 64 << 10;
 
 pub(crate) struct StoredValue<'a> {
@@ -29,7 +29,7 @@ impl<'a> StoredValue<'a> {
         })
     }
 
-    /// Wraps text, JSON or bytes, which need no descriptor. They are compressed if that makes them smaller.
+    /// Wraps text, JSON or bytes, which need no descriptor. They are stored compressed if that is smaller.
     pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
         let (codec, payload) = encode_bytes(bytes)?;
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
@@ -60,7 +60,7 @@ impl<'a> StoredValue<'a> {
 pub(crate) struct Columns(Vec<Range<usize>>);
 
 impl Columns {
-    /// Returns the columns of these fields, in this order, or `None` if the schema lacks a field.
+    /// Returns the columns of these fields, in this order, or `None` if the schema lacks one of them.
     pub(crate) fn of(schema: &Schema, fields: &[Field]) -> Option<Self> {
         let place = |wanted: &Field| {
             let mut start = 0;
@@ -80,15 +80,13 @@ impl Columns {
     }
 }
 
-/// The record of a sample under construction. Values may be added in any order. Values that are never added
-/// stay empty or zero.
+/// A sample's record under construction. Values can be set in any order; values that are never set stay empty or zero.
 pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
     buffer: Vec<u8>,
-    /// Start of the first stored field's payload in `buffer`, if it is already there. The payload in `values`
-    /// is then empty.
+    /// Offset of the first stored field's payload, if it is already in `buffer`. Its payload in `values` is then empty.
     first_at: Option<usize>,
 }
 
@@ -112,7 +110,7 @@ impl FinishedRecord {
 }
 
 impl<'a> RecordDraft<'a> {
-    /// Creates a record of this schema without values. `buffer` may be empty, or a buffer to be reused.
+    /// Creates an empty record of this schema. `buffer` may be a buffer to reuse, or empty.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
         let values = schema.stored().map(|_| None).collect();
         Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }
@@ -125,7 +123,7 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Sets scalars. `packed` holds the values of `columns` in the same order.
+    /// Sets scalars. `packed` contains the values of `columns`, in the same order.
     pub(crate) fn set_scalars(&mut self, columns: &Columns, packed: &[u8]) {
         let mut rest = packed;
         for place in &columns.0 {
@@ -142,9 +140,9 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Returns the buffer, extended to the place where the first payload must start. This place depends on
-    /// the key, on the values so far, and on `descriptor_bytes`, the size of the first value's descriptor.
-    /// Also reserves space for `payload_bytes`.
+    /// Returns the buffer, extended to the offset at which the first payload must start, with space reserved
+    /// for `payload_bytes` more. The offset depends on the key, the values set so far, and `descriptor_bytes`,
+    /// the size of the first value's descriptor.
     pub(super) fn head_for_first(&mut self, descriptor_bytes: usize, key: &str, payload_bytes: usize) -> Vec<u8> {
         let values = || self.values.iter().flatten();
         let descriptors = values().map(|value| value.descriptor.len()).sum::<usize>() + descriptor_bytes;
@@ -152,14 +150,14 @@ impl<'a> RecordDraft<'a> {
         let beside = at + values().map(|value| value.payload.len()).sum::<usize>() + RESERVE_BYTES;
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        // Reserve the largest possible size once, because growing a large buffer copies it. Pages that are
-        // never touched take no memory. If reserving fails, the encoder later requests less.
+        // Reserve the maximum size once, because growing a large buffer copies it, and untouched pages occupy
+        // no memory. If this fails, the encoder requests less later.
         let _ = buffer.try_reserve(payload_bytes.saturating_add(beside));
         buffer.resize(at, 0);
         buffer
     }
 
-    /// Sets the value of the first stored field, whose payload starts at `at` in `buffer`.
+    /// Sets the value of the first stored field. Its payload starts at `at` in `buffer`.
     pub(super) fn set_first(&mut self, buffer: Vec<u8>, at: usize, value: StoredValue<'a>) {
         self.set(0, value);
         (self.buffer, self.first_at) = (buffer, Some(at));
@@ -188,7 +186,7 @@ impl<'a> RecordDraft<'a> {
     }
 }
 
-/// Copies `record` and gives it another number.
+/// Copies `record` under a different number.
 pub(crate) fn copy_record<'a>(
     record: &Record<'a>,
     schema: &'a Schema,

@@ -17,13 +17,13 @@ pub enum SampleError {
     /// The values do not fit the options.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The record cannot be laid out.
+    /// The record does not fit the format.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// A picture is damaged or too large.
     #[error("{}{error}", if error.kind() == ErrorKind::Format { "cannot decode the picture: " } else { "" })]
     Picture {
-        /// The error of the picture.
+        /// Error from the picture decoder or encoder.
         error: FormatError,
     },
     /// A frame does not fit its clip.
@@ -87,14 +87,14 @@ impl Explain for SampleError {
 impl SampleError {
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
-            // If the user stops the run, the file is not at fault.
+            // The file is not at fault if the user cancels the run.
             Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }
     }
 
-    /// Describes the values that cannot be stored with the value options; `None` for other errors.
+    /// Describes the values if the value options cannot store them. Returns `None` for other errors.
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
@@ -108,14 +108,14 @@ impl SampleError {
         matches!(self, Self::Picture { .. } | Self::Frame { .. })
     }
 
-    /// Returns true if a file is unreadable, damaged or changed during the run, and false if the sample
-    /// cannot be stored.
+    /// Returns true if a file is unreadable, damaged or changed during the run, and false if the sample cannot
+    /// be stored.
     pub(crate) const fn is_of_file(&self) -> bool {
         self.is_of_picture() || matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. })
     }
 }
 
-/// Returns the hint for a picture that is too large to be re-encoded.
+/// Returns the hint for a picture too large to be re-encoded.
 pub(crate) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it unchanged")

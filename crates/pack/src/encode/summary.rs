@@ -20,22 +20,22 @@ use std::collections::BTreeMap;
 pub enum FieldSummary {
     /// Figures of pictures.
     Pictures(PictureSummary),
-    /// Figures of arrays whose values a value rule may alter.
+    /// Figures of arrays that a value rule may alter.
     Array(ArraySummary),
 }
 
 impl FieldSummary {
-    /// Reads an entry. Returns `None` if another version or another program wrote it in another form.
+    /// Parses an entry. Returns `None` if another version or another program wrote it in a different form.
     #[must_use]
     pub fn parse(entry: &Value) -> Option<Self> {
         Self::deserialize(entry).ok()
     }
 }
 
-/// Figures of the arrays in one field. A value is an element, and an error is its difference from the source.
+/// Figures of the arrays in one field. Here a value is one element, and an error is its difference from the source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
-    /// Number of samples with a value for the field.
+    /// Number of samples that have a value in this field.
     pub samples: u64,
     /// Number of samples that equal their source bit for bit.
     pub equal_samples: u64,
@@ -72,16 +72,16 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
-    /// Percentiles of the spectral angle over the pixels. `None` in manifests, and also if there are no
-    /// spectra or if some spectra were not measured in this run.
+    /// Percentiles of the spectral angle over the pixels. `None` in a manifest, and if there are no spectra or
+    /// some were not measured in this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angle_percentiles_rad: Option<AnglePercentiles>,
-    /// Key of the sample with the largest absolute error; `None` if there is no error.
+    /// Key of the sample with the largest absolute error, or `None` if there are no errors.
     pub worst_sample: Option<String>,
 }
 
-/// Percentiles of spectral angles, in radians. Because angles are counted in bins, a percentile may be up to
-/// √2 times too large, but never too small.
+/// Percentiles of spectral angles, in radians. Angles are counted in bins, so a percentile may be up to √2
+/// times too large, but never too small.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AnglePercentiles {
     /// Median angle.
@@ -99,14 +99,13 @@ pub struct PictureSummary {
     pub samples: u64,
     /// Total size of the picture files before packing, in bytes.
     pub source_bytes: u64,
-    /// Number of pictures for which decoding a crop needs only a part of each row of blocks.
+    /// Number of pictures whose crops can be decoded from a part of each row of blocks.
     pub tiled: u64,
-    /// Number of pictures for which decoding a crop needs whole rows of blocks.
+    /// Number of pictures whose crops can only be decoded from whole rows of blocks.
     pub in_rows: u64,
-    /// Number of pictures that are stored with the own bytes of their file.
+    /// Number of pictures stored unchanged.
     pub kept: u64,
-    /// Reasons for storing these pictures with their own bytes, with the number of pictures for each reason.
-    /// Empty if the reasons are unknown.
+    /// Number of pictures stored unchanged, for each reason. Empty if the reasons are unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_because: BTreeMap<String, u64>,
     /// Number of pictures that were decoded and found equal to their source.
@@ -114,7 +113,7 @@ pub struct PictureSummary {
     /// Number of pictures whose colour profile was dropped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profiles_dropped: u64,
-    /// Number of pictures that do not reach the requested score at any quality.
+    /// Number of pictures that miss the requested score at every quality.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_target: u64,
     /// Number of pictures that were re-encoded.
@@ -152,7 +151,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a float. `null` stands for NaN or an infinity, and becomes NaN.
+/// Deserialises a float. `null`, which stands for NaN or infinity, becomes NaN.
 fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

@@ -1,4 +1,4 @@
-//! Fidelity figures by field, added up over samples.
+//! Fidelity figures by field, accumulated over samples.
 
 use super::fidelity::{self, Totals};
 use super::picture_figures::{self, PictureFigures, PictureTotals};
@@ -10,7 +10,7 @@ use shardpack_reader::Shard;
 use shardpack_writer::Tally as _;
 use std::collections::BTreeMap;
 
-/// Returns true if a scalar field holds a figure that packing measured, rather than a user's value.
+/// Returns true if a scalar field contains a figure measured by packing rather than a user's value.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     fidelity::is_figure(schema, name) || picture_figures::is_figure(schema, name)
@@ -23,7 +23,7 @@ enum FieldTotals {
     Picture(PictureTotals),
 }
 
-/// Fidelity figures by field, in the form in which the writer sums them.
+/// Fidelity figures by field, which the writer adds up.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FidelityTotals(BTreeMap<String, FieldTotals>);
@@ -41,8 +41,8 @@ impl FidelityTotals {
         Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
     }
 
-    /// Like [`of_record`](Self::of_record), but `picture` adds facts that no column holds. Fields without a
-    /// value are skipped.
+    /// Like [`of_record`](Self::of_record), but `picture` adds facts that are not stored in a column. Skips
+    /// fields without a value.
     pub(crate) fn of_noted_record(
         schema: &Schema,
         key: &str,
@@ -59,8 +59,8 @@ impl FidelityTotals {
         Self(arrays.chain(pictures).collect())
     }
 
-    /// Returns the figures of a shard, read from its index. The sums equal the writer's, because the writer
-    /// also adds the samples of each shard first and then the shards.
+    /// Returns the figures of a shard, computed from its index. They equal the writer's sums, because the
+    /// writer also sums within each shard first and then over the shards.
     #[must_use]
     pub fn of_shard(shard: &Shard) -> Self {
         let index = shard.index();
@@ -95,14 +95,14 @@ impl shardpack_writer::Tally for FidelityTotals {
             match (self.0.get_mut(&field), totals) {
                 (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(*next),
                 (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
-                // The kinds of totals cannot differ, because a field has the same kind in the whole dataset.
+                // Totals of different kinds cannot meet, because a field has the same kind throughout the dataset.
                 (_, totals) => _ = self.0.insert(field, totals),
             }
         }
     }
 
-    /// Returns the entries for the manifest. They leave out the percentiles of angles, because shards do not
-    /// store these and `verify` could not check them.
+    /// Returns the manifest entries. They omit the percentiles of angles, because shards do not store these and
+    /// `verify` could not check them.
     fn fidelity(&self) -> Map<String, Value> {
         self.entries(|totals| ArraySummary { angle_percentiles_rad: None, ..totals.summary() })
     }

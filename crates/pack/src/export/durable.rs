@@ -1,6 +1,6 @@
-//! Gives files names without ever replacing a file, even on file systems with few features. FAT, exFAT and
+//! Names files without ever replacing an existing one, even on file systems with few features. FAT, exFAT and
 //! many network mounts have no hard links, and some cannot refuse to rename over an existing file. All names
-//! are in a folder that is kept open, so that no other program can put a link in the folder's place.
+//! are relative to an open folder, so no other program can replace that folder with a link.
 
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
 use std::fs::File;
@@ -33,7 +33,7 @@ impl Names for System {
     }
 }
 
-/// Opens a folder that the user named. Links are followed.
+/// Opens a folder that the user named, following links.
 pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
@@ -44,19 +44,19 @@ pub(crate) fn create_new(folder: impl AsFd, name: &Path) -> io::Result<File> {
     Ok(File::from(openat(folder, name, flags, Mode::from_raw_mode(0o666))?))
 }
 
-/// Removes a file. A link is removed itself, not the file that it points to.
+/// Removes a file. A link itself is removed, not its target.
 pub(crate) fn remove(folder: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
-/// Renames a file. If `to` exists, returns `false` and changes nothing.
+/// Renames a file. Returns `false` and changes nothing if `to` exists.
 pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<bool> {
     rename_new_by(&System, folder.as_fd(), from, to)
 }
 
 fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
-    // For an unsupported call, systems often return the same error as for other failures. Every method is
-    // therefore tried, and the result of the last call counts.
+    // Systems often return the same error for an unsupported call as for other failures. So try every method,
+    // and report the result of the last one.
     match names.rename_new(folder, from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -67,8 +67,8 @@ fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Pa
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
-    // Reserve the name with an empty file of our own, and then replace only that file. A crash in between
-    // leaves the empty file behind.
+    // Reserve the name with an empty file of our own, then replace only that file. A crash in between leaves
+    // the empty file behind.
     match create_new(folder, to) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -81,7 +81,7 @@ pub(crate) fn replace(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<(
     Ok(renameat(&folder, from, &folder, to)?)
 }
 
-/// Keeps the file `name` under the first of `names` that is free. A regular file is also still available as `name`.
+/// Gives the file `name` the first free name of `names`. A regular file also keeps its old name.
 pub(crate) fn keep(folder: impl AsFd, name: &Path, names: impl Iterator<Item = String>) -> io::Result<String> {
     keep_by(&System, folder.as_fd(), name, names)
 }
@@ -98,7 +98,7 @@ fn keep_by(
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(_) if is_regular(folder, name)? => copy_new(folder, name, to),
-            // Links, pipes and other special files are renamed without being opened.
+            // Rename links, pipes and other special files without opening them.
             Err(_) => rename_new_by(system, folder, name, to),
         };
         if done? {
@@ -109,13 +109,13 @@ fn keep_by(
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
-/// Returns true if this name belongs to a regular file. A link to a regular file does not count.
+/// Returns true if this name belongs to a regular file and is not a link.
 pub(crate) fn is_regular(folder: impl AsFd, name: &Path) -> io::Result<bool> {
     let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
 }
 
-/// Opens a regular file for reading. Fails at once for a link, a pipe or a device.
+/// Opens a regular file for reading. Fails for a link, a pipe or a device, without blocking.
 pub(crate) fn open(folder: impl AsFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
@@ -135,7 +135,7 @@ fn copy_new(folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> 
     copied.map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Writes a file durably under a temporary name. A file that already has this name is removed first.
+/// Writes a file durably under a temporary name. Removes an existing file of that name first.
 pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     match remove(&folder, temporary) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -146,7 +146,7 @@ pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io
     file.sync_all()
 }
 
-/// Makes the names in a folder durable, if the file system supports this.
+/// Makes the names in a folder durable if the file system supports it.
 pub(crate) fn sync_folder(folder: impl AsFd) -> io::Result<()> {
     match folder.as_fd().try_clone_to_owned().and_then(|folder| File::from(folder).sync_all()) {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => Ok(()),
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The calls that this simulated file system supports. All other calls fail, as on FAT (EPERM) or in old
-    /// kernels (EINVAL).
+    /// The calls that this simulated file system supports. All others fail, as on FAT (EPERM) or on old kernels
+    /// (EINVAL).
     struct Some {
         renames: bool,
         links: bool,
@@ -216,7 +216,7 @@ mod tests {
             for n in 0..3 {
                 fs::write(&path, format!("content {n}")).unwrap();
                 assert_eq!(keep().unwrap(), format!("kept-{n}"));
-                // Replacing a file, such as a manifest, leaves its kept copy unchanged.
+                // Replacing a file, such as a manifest, leaves its kept copy intact.
                 fs::remove_file(&path).unwrap();
             }
             for n in 0..3 {

@@ -1,4 +1,4 @@
-//! Writes files that get their names only once they are complete, and that never replace another file.
+//! Writes files that get their final names only when complete, and never replace another file.
 
 use super::{FileContent, durable};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
@@ -11,9 +11,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Suffix of the names of incomplete files. A killed run leaves one such file per thread, which the next run replaces.
+/// Suffix of incomplete files. A killed run leaves one per thread behind, and the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
-/// Suffix of temporary names that contain a digest of the file's name, so that no two files share a temporary name.
+/// Suffix of temporary names with a digest of the file name, so that no two files share one.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 const MAX_NAME_BYTES: usize = 255;
 
@@ -24,13 +24,12 @@ pub enum Placed {
     New,
     /// The file already existed with the same content.
     AlreadyThere,
-    /// Another file, folder or link has this name and was left unchanged.
+    /// The name belongs to another file, a folder or a link, which was left unchanged.
     Occupied,
 }
 
-/// A folder for files whose names come from data. During a write, this folder and the folders below it stay
-/// open. No part of a name is therefore followed through a link, even if another program creates one in the
-/// meantime.
+/// A folder for files whose names come from data. It stays open, as do its subfolders during a write. Writing
+/// therefore never follows a link, even if another program creates one in the meantime.
 #[derive(Debug)]
 pub struct OutFolder(OwnedFd);
 
@@ -43,7 +42,7 @@ impl OutFolder {
         durable::open_folder(path).map(Self)
     }
 
-    /// Writes a file unless a file with this name exists. Creates any parent folders.
+    /// Writes a file unless this name exists. Creates parent folders as needed.
     ///
     /// # Errors
     /// Fails if the file cannot be written. The kind is `NotADirectory` if a parent folder in the name is a
@@ -60,7 +59,7 @@ impl OutFolder {
         pending.commit()
     }
 
-    /// Begins a file, and creates the folders in its name.
+    /// Starts a file, and creates the folders in its name.
     ///
     /// # Errors
     /// Same as [`OutFolder::place`].
@@ -101,7 +100,7 @@ fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// A file that is written next to its final place. It is removed unless it is completed.
+/// A file that is written next to its final location, and removed unless it is completed.
 #[derive(Debug)]
 pub struct Pending {
     folder: OwnedFd,
@@ -111,10 +110,10 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Begins a file at `path`, which the user named. The folder must exist.
+    /// Starts a file at `path`, which the user named. The folder must exist.
     ///
     /// # Errors
-    /// Fails if no file can be created there.
+    /// Fails if the file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
         Self::create_in(durable::open_folder(path.parent().unwrap_or(Path::new("")))?, name.into())
@@ -135,12 +134,12 @@ impl Pending {
     /// Gives the file its final name, unless that name is taken.
     ///
     /// # Errors
-    /// Fails if the file cannot be renamed, or if an existing file of that name cannot be read.
+    /// Fails if the file cannot be renamed, or if the existing file of that name cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
-        // The file system itself must refuse a name that is taken. Where it ignores case, another thread
-        // could create the same name after a check of our own.
+        // Let the file system itself refuse an existing name. If it ignores case, another thread could create
+        // the same name after a check of our own.
         if durable::rename_new(&self.folder, &self.temporary, &self.name)? {
-            // Dropping `self` now removes nothing, because the temporary name no longer exists.
+            // The temporary name no longer exists, so dropping `self` removes nothing.
             return Ok(Placed::New);
         }
         match stands_at(&self.folder, &self.name)? {
@@ -202,7 +201,7 @@ fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
     }
 }
 
-/// Returns `.<name>.shardpack-tmp` in the same folder. A name that would be too long is replaced with its digest.
+/// Returns `.<name>.shardpack-tmp` in the same folder. Uses a digest if the name would be too long.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let mut out = OsString::from(".");
@@ -217,8 +216,8 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Returns true if `path` is a name for incomplete files. No file is unpacked under such a name, because two
-/// files could then overwrite each other.
+/// Returns true if `path` looks like the name of an incomplete file. No file is unpacked to such a path,
+/// because two files could then overwrite each other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     // Ignore case, because some file systems do.
@@ -333,7 +332,7 @@ mod tests {
         for name in ["../x", "b/../../x", "b/./x", "b/"] {
             assert_eq!(out.place(name, &content("one")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
-        // A link that has the file's name is neither read nor replaced.
+        // A link with the file's name is neither read nor replaced.
         fs::write(outside.path().join("secret"), "one").unwrap();
         std::os::unix::fs::symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
         assert_eq!(out.place("link", &content("one")).unwrap(), Placed::Occupied);
@@ -354,7 +353,7 @@ mod tests {
             let swapper = scope.spawn(|| {
                 let mut swaps = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // The name `sub` always exists, and belongs alternately to the folder and to the link.
+                    // The name `sub` always exists. It belongs alternately to the folder and to the link.
                     rustix::fs::renameat_with(
                         rustix::fs::CWD,
                         path("sub"),

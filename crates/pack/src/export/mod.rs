@@ -1,5 +1,5 @@
-//! Exports field values as files in common formats: pictures in their own formats, arrays as `.npy`, and text
-//! and JSON unchanged.
+//! Exports field values as files of common formats: pictures in their own formats, arrays as `.npy`, text and
+//! JSON unchanged.
 
 pub(crate) mod durable;
 mod file;
@@ -15,7 +15,7 @@ use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
-/// The content of a file: a generated head, and a body that may be borrowed from the record.
+/// The content of a file: a generated head, and a body that may borrow from the record.
 #[derive(Debug)]
 pub struct FileContent<'a> {
     head: Vec<u8>,
@@ -38,7 +38,7 @@ impl FileContent<'_> {
     }
 
     /// Returns true if the content is not UTF-8, or contains control characters that affect a terminal. Line
-    /// ends and tabs are allowed.
+    /// breaks and tabs are fine.
     #[must_use]
     pub fn is_hidden_text(&self) -> bool {
         let has_hidden = |bytes| {
@@ -67,8 +67,8 @@ impl From<String> for FileContent<'_> {
     }
 }
 
-/// Decodes one stored field of a sample into the content of a file, or returns `None` if the field has no
-/// value. The frames of a clip are concatenated JPEGs, as players expect.
+/// Decodes one stored field of a sample into file content, or returns `None` if the field has no value. The
+/// frames of a clip become one stream of concatenated JPEGs, as players expect.
 ///
 /// # Errors
 /// `Format` if the value is damaged, `Limit` if it exceeds the limits, `Usage` for a scalar field.
@@ -101,7 +101,7 @@ pub fn content<'a>(
     Ok(Some(FileContent { head, body }))
 }
 
-/// Returns the files of a clip, each with its name in the clip's folder, or `None` if the field is not a clip.
+/// Returns the files of a clip, named relative to the clip's folder, or `None` if the field is not a clip.
 ///
 /// # Errors
 /// Same as [`content`].
@@ -125,10 +125,10 @@ fn frames_of<'a>(view: &RecordView<'a>, field: &str) -> Result<Frames<'a>> {
     Ok(Frames::of(image.media_type, image.bytes)?)
 }
 
-/// Name of the field for the ICC profiles of pictures that are stored without them.
+/// Name of the field for ICC profiles that are stored separately from their pictures.
 pub const ICC_FIELD: &str = "icc";
 
-/// Returns a picture as a file. A JPEG gets its profile and orientation back, so that other programs show it correctly.
+/// Returns a picture as a file. A JPEG gets its profile and orientation back, so other programs show it correctly.
 fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     if media_type != "image/jpeg" {
         return Ok(Cow::Borrowed(jpeg));
@@ -147,7 +147,7 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // This field may be the user's own and hold other bytes. The picture is then returned as stored.
+        // The field may be the user's own, with other content. Return the picture as stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

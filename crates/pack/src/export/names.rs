@@ -1,4 +1,4 @@
-//! Names the files that fields are unpacked into. Each name is unique, whatever the keys are.
+//! Chooses a unique name for each unpacked file, whatever the keys are.
 
 use super::file::is_temporary;
 use shardpack_format::{Error, Field, FieldKind, Result, Schema};
@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hasher};
 /// - for the first array field if there is no image field, `<key>.npy` (a key that ends in `.npy` is unchanged)
 /// - for other fields, `<key>.<field>.<extension>`, without the key's own `.npy`
 ///
-/// Two keys can have the same usual name: both `a.tif` and `a.tif.npy` have `a.tif.npy`. In this case,
-/// [`FileNames`] gives both files their full names.
+/// Two keys can lead to the same usual name: `a.tif` and `a.tif.npy` both lead to `a.tif.npy`. [`FileNames`]
+/// then gives both files their full names.
 #[must_use]
 pub fn file_name(key: &str, field: &str, kind: FieldKind, is_main: bool) -> String {
     let stem = key.strip_suffix(".npy").unwrap_or(key);
@@ -34,7 +34,7 @@ fn full_name(key: &str, field: &str, kind: FieldKind) -> String {
     format!("{key}.{field}.{extension}")
 }
 
-/// A field that gets a file of its own.
+/// A field that is written to a separate file.
 #[derive(Debug, Clone)]
 pub struct FileField {
     /// The field.
@@ -42,26 +42,25 @@ pub struct FileField {
     is_main: bool,
 }
 
-/// The names of all files that a dataset is unpacked into. No two are equal, and none is the name of a folder
-/// that another file needs.
+/// The names of all files that a dataset is unpacked to. They are distinct, and none of them is the name of a
+/// folder that another file needs.
 ///
-/// The full name of a file is `<key>.<field>.<extension>` with the whole key. A file gets its full name if
-/// its usual name ([`file_name`]) is shared with another file or a folder, or looks like the name of an
-/// incomplete file. The names depend only on the keys, and not on their order. If the full name is taken too,
-/// the file has no name.
+/// The full name of a file is `<key>.<field>.<extension>`, with the whole key. A file gets its full name if its
+/// usual name ([`file_name`]) is also needed for another file or a folder, or looks like the name of an
+/// incomplete file. The names depend only on the set of keys, not on their order. If the full name is taken
+/// too, the file has no name.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
-    /// Hashes of the usual names that cannot be used. If two hashes are equal by chance, both files get their
-    /// full names.
+    /// Hashes of usual names that cannot be used. If two hashes happen to collide, both files get their full names.
     crowded: HashSet<u64>,
     stuck: HashSet<u64>,
 }
 
 impl FileNames {
-    /// Plans names for those fields of `schema` that `wanted` accepts. Segment indexes belong to their
-    /// pictures and get no files. Each call of `keys` must iterate over all keys. Names in `taken` are not
-    /// used.
+    /// Plans names for the fields of `schema` that `wanted` accepts. Segment indexes belong to their pictures
+    /// and get no files. Each call of `keys` must return an iterator over all keys. Names in `taken` are
+    /// avoided.
     ///
     /// # Errors
     /// `Format` if a key occurs twice.
@@ -71,7 +70,7 @@ impl FileNames {
         taken: &[&str],
         keys: impl Fn() -> I,
     ) -> Result<Self> {
-        // In a dataset with pictures, an array is a mask or the like, and not the sample itself.
+        // In a dataset with pictures, an array is something like a mask rather than the sample itself.
         let has_images = schema.stored().any(|field| field.kind == FieldKind::Image);
         let mut kinds = Vec::new();
         let stored = schema.stored().filter(|field| !schema.is_segment_index(field) && wanted(field));
@@ -84,7 +83,7 @@ impl FileNames {
         loop {
             let mut crowd = names.crowd(taken, keys());
             crowd.retain(|name| !names.stuck.contains(name));
-            // Collect the names that files would share even after getting their full names.
+            // Find names that several files would still share after getting their full names.
             let stuck: Vec<u64> = crowd.iter().copied().filter(|name| names.crowded.contains(name)).collect();
             if let Some(key) = stuck.first().and_then(|&name| names.twice(name, keys())) {
                 return Err(Error::format("sample key", "each once in the dataset", format!("`{key}` twice")));
@@ -103,8 +102,8 @@ impl FileNames {
         &self.fields
     }
 
-    /// Returns the file name of one field of one sample, relative to the folder and with `/`. Returns `None`
-    /// if both names are taken, or if a folder in the name is named like an incomplete file.
+    /// Returns the file name of one field of one sample, relative to the folder and with `/`. Returns `None` if
+    /// both names are taken, or if a folder in the name looks like an incomplete file.
     #[must_use]
     pub fn name(&self, key: &str, field: &FileField) -> Option<String> {
         let name = self.wanted(key, field);
@@ -118,8 +117,7 @@ impl FileNames {
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 
-    /// Returns the hashes of names that are shared by several files, or by a file and a folder. Takes 8 bytes
-    /// of memory per file.
+    /// Returns the hashes of names shared by several files, or by a file and a folder. Uses 8 bytes of memory per file.
     fn crowd<'k>(&self, taken: &[&str], keys: impl Iterator<Item = &'k str>) -> HashSet<u64> {
         let mut files: Vec<u64> = taken.iter().map(|name| hash(name)).collect();
         let mut folders = HashSet::new();
@@ -136,7 +134,7 @@ impl FileNames {
         twice.chain(files.iter().copied().filter(|name| folders.contains(name))).collect()
     }
 
-    /// Finds a key that occurs twice, among the keys whose files need this name.
+    /// Finds a key that occurs twice, among the keys whose files would have this name.
     fn twice<'k>(&self, name: u64, keys: impl Iterator<Item = &'k str>) -> Option<String> {
         let mut owners = HashSet::new();
         for key in keys {
@@ -149,12 +147,12 @@ impl FileNames {
     }
 }
 
-/// Returns the folders in a name, outermost first.
+/// Returns the parent folders of a name, outermost first.
 fn parents(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').filter_map(|(end, _)| name.get(..end))
 }
 
-/// Returns a hash of a name. It is the same in every run, so that a second run finds the files of the first run.
+/// Returns a hash of a name that is the same in every run, so that a second run finds the first run's files.
 fn hash(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(name.as_bytes());

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The result of [`add`].
 #[derive(Debug)]
 pub struct AddReport {
-    /// The report on packing. Its `samples` counts the new samples, or all samples if there was nothing to add.
+    /// Report on packing. Its `samples` counts the new samples, or all samples if there was nothing to add.
     pub packed: PackReport,
     /// Number of the newest generation.
     pub generation: u32,
@@ -21,12 +21,12 @@ pub struct AddReport {
     pub samples: u64,
     /// New classes, in the order of their numbers.
     pub new_classes: Vec<String>,
-    /// Number of samples skipped because the dataset already holds their keys.
+    /// Number of samples skipped because their keys are already in the dataset.
     pub known: u64,
 }
 
 impl AddReport {
-    /// Returns the object that `add --json` prints.
+    /// Returns the JSON object printed by `add --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = self.packed.to_json();
@@ -38,14 +38,14 @@ impl AddReport {
     }
 }
 
-/// Packs `src` as the next generation of the dataset in the folder `dataset`, with the dataset's own recipe.
-/// Older generations stay unchanged.
+/// Packs `src` as the next generation of the dataset in the folder `dataset`, using that dataset's recipe.
+/// Older generations do not change.
 ///
-/// An interrupted run leaves the dataset unchanged, and the same call continues it.
+/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run.
 ///
 /// # Errors
-/// Fails if there is no dataset, or if it was not packed from files; if a key already exists and the policy
-/// is to stop; if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
+/// Fails if there is no dataset, or if it was not packed from files; if a key already exists and the policy is
+/// to stop; if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     given.check()?;
     refuse_overlap(src, dataset, &Files::default())?;

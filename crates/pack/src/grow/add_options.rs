@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Treatment of samples whose keys the dataset already holds.
+/// What to do with samples whose keys are already in the dataset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnKnownKey {
     /// Stop before anything is written.
@@ -33,22 +33,21 @@ impl Word for OnKnownKey {
 /// ```
 #[derive(Debug, Clone)]
 pub struct AddOptions {
-    /// Table of labels. It is required if the dataset was packed with a table. Default: none.
+    /// Table of labels, required if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
-    /// Name of the key column in `labels`. Default: the name used in packing, or else the first of the usual
-    /// names that exists.
+    /// Name of the key column in `labels`. Default: the name used in packing, or else the first usual name found.
     pub key_column: Option<String>,
     /// Name of the label column in `labels`. Default: the name used in packing.
     pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of the source. Default: false, the same as in packing.
+    /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// Treatment of files that cannot be packed. Default: as in packing.
+    /// What to do with files that cannot be packed. Default: as in packing.
     pub on_bad_input: Option<OnBadInput>,
-    /// Treatment of keys that already exist. Default: stop.
+    /// What to do with keys that already exist. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Largest cube to accept, in decoded bytes. Default: 4 GiB.
+    /// Maximum size of a cube, in decoded bytes. Default: 4 GiB.
     pub max_cube: u64,
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
@@ -59,7 +58,7 @@ pub struct AddOptions {
     /// Limits on the sizes that the dataset's files may declare. Default: records and decoded
     /// fields up to 4 GiB.
     pub limits: Limits,
-    /// Flag that stops the listing of files. Default: none.
+    /// Cancels the listing of files when set. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -178,15 +177,15 @@ impl AddOptions {
         ),
     ];
 
-    /// Returns descriptions of the options that [`read`](Self::read) accepts.
+    /// Returns descriptions of all options that [`read`](Self::read) accepts.
     pub fn about() -> impl Iterator<Item = &'static About> {
         abouts(Self::OPTIONS)
     }
 
-    /// Reads the given options.
+    /// Parses options by name.
     ///
     /// # Errors
-    /// Fails if an option does not exist or cannot have its value.
+    /// Fails if an option does not exist or has an invalid value.
     pub fn read(given: &[(String, OptionValue)]) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         let mut options = Self::default();
@@ -198,7 +197,7 @@ impl AddOptions {
     /// Checks the value of one option.
     ///
     /// # Errors
-    /// Fails if the option cannot have the value.
+    /// Fails if the value is not valid for the option.
     pub fn check_value(name: &str, value: &OptionValue) -> Result<(), ArgumentError> {
         read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
     }
@@ -210,8 +209,8 @@ impl AddOptions {
         option.spelled(&Self::default())
     }
 
-    /// Returns true if all options that `hint` names are options for adding samples. The recipe determines
-    /// every other option.
+    /// Returns true if every option named in `hint` can be set when adding samples. All other options come from
+    /// the recipe.
     ///
     /// ```
     /// use shardpack_format::{Hint, Setting};

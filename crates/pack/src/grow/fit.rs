@@ -7,8 +7,8 @@ use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting, b
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
-/// Gives the classes of `listing` the same numbers as in the dataset. New classes come after these in sorted
-/// order, and their names are returned.
+/// Renumbers the classes of `listing` as in the dataset. New classes follow in sorted order, and their names
+/// are returned.
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {
@@ -49,8 +49,8 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
     Ok(new)
 }
 
-/// Reorders and converts the columns of a table to match the dataset's fields. `own` lists the fields that do
-/// not come from a table.
+/// Reorders and converts a table's columns to match the dataset's fields. `own` lists the fields that do not
+/// come from a table.
 pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> crate::Result<()> {
     let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
     let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
@@ -100,7 +100,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     Ok(())
 }
 
-/// Refuses samples with values that would be lost, because the dataset has no field for them.
+/// Fails if samples have values that would be lost because the dataset has no field for them.
 pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> crate::Result<()> {
     let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
     let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {

@@ -1,4 +1,4 @@
-//! New samples whose keys the dataset already holds.
+//! Handles new samples whose keys are already in the dataset.
 
 use super::add_options::{AddOptions, OnKnownKey};
 use super::{all_held, before, other_samples, scalar_words, some};
@@ -16,7 +16,7 @@ pub(super) struct FreshSamples {
     pub(super) notes: Vec<Note>,
 }
 
-/// Skips or refuses those samples of `listing` that the dataset already holds. The classes and columns of
+/// Skips or refuses the samples of `listing` whose keys are already in the dataset. The classes and columns of
 /// `listing` must already match the dataset's.
 pub(super) fn without(
     listing: Listing,
@@ -77,14 +77,14 @@ fn leave_out() -> Hint {
     Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
 }
 
-/// Returns true if the newest generation is `before` plus the samples `keys`, because the user has repeated a
-/// command that had already succeeded.
+/// Returns true if the newest generation is `before` plus the samples `keys`. The user then repeated a command
+/// that had already succeeded.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// Like `is_addition_to`, for the case that the previous generation is gone. Returns true if the newest
-/// addition consists of the shards `places` and `count` samples.
+/// Like `is_addition_to`, but for when the previous generation is gone. Returns true if the newest addition
+/// consists of exactly the shards `places` and `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;
@@ -103,7 +103,7 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
 struct OtherSamples {
     count: u64,
     first: Option<String>,
-    /// Number of samples whose content was not compared, although their files are newer than the dataset.
+    /// Number of samples with files newer than the dataset whose content was not compared.
     younger: u64,
     first_younger: Option<String>,
 }
@@ -116,8 +116,8 @@ enum Difference {
 }
 
 impl OtherSamples {
-    /// Finds the samples that differ from the dataset's. `known` pairs positions in the listing with
-    /// positions in the dataset. Unless `are_compared` is true, only the index is read.
+    /// Counts the samples that differ from the dataset's. `known` pairs positions in the listing with positions
+    /// in the dataset. Reads only the index unless `are_compared` is true.
     fn of(
         listing: &Listing,
         dataset: &Path,
@@ -162,7 +162,7 @@ impl OtherSamples {
     }
 }
 
-/// Returns when a file was last modified, in ns since 1970, or `None` if this is unknown.
+/// Returns the modification time of a file in ns since 1970, or `None` if it is unknown.
 fn written_ns(path: &Path) -> Option<i64> {
     let time = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(time.as_nanos()).ok()
@@ -194,8 +194,8 @@ impl HeldSample<'_> {
         self.shard.schema().fields().iter().any(|field| field.name == name && field.kind == kind)
     }
 
-    /// Compares the label, columns, mask and size of `entry` with this sample. If the picture is stored
-    /// unchanged, its bytes are compared too. Comparing other content would take as long as packing it.
+    /// Compares the label, columns, mask and size of `entry` with this sample. If the picture was stored
+    /// unchanged, also compares its bytes. Any other content would take as long to compare as to pack.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Difference::Of(format!("{what}{there} in the dataset, {came} in the new sample")))
@@ -280,7 +280,7 @@ impl HeldSample<'_> {
         {
             return Ok(Difference::Of(format!("a clip of {there} frames in the dataset, {frames} in the new sample")));
         }
-        // Only values that are stored unchanged can be compared with a file.
+        // Only values stored unchanged can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
         if !self.are_compared || is_changed || frames > 0 || entry.content.picture().is_none() {
             return Ok(Difference::NotCompared);

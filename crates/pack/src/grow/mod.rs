@@ -1,9 +1,10 @@
-//! Datasets that grow and shrink. Each change is a new generation, and older generations stay unchanged (spec §3.5).
+//! Grows and shrinks datasets. Each change creates a new generation, and older generations do not change (spec
+//! §3.5).
 //!
 //! [`add`] packs new files with the dataset's recipe. [`remove`] removes samples. [`compact`] deletes older
 //! generations, and with them the bytes of removed samples.
-//! [`Collector::append`](crate::collect::Collector::append) adds samples from a program. [`add_indexes`]
-//! stores segment indexes with the pictures of a dataset.
+//! [`Collector::append`](crate::collect::Collector::append) adds samples from a program. [`add_indexes`] adds
+//! segment indexes to the pictures of a dataset.
 
 mod add;
 mod add_options;
@@ -29,14 +30,14 @@ pub(crate) fn open(dataset: &Path, limits: &Limits) -> shardpack_reader::Result<
     DatasetOptions::new().limits(limits.clone()).open(dataset)
 }
 
-/// Opens the generation before the newest. Returns `None` if there was none, or if it has been deleted by compacting.
+/// Opens the second-newest generation. Returns `None` if it never existed, or if compacting has deleted it.
 pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
     let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Returns true if the dataset has all of these keys or, if `are_there` is false, none of them.
+/// Returns true if the dataset contains all of these keys or, if `are_there` is false, none of them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -50,21 +51,21 @@ fn all_held<'k>(
     Ok(true)
 }
 
-/// Returns the classes that have no samples. They keep their names and numbers (spec §3.5). Empty if the
-/// labels cannot be read, because `verify` reports that.
+/// Returns the classes that have no samples but keep their names and numbers (spec §3.5). Returns nothing if
+/// the labels cannot be read, because `verify` reports that.
 fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
 }
 
-/// Returns a note about skipped samples. `first` describes one of them.
+/// Returns a note about skipped samples. `first` describes the first one.
 pub(crate) fn other_samples(count: u64, first: &str) -> String {
     let samples = plural(count, "sample");
     format!("{samples} skipped, although the dataset has different content under the same key: {first}")
 }
 
-/// Returns a scalar as text, for messages, and for comparisons in which NaN must equal NaN.
+/// Formats a scalar for messages, and for comparisons in which NaN must equal NaN.
 pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     match value {
         Some(Scalar::Bool(value)) => value.to_string(),

@@ -10,8 +10,7 @@ use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::Path;
 
-/// Returns the options and fields for adding samples to `dataset`, read from the recipe of its newest
-/// generation `base`.
+/// Returns the options and fields for adding samples to `dataset`, from the recipe of its newest generation `base`.
 pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<(PackOptions, FolderFields)> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
@@ -87,8 +86,8 @@ fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the label column that the caller named, or else the column used in packing. If the dataset already
-/// stores the label column as a field, the column also remains a field.
+/// Returns the label column that the caller named, or else the one used in packing. If the dataset stores that
+/// column as a field, it is also kept as a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {
@@ -98,8 +97,8 @@ fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions)
     }
 }
 
-/// Returns the columns of a table that hold text: the dataset's text fields, and the column of class names.
-/// Their types must not depend on the cells in the table of one addition.
+/// Returns the columns of a table to read as text: the dataset's text fields and the column of class names.
+/// Their types must not depend on the cells of one addition's table.
 fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<String> {
     let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
     let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();
@@ -107,7 +106,7 @@ fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<Str
     if let LabelColumn::Named(name) | LabelColumn::AlsoField(name) = labels {
         return names.into_iter().chain(classes.then(|| name.clone())).collect();
     }
-    // If a dataset has a field `class`, its class names come from the column `label`.
+    // If the dataset has a field `class`, the class names come from the column `label`.
     let naming = ["label", "class"].into_iter().filter(|name| classes && (*name == "label" || !has(name)));
     names.into_iter().chain(naming.map(str::to_owned)).collect()
 }

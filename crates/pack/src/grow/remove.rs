@@ -31,7 +31,7 @@ pub struct RewriteOptions<'a> {
     pub limits: Limits,
     /// Progress callback, called about ten times a second.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
-    /// Flag that stops the run when it is set.
+    /// Cancels the run when set.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -71,7 +71,7 @@ pub struct RemoveReport {
 }
 
 impl RemoveReport {
-    /// Returns the object that `remove --json` prints.
+    /// Returns the JSON object printed by `remove --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -85,16 +85,16 @@ impl RemoveReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` without the samples that have these keys. Only
-/// the shards that hold these samples are rewritten. Older generations keep the samples until [`compact`]
+/// Creates a new generation of the dataset in the folder `dataset` without the samples that have these keys.
+/// Only the shards with these samples are rewritten. Older generations keep the samples until [`compact`]
 /// deletes them.
 ///
-/// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a call that
-/// succeeded removes nothing.
+/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. Repeating a call
+/// that succeeded removes nothing.
 ///
 /// # Errors
-/// Fails if there is no dataset, no key, or an unknown key; if no sample would be left; if a record in an
-/// affected shard is damaged, or if the dataset cannot be written.
+/// Fails if there is no dataset, if `keys` is empty or contains an unknown key, if no sample would be left, if
+/// a record in an affected shard is damaged, or if the dataset cannot be written.
 pub fn remove(dataset: &Path, keys: &[String], options: &RewriteOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
@@ -155,8 +155,8 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
-/// Returns true if the newest generation is the previous one without these keys, because the user has
-/// repeated a command that had already succeeded.
+/// Returns true if the newest generation is the previous one without these keys. The user then repeated a
+/// command that had already succeeded.
 fn is_last_removal(
     dataset: &Path,
     opened: &Dataset,
@@ -167,8 +167,7 @@ fn is_last_removal(
     Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)
 }
 
-/// Returns the records with these keys, by shard. Returns `None` if no key exists because all of them were
-/// removed before.
+/// Finds the records with these keys, grouped by shard. Returns `None` if all of the keys have already been removed.
 fn locate(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
@@ -205,7 +204,7 @@ fn locate(
 /// The result of [`compact`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactReport {
-    /// Older generations, which can no longer be opened.
+    /// The deleted generations.
     pub generations: Vec<u32>,
     /// Shards that were deleted because the newest generation does not use them.
     pub shards: Vec<String>,
@@ -216,7 +215,7 @@ pub struct CompactReport {
 }
 
 impl CompactReport {
-    /// Returns the object that `compact --json` prints.
+    /// Returns the JSON object printed by `compact --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -228,11 +227,12 @@ impl CompactReport {
     }
 }
 
-/// Deletes all older generations of the dataset in the folder `dataset`, and the shards that only they use.
-/// Class names stay.
+/// Deletes all older generations of the dataset in the folder `dataset`, with the shards that only they use.
+/// Class names are kept.
 ///
 /// # Errors
-/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or removal is unfinished.
+/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or removal is
+/// unfinished.
 pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
     let newest = open(dataset, &Limits::default());
@@ -240,7 +240,7 @@ pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     Ok(CompactReport { generations, shards, bytes, empty_classes })
 }
 
-/// The records that remain in the rewritten shards, as samples for the writer.
+/// The remaining records of the rewritten shards, as samples for the writer.
 struct RemainingRecords {
     schema: Schema,
     records: Vec<(Arc<Shard>, u64)>,

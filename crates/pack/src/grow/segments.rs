@@ -1,4 +1,4 @@
-//! Adds segment indexes to the pictures of a dataset (spec §5.5), as a generation of rewritten shards.
+//! Adds segment indexes to a dataset's pictures (spec §5.5) by rewriting its shards as a new generation.
 
 use super::{RewriteOptions, open};
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex};
 pub struct IndexReport {
     /// Number of the newest generation.
     pub generation: u32,
-    /// Number of pictures that got an index.
+    /// Number of pictures that were given an index.
     pub indexed: u64,
     /// Total size of these indexes in bytes.
     pub index_bytes: u64,
-    /// Number of damaged pictures, which stay as they are.
+    /// Number of damaged pictures, which were copied unchanged.
     pub damaged: u64,
     /// Number of shards that were rewritten; 0 if the dataset already has indexes.
     pub shards: u32,
@@ -39,7 +39,7 @@ pub struct IndexReport {
 }
 
 impl IndexReport {
-    /// Returns the object in the output of `compact --segment-index --json`.
+    /// Returns the JSON object printed by `compact --segment-index --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -53,16 +53,16 @@ impl IndexReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` with a segment index for each JPEG that is
-/// kept byte for byte and that can use an index. Rewrites all shards; the pictures keep their bytes. Older
+/// Creates a new generation of the dataset in the folder `dataset`, with a segment index for each JPEG that is
+/// stored unchanged and can use an index. Rewrites all shards, but does not change the pictures. Older
 /// generations stay until [`compact`](super::compact) deletes them.
 ///
-/// An interrupted run leaves the dataset unchanged, and the same call continues it. A dataset that already
-/// has indexes does not change.
+/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. A dataset that
+/// already has indexes does not change.
 ///
 /// # Errors
-/// Fails if there is no dataset, or it keeps no pictures byte for byte; if a record is damaged, or the
-/// dataset cannot be written.
+/// Fails if there is no dataset, if it has no pictures that are stored unchanged, if a record is damaged, or if
+/// the dataset cannot be written.
 pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Result<IndexReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
@@ -106,8 +106,8 @@ pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Resul
     })
 }
 
-/// Returns the picture fields whose JPEGs are kept byte for byte according to the recipe. Clips have no index
-/// and are left out.
+/// Returns the picture fields whose JPEGs are stored unchanged according to the recipe, except for clips, which
+/// have no index.
 fn pictures(base: &Manifest) -> Vec<&str> {
     let recipe = DatasetRecipe::read(&base.shard_recipe());
     let is_kept = |name: &str| recipe.pictures(name).is_none_or(|how| how.keeps_files());
@@ -118,7 +118,7 @@ fn pictures(base: &Manifest) -> Vec<&str> {
     pictures.map(|field| field.name.as_str()).filter(|name| is_kept(name) && !is_clip(name)).collect()
 }
 
-/// Returns the dataset's metadata with fields for the indexes of these pictures.
+/// Returns the dataset's metadata with added fields for the indexes of these pictures.
 fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     let mut recipe = DatasetRecipe::read(&base.shard_recipe());
     let mut fields = Vec::new();
@@ -141,7 +141,7 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }
 
-/// Returns the place of the column `gpu_jpeg` in the packed scalars. It describes the only field of pictures.
+/// Returns the position of the column `gpu_jpeg` in the packed scalars. The column describes the only picture field.
 fn gpu_jpeg(schema: &Schema) -> Option<usize> {
     let pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image).count();
     let (position, dtype) = schema.scalar_position("gpu_jpeg")?;
@@ -149,17 +149,17 @@ fn gpu_jpeg(schema: &Schema) -> Option<usize> {
     (pictures == 1 && dtype == Dtype::Bool).then_some(before)
 }
 
-/// Returns the memory for a record of this size: its bytes, a copy, and the buffers of the indexer.
+/// Returns the memory needed for a record of this size: its bytes, a copy, and the indexer's buffers.
 const fn memory(record_bytes: u64) -> u64 {
     record_bytes.saturating_mul(4)
 }
 
-/// All records of a dataset, with indexes, as samples for the writer.
+/// All records of a dataset, with indexes added, as samples for the writer.
 struct IndexedRecords<'a> {
     schema: &'a Schema,
     limits: &'a Limits,
     records: Vec<(Arc<Shard>, u64)>,
-    /// Place of `gpu_jpeg` in the packed scalars, if the dataset has this column.
+    /// Position of `gpu_jpeg` in the packed scalars, if the dataset has this column.
     gpu_jpeg: Option<usize>,
     idle: Mutex<Vec<SegmentIndexer>>,
     indexed: AtomicU64,
@@ -196,12 +196,12 @@ impl<'a> IndexedRecords<'a> {
         self.records.get(usize::try_from(sample).ok()?)
     }
 
-    /// Returns the index of a stored picture, or no bytes if the picture cannot use an index.
+    /// Returns the index of a stored picture, or an empty one if the picture cannot use an index.
     fn index(&self, indexer: &mut SegmentIndexer, picture: Option<&FieldValue<'_>>) -> Vec<u8> {
         let mut index = Vec::new();
         let Some(picture) = picture.filter(|picture| picture.codec == Codec::Jpeg) else { return index };
         match indexer.index(picture.bytes, self.limits, &mut index) {
-            // A picture that is too large to be checked gets no index, as in packing.
+            // As in packing, a picture too large for this check gets no index.
             Ok(None) | Err(shardpack_format::Error::Limit { .. }) => {}
             Ok(Some(_)) => {
                 self.indexed.fetch_add(1, Ordering::Relaxed);
@@ -237,7 +237,7 @@ impl SampleSource for IndexedRecords<'_> {
         let own = &shard.index().metadata().schema;
         let old = |name: &str| record.fields.get(own.stored_position(name)?).copied().flatten();
         let mut indexer = lock(&self.idle).pop().unwrap_or_default();
-        // The fields that the record lacks are those for indexes.
+        // Fields that the record lacks are the new fields for indexes.
         let indexes: Vec<Option<Vec<u8>>> = (self.schema.stored().map(|field| field.name.as_str()))
             .map(|name| {
                 let picture = Field::picture_of_segments(name).filter(|_| own.stored_position(name).is_none())?;
@@ -246,7 +246,7 @@ impl SampleSource for IndexedRecords<'_> {
             .collect();
         lock(&self.idle).push(indexer);
         let mut scalars = record.scalars.to_vec();
-        // A GPU decodes every picture with an index.
+        // A GPU can decode every picture that has an index.
         if indexes.iter().flatten().any(|index| !index.is_empty())
             && let Some(value) = self.gpu_jpeg.and_then(|at| scalars.get_mut(at))
         {

@@ -28,7 +28,7 @@ impl Place {
         self.scratch.path().join(name)
     }
 
-    /// Writes a real photo with a unique comment, so that every record is different.
+    /// Writes a real photo with a unique comment, to make every record different.
     fn photo(&self, path: &str, number: u8) {
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
         let comment = [&[0xFF, 0xFE, 0, 6], format!("n{number:03}").as_bytes()].concat();
@@ -155,7 +155,7 @@ fn cubes_are_stored_by_the_settings_that_the_first_ones_were() {
     (0..4).for_each(|n| place.cube(&format!("src/{n}.npy"), [6, 5, 4], f32::from(n as u8)));
     place.pack(&small());
     let recipe = place.open(None).recipe().clone();
-    // If only these larger cubes were tried, other settings might be chosen.
+    // A trial on these larger cubes alone might choose other settings.
     (0..2).for_each(|n| place.cube(&format!("week/w{n}.npy"), [40, 30, 20], 0.5));
     let added = place.add("week", &AddOptions::default()).unwrap();
     assert_eq!((added.packed.kind, added.samples), (SourceKind::Cubes, 6));
@@ -189,7 +189,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
         assert!(error.contains(words), "{table}: {error}");
         assert_eq!(place.open(None).generation(), 1);
     }
-    // The columns of the table are in another order, and `age` holds integers.
+    // The columns of the table are in a different order, and `age` contains integers.
     with("key,age,label\ncat/2.jpg,2,cat\n").unwrap();
     assert_eq!(place.open(None).column("age").unwrap().len(), 2);
     place.verify(2);
@@ -223,7 +223,7 @@ fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
     place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&labelled(place.write("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n")));
     place.photos(3, &["week/c.jpg", "week/d.jpg"]);
-    // The cells hold numbers for classes and for codes. One cell contains spaces, and one is empty.
+    // The cells contain numbers for classes and for codes. One cell has spaces, and one is empty.
     let tables = [("week", "key,label,code\nc.jpg,7,12\nd.jpg,9, 1.50 \n"), ("next", "key,label,code\ne.jpg,7,\n")];
     place.photo("next/e.jpg", 5);
     for (week, table) in tables {
@@ -254,8 +254,7 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.pack(&options);
     assert_eq!(place.open(None).recipe()["labels"]["key_column"], "photo");
     place.photos(2, &["week/b.jpg", "next/c.jpg"]);
-    // `id` is one of the usual names of a key column. Because packing used another column, `id` is an
-    // ordinary column here.
+    // `id` is a usual name for a key column, but an ordinary column here, because packing used a different key column.
     place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
@@ -293,7 +292,7 @@ fn notes_of_adding_name_options_of_adding() {
         place.cube(name, [6, 5, 4], 0.5);
     }
     place.pack(&small());
-    // The note about such folders says that `class_folders` makes them classes, but `add` has no such option.
+    // For such folders, packing suggests `class_folders` to make them classes, but `add` has no such option.
     for (number, name) in (1..).zip(["week/train/c.npy", "week/test/d.npy"]) {
         place.cube(name, [6, 5, 4], f32::from(number as u8));
     }
@@ -339,7 +338,7 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     place.pack(&PackOptions { shard_bytes: 1500, ..kept() });
     let before = place.open(None);
     assert!(before.shards().len() > 2);
-    // The needles are the comment in the picture and the end of its key.
+    // Search for the comment in the picture and for the end of its key.
     let needles = [b"n007".as_slice(), b"07.jpg"];
     let found = || {
         let files = walk(&place.path("out")).into_iter().map(|file| fs::read(file).unwrap());
@@ -380,7 +379,7 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     assert_eq!((added.generation, added.samples), (3, 12));
 }
 
-/// Puts the second generation back into the state in which an interrupted run leaves it just before its last rename.
+/// Turns the second generation back into what an interrupted run leaves just before its last rename.
 fn unsettle(out: &Path) {
     fs::create_dir_all(out.join(".shardpack-next")).unwrap();
     fs::rename(out.join("manifest.json"), out.join(".shardpack-next/manifest.json")).unwrap();
@@ -405,7 +404,7 @@ fn an_interrupted_removal_makes_no_other_command_a_success() {
     unsettle(&out);
     let again = remove(&["a.jpg"]).unwrap();
     assert_eq!((again.removed, again.generation, again.samples), (0, 2, 2));
-    // Samples that remain after a removal must not be taken for a repeated addition.
+    // The samples that remain after a removal must not be mistaken for a repeated addition.
     unsettle(&out);
     fs::remove_file(place.path("src/a.jpg")).unwrap();
     let error = place.add("src", &AddOptions::default()).unwrap_err().to_string();
@@ -443,7 +442,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     assert_eq!(removed.empty_classes, ["ant", "patient 17"]);
     let gone = compact(&out).unwrap();
     assert_eq!((gone.generations, gone.empty_classes), (vec![1, 2], keys(&["ant", "patient 17"])));
-    // Nothing of the sample is left. Its class stays, because labels are class numbers.
+    // Nothing is left of the sample, but its class stays, because labels are class numbers.
     let holding = |needle: &[u8]| {
         let files = walk(&out).into_iter().map(|file| (file.clone(), fs::read(file).unwrap()));
         let holding = files.filter(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle));
@@ -458,7 +457,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     found.sort_unstable();
     assert_eq!(found, expected);
     assert_eq!(labels(&newest)["zebra/2.jpg"], 2);
-    // A class that has samples again is not mentioned.
+    // Once a class has samples again, it is no longer mentioned.
     place.photo("week/ant/3.jpg", 4);
     place.add("week", &AddOptions::default()).unwrap();
     assert_eq!(compact(&out).unwrap().empty_classes, ["patient 17"]);

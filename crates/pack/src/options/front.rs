@@ -1,4 +1,4 @@
-//! Reads packing options by name, for front ends.
+//! Parses packing options by name, for front ends.
 
 use super::source::{self, READING, abouts};
 use super::{About, ArgumentError, Declared, OptionValue, StorageOptions, Takes, is_given, read};
@@ -47,7 +47,7 @@ const RUN: &[RunOption] = &[
     ),
 ];
 
-/// Packing options that each front end reads itself: `spool` and `take_over` concern stores, and `recipe`
+/// Packing options that the front ends handle themselves: `spool` and `take_over` concern stores, and `recipe`
 /// names a candidate of a report.
 const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
 
@@ -58,7 +58,7 @@ impl PackOptions {
         of_storage.chain(abouts(source::PACKING)).chain(abouts(RUN))
     }
 
-    /// Returns the names of all options of the front ends.
+    /// Returns the names of all options that a front end offers.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::about().map(|about| about.name).chain(OF_FRONT_ENDS)
     }
@@ -66,7 +66,7 @@ impl PackOptions {
     /// Checks the value of an option and returns it as text, or returns `None` if there is no such option.
     ///
     /// # Errors
-    /// Fails if the option cannot have the value.
+    /// Fails if the value is not valid for the option.
     pub fn canonical(name: &str, value: &OptionValue) -> Result<Option<String>, ArgumentError> {
         if let Some(option) = StorageOptions::option(name) {
             return StorageOptions::canonical(option, value).map(Some);
@@ -91,7 +91,7 @@ impl PackOptions {
         }
     }
 
-    /// Reads the given options for packing into the folder `out`, and checks them together.
+    /// Parses the options for packing into the folder `out`, and checks their combination.
     ///
     /// ```
     /// use shardpack_pack::pack::PackOptions;
@@ -102,7 +102,8 @@ impl PackOptions {
     /// ```
     ///
     /// # Errors
-    /// Fails if an option does not exist, cannot have its value, contradicts another option, or would have no effect.
+    /// Fails if an option does not exist, has an invalid value, contradicts another option, or would have no
+    /// effect.
     pub fn read(given: &[(String, OptionValue)], out: &Path) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         shardpack_recipe::check(Self::about(), given)?;
@@ -110,7 +111,7 @@ impl PackOptions {
         let mut source = source::defaults();
         read(READING, given, &mut source)?;
         read(source::PACKING, given, &mut source)?;
-        // A link that is followed may lead into the output folder.
+        // Following a link may lead into the output folder.
         let exclude = source.follow_links.then(|| out.to_owned());
         let StorageOptions { pictures, arrays, shard_bytes, shuffle } = StorageOptions::read(given)?;
         let source = SourceOptions { exclude, ..source };
@@ -119,10 +120,10 @@ impl PackOptions {
         Ok(options)
     }
 
-    /// Reads the options for a plan. Options that concern only a single run are refused.
+    /// Parses the options for a plan.
     ///
     /// # Errors
-    /// Same as [`read`](Self::read); also fails for options that have no effect on a plan.
+    /// Same as [`read`](Self::read); also fails for options of a single run, which have no effect on a plan.
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {

@@ -1,6 +1,6 @@
-//! Options of packing, adding and reporting by name, for front ends. Each option is declared once, together
-//! with its help text. The arguments of the command are generated from these tables, and the Python package
-//! and candidate files look up names in them.
+//! Options of packing, adding and reporting by name, for front ends. Each option is declared once, with its
+//! help text. The command generates its arguments from these tables, and the Python package and candidate files
+//! look up names in them.
 
 mod front;
 mod report;

@@ -26,33 +26,33 @@ type ReportOption = Declared<ReportArguments>;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportArguments {
-    /// The given options that concern reading the source.
+    /// The given options that affect how the source is read.
     pub reading: Vec<(String, OptionValue)>,
-    /// The source that a dataset is compared with. Default: none.
+    /// The source to compare a dataset with. Default: none.
     pub source: Option<PathBuf>,
     /// Replace a file that is not a report. Default: false.
     pub force: bool,
-    /// Number of samples to draw. Default: as many as needed to know the predicted size to ±2 %.
+    /// Number of samples to draw. Default: as many as it takes to predict the size to ±2 %.
     pub samples: Option<u64>,
     /// Seed of the draw. Default: 0.
     pub seed: u64,
-    /// Number of worst samples in the gallery, and also the number of random samples. Default: 6 each.
+    /// Number of worst samples in the gallery, and likewise of random samples. Default: 6 each.
     pub gallery: u8,
     /// Conditions that the recommended candidate must meet. Default: see [`Want`].
     pub want: Vec<String>,
     /// The user's own metrics. Default: none.
     pub metric: Vec<MetricCommand>,
-    /// Number of times that each metric is run on the original alone. Default: 3.
+    /// Number of runs of each metric on the original alone. Default: 3.
     pub metric_baseline_runs: Option<u32>,
-    /// A file of candidates that replaces the ladders. Default: none.
+    /// File with candidates that replace the ladders. Default: none.
     pub candidates: Option<PathBuf>,
-    /// Pairs of a packing option and a value. Each value is measured as a candidate.
+    /// Pairs of a packing option and a value to measure as a candidate.
     pub ladders: Vec<(&'static str, String)>,
-    /// Device on which decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
+    /// Device for timing the decoding: `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,
-    /// Limit on the bytes of samples that are measured at the same time. Default: the same as in packing.
+    /// Limit in bytes on the samples that are measured at the same time. Default: as in packing.
     pub memory: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ const fn ladder(name: &'static str, takes: Takes, help: &'static str) -> ReportO
 }
 
 impl ReportArguments {
-    /// Default number of times that a metric is run on the original alone.
+    /// Default number of runs of each metric on the original alone.
     pub const BASELINE_RUNS: u32 = 3;
 
     const OPTIONS: &[ReportOption] = &[
@@ -228,10 +228,10 @@ impl ReportArguments {
         abouts(Self::OPTIONS).chain(abouts(READING))
     }
 
-    /// Reads the given options, and checks them together.
+    /// Parses the options and checks their combination.
     ///
     /// # Errors
-    /// Fails if an option does not exist, cannot have its value, or contradicts another option.
+    /// Fails if an option does not exist, has an invalid value, or contradicts another option.
     pub fn read(given: &[(String, OptionValue)]) -> Result<Self> {
         refuse_unknown(Self::about(), given)?;
         check_columns(given)?;
@@ -245,7 +245,7 @@ impl ReportArguments {
     /// Checks the value of one option.
     ///
     /// # Errors
-    /// Fails if the option cannot have the value.
+    /// Fails if the value is not valid for the option.
     pub fn check_value(name: &str, value: &OptionValue) -> Result<()> {
         let given = [(name.to_owned(), value.clone())];
         read(Self::OPTIONS, &given, &mut Self::default())?;
@@ -263,7 +263,7 @@ impl ReportArguments {
         }
     }
 
-    /// Returns the values to be measured for a packing option.
+    /// Returns the values to measure for a packing option.
     #[must_use]
     pub fn ladder(&self, option: &str) -> Vec<&str> {
         self.ladders.iter().filter(|(name, _)| *name == option).map(|(_, value)| value.as_str()).collect()
@@ -273,13 +273,13 @@ impl ReportArguments {
         self.ladders.iter().any(|(name, _)| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
     }
 
-    /// Returns true if the options ask for ladders of candidates for pictures.
+    /// Returns true if the options request candidates for pictures.
     #[must_use]
     pub fn is_on_pictures(&self) -> bool {
         self.has_ladder(|about| !about.jpeg.is_empty())
     }
 
-    /// Returns true if the options ask for ladders of candidates for cubes.
+    /// Returns true if the options request candidates for cubes.
     #[must_use]
     pub fn is_on_cubes(&self) -> bool {
         self.has_ladder(|about| about.jpeg.is_empty())
@@ -288,7 +288,7 @@ impl ReportArguments {
     /// Parses the conditions of [`want`](Self::want).
     ///
     /// # Errors
-    /// Fails if a text is not a condition.
+    /// Fails if a condition is invalid.
     pub fn wants(&self) -> Result<Vec<Want>> {
         let wants = self.want.iter().map(|text| Want::parse(text, &parse_size));
         wants.collect::<Result<_, _>>().map_err(|said| ArgumentError::of("want", said))
@@ -300,7 +300,7 @@ impl ReportArguments {
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);
-            // Qualities and scores may be combined, because each of them is a candidate of its own.
+            // Qualities and scores may be combined, because each is a separate candidate.
             if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
                 return Err(ArgumentError::of(name, format!("cannot be combined with `{other}`")));
             }

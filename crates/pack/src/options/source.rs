@@ -1,4 +1,4 @@
-//! The options for reading a source, all declared in one table.
+//! Options for reading a source, all declared in one table.
 
 use super::{ArgumentError, Declared, OptionValue, Takes, Word, spelled_size, values_of, words};
 use shardpack_format::{Hint, Setting};
@@ -10,7 +10,7 @@ type SourceOption = Declared<SourceOptions>;
 
 const SOURCES: &str = "Sources";
 
-/// Options for reading a source, which packing and reports share.
+/// Options for reading a source, shared by packing and reports.
 pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "kind",
@@ -149,16 +149,16 @@ pub(super) const PACKING: &[SourceOption] = &[
     .group("Output"),
 ];
 
-/// Returns the default options of the front ends. They accept larger cubes than the library's defaults.
+/// Returns the front ends' default options, which accept larger cubes than the library's defaults.
 pub(super) fn defaults() -> SourceOptions {
     let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
     SourceOptions { cubes, ..SourceOptions::default() }
 }
 
-/// Reads those options that concern reading a source.
+/// Parses the options that affect how a source is read, and ignores the others.
 ///
 /// # Errors
-/// Fails if an option cannot have its value, or names a column without a table.
+/// Fails if an option has an invalid value, or names a column without a table.
 pub fn reading(given: &[(String, OptionValue)]) -> Result<SourceOptions, ArgumentError> {
     check_columns(given)?;
     let mut options = defaults();
@@ -166,7 +166,7 @@ pub fn reading(given: &[(String, OptionValue)]) -> Result<SourceOptions, Argumen
     Ok(options)
 }
 
-/// Returns those options in `given` that concern reading a source.
+/// Returns the options in `given` that affect how a source is read.
 #[must_use]
 pub fn of_reading(given: &[(String, OptionValue)]) -> Vec<(String, OptionValue)> {
     let all = READING.iter().flat_map(|option| {

@@ -63,7 +63,7 @@ fn every_option_can_be_given() {
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
 
-/// Checks that each storage option has an effect and is formatted in the form in which it was given.
+/// Checks that each storage option has an effect, and that its text form parses to the same value.
 #[test]
 fn every_option_of_storage_is_spelled_as_it_is_read() {
     for option in StorageOptions::OPTIONS {

@@ -14,10 +14,10 @@ use shardpack_sources::cubes::{CubeOptions, CubeRun, CubeValues, OpenCube, open}
 use shardpack_sources::unpacked::read_meta;
 use shardpack_sources::{Listing, SourceSample};
 
-/// Bytes of a record in addition to its payloads: the frame, head, metadata and padding.
+/// Bytes of a record beyond its payloads: the frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
-/// Memory of a thread that does not depend on the sample: a unit of stored elements, a block of the file, and
+/// Memory per thread that does not depend on the sample: a unit of stored elements, a block of the file, and
 /// coder tables.
 const SCRATCH_BYTES: u64 = 6 << 20;
 
@@ -51,16 +51,16 @@ impl<'a> Cubes<'a> {
         })
     }
 
-    /// Estimates the size of a sample's record from the compression ratios of the trial.
+    /// Estimates the size of a sample's record from the trial's compression ratios.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let mask = |masks: &FolderMasks<'_>| entry.mask.as_ref().map_or(0, |file| masks.stored_bytes(file.bytes));
         stored_bytes(array_bytes(entry), Some(&self.trial)).saturating_add(self.masks.as_ref().map_or(0, mask))
             + OVERHEAD_BYTES
     }
 
-    /// Returns the memory for a sample. It holds the record, which is at most as large as the cube; the cube
-    /// and its source bytes, unless they are read in blocks; the rearranged elements, if any; and a mask,
-    /// both as loaded and as stored.
+    /// Returns the memory needed for a sample: the record, which is at most as large as the cube; the cube and
+    /// its source bytes, unless they are read in blocks; the rearranged elements, if any; and the mask, both as
+    /// loaded and as stored.
     pub(super) fn memory_bytes(&self, entry: &SourceSample) -> u64 {
         let cube = array_bytes(entry);
         let in_file = entry.content.cube().is_some_and(|info| info.in_file);
@@ -108,8 +108,8 @@ impl<'a> Cubes<'a> {
         }
         let settings = self.trial.settings;
         let encoded = self.field.put_first(&mut workspace.cube, settings, &cube, no_data, &entry.key, draft);
-        // A file that was replaced or truncated during the read has changed. This is an error, and no reason
-        // to skip the sample.
+        // A file that was replaced or truncated while it was read has changed, which is an error. The sample is
+        // not skipped.
         if encoded.is_err() || matches!(cube, CubeValues::InFile(_)) {
             self.listing.check_unchanged(entry)?;
         }

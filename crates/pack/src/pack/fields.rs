@@ -1,4 +1,4 @@
-//! The fields of datasets that are packed from files: schema, classes and recipe.
+//! Fields of datasets packed from files: schema, classes and recipe.
 
 use super::options::PackOptions;
 use super::{tables, trials};
@@ -9,11 +9,11 @@ use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
 use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 
-/// Usual names of label columns.
+/// Usual names for label columns.
 const USUAL: [&str; 2] = ["label", "class"];
 
-/// The fields and the array storage of a dataset packed from files. They are settled before the first sample
-/// is packed, and are the same for all splits.
+/// Fields and array storage of a dataset packed from files. They are decided before the first sample is packed,
+/// and are the same for all splits.
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {
     pub(crate) has_profiles: bool,
@@ -23,7 +23,7 @@ pub(crate) struct FolderFields {
 }
 
 impl FolderFields {
-    /// Determines the fields for the samples of a listing. Codecs are tried on the caller's rayon pool.
+    /// Determines the fields for the samples of a listing. Tries codecs on the caller's rayon pool.
     pub(crate) fn of(listing: &Listing, options: &PackOptions) -> crate::Result<Self> {
         match listing.kind {
             SourceKind::Images => {
@@ -47,7 +47,7 @@ impl FolderFields {
         self.trials.iter().find(|(name, _)| name == field).map(|(_, trial)| trial)
     }
 
-    /// Returns the fields in schema order, without the columns of the label table.
+    /// Returns the fields in schema order, except for the columns of the label table.
     pub(crate) fn declare(&self, listing: &Listing, pictures: &PictureOptions) -> Vec<Field> {
         let is_of_pictures = listing.kind == SourceKind::Images;
         let mut fields = vec![match is_of_pictures {
@@ -124,7 +124,7 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
         _ => None,
     };
     match label {
-        // If the labels are numbers, the field is named `label` and not after the column.
+        // If the labels are numbers, the field is named `label` instead of after the column.
         Some(name) => {
             columns.retain(|column| *column != "label" && *column != name);
             columns.insert(0, name);
@@ -135,7 +135,7 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
     LabelTable {
         columns: columns.into_iter().map(str::to_owned).collect(),
         label_column: label.map(str::to_owned),
-        // If the user did not name this column, the tables of later additions may have another name for it.
+        // If the user did not name the key column, tables of later additions may call it something else.
         key_column: options.source.key_column.clone(),
     }
 }
@@ -148,11 +148,11 @@ fn may_have_index(entry: &SourceSample) -> bool {
     entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| !jpeg.progressive)
 }
 
-/// Refuses options that would have no effect, because the user expects an effect.
+/// Fails for options that would have no effect, because the user expects one.
 fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Result<()> {
     let (cubes, arrays) = (&options.source.cubes, options.arrays);
     let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());
-    // Masks are arrays, so the options may choose their codec.
+    // Masks are arrays, so codec options apply to them.
     let allowed = match has_masks {
         true => ArrayOptions {
             coder: arrays.coder,

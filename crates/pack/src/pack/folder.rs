@@ -43,13 +43,13 @@ struct UnfitSamples {
 }
 
 impl<'a> FolderSource<'a> {
-    /// Opens a listing. Its fields are determined in the same way as in packing, on the caller's rayon pool.
+    /// Opens a listing and determines its fields as in packing, on the caller's rayon pool.
     pub(crate) fn open(listing: &'a Listing, options: &'a PackOptions) -> crate::Result<Self> {
         options.arrays.check()?;
         Self::new(listing, options, FolderFields::of(listing, options)?)
     }
 
-    /// Like `open`, but takes the fields from the caller. A few pictures are re-encoded to estimate stored sizes.
+    /// Like `open`, but with the caller's fields. Re-encodes a few pictures to estimate stored sizes.
     pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, fields: FolderFields) -> crate::Result<Self> {
         let schema = fields.metadata_with(listing, options, shardpack_format::Recipe::new())?.schema;
         let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
@@ -91,7 +91,7 @@ impl<'a> FolderSource<'a> {
         self.fields.trial("cube").map(|trial| trial.settings)
     }
 
-    /// Returns the plan of the dataset, which must be the same on every machine.
+    /// Returns the plan of the dataset, which must be identical on every machine.
     pub(super) fn plan(&self, metadata: Metadata) -> crate::Result<Plan> {
         let samples = self.listing.samples.iter().enumerate().map(|(number, entry)| PlanSample {
             key: &entry.key,
@@ -113,8 +113,8 @@ impl<'a> FolderSource<'a> {
         self.options.memory_bytes.unwrap_or_else(enough)
     }
 
-    /// Returns the total size of header, index and footer if all samples are in one shard. Each further shard
-    /// adds a few hundred bytes and a copy of the recipe.
+    /// Returns the total size of header, index and footer for a single shard. Each further shard adds a few
+    /// hundred bytes and a copy of the recipe.
     pub(crate) fn beside_bytes(&self) -> u64 {
         let keys: u64 = self.listing.samples.iter().map(|entry| entry.key.len() as u64).sum();
         let rows = IndexBuilder::bytes_for(&self.schema, self.listing.samples.len() as u64, keys);
@@ -128,7 +128,7 @@ impl<'a> FolderSource<'a> {
         odd
     }
 
-    /// Returns a note about skipped samples that other options could store.
+    /// Returns a note about skipped samples that could be stored with other options.
     pub(super) fn unfit_note(&self) -> Option<Note> {
         let unfit = lock(&self.unfit);
         let note = format!("{} left out, with {}", plural(unfit.count, "cube"), unfit.what?);
@@ -158,11 +158,11 @@ impl<'a> FolderSource<'a> {
         Ok(record.into_sample(entry.source_bytes(), totals))
     }
 
-    /// Skips a sample if its file caused the error and the options allow skipping.
+    /// Skips a sample if its file caused the error and the options allow it.
     fn skipped(&self, error: SampleError) -> Result<Encoded<FidelityTotals>, SampleError> {
         let is_picture = error.is_of_picture();
         if !is_picture {
-            // If the store fails, the sample is not necessarily damaged.
+            // After a failure of the store, the sample may well be fine.
             self.listing.files.failure()?;
         }
         if !self.options.skips() || !(is_picture || (error.is_of_source() && !self.run.is_cancelled())) {
@@ -181,7 +181,7 @@ impl<'a> FolderSource<'a> {
     }
 }
 
-/// Returns the default memory: enough for one sample per thread plus one that waits to be written, and at least 64 MiB.
+/// Returns the default memory limit: enough for one sample per thread plus one waiting to be written, at least 64 MiB.
 pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
 }
@@ -231,7 +231,7 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
-    /// Writes a float32 cube of 1 MiB, which is large enough to be read in more than one block.
+    /// Writes a float32 cube of 1 MiB, large enough to be read in several blocks.
     fn write_npy(path: &Path) {
         let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (64, 64, 64), }".to_vec();
         npy.resize(127, b' ');
@@ -240,7 +240,7 @@ mod tests {
         std::fs::write(path, npy).unwrap();
     }
 
-    /// Encodes the only cube of a folder. `change` is called with its file between opening and reading.
+    /// Encodes the only cube of a folder. Calls `change` with its file between opening and reading.
     fn encode(
         on_bad_input: OnBadInput,
         change: impl Fn(&File),
@@ -268,8 +268,7 @@ mod tests {
     fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
         for policy in [OnBadInput::Stop, OnBadInput::Skip] {
             assert!(encode(policy, |_| ()).unwrap().is_none());
-            // One file is truncated. The modification time of another changes although its bytes can be read
-            // completely.
+            // One file is truncated. Another keeps all its bytes but gets a new modification time.
             let cut = encode(policy, |file| file.set_len(600_000).unwrap());
             let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
             for changed in [cut, touched] {

@@ -1,4 +1,4 @@
-//! Forecasts packing in parts, from the plan and from the measured rate of a few samples.
+//! Forecasts packing in parts from the plan and the measured rate of a few samples.
 
 use super::folder::FolderSource;
 use super::options::PackOptions;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of samples to pack for measuring the rate. Measuring ends earlier if [`TRIAL`] is over.
+/// Number of samples to pack for measuring the rate. Measuring stops earlier after [`TRIAL`].
 const TRIED: usize = 256;
 const TRIAL: Duration = Duration::from_secs(3);
 
@@ -31,13 +31,14 @@ pub struct Forecast {
     pub stored_bytes: u64,
     /// Number of shards.
     pub shards: u32,
-    /// All parts, including parts that have no shards.
+    /// All parts, including parts without shards.
     pub parts: Vec<PartForecast>,
-    /// Limit on the bytes of samples in memory while a part is packed.
+    /// Limit in bytes on the samples in memory while a part is packed.
     pub memory_bytes: u64,
-    /// Peak resident memory of this process, in bytes. It includes the listing and the plan, which each part needs too.
+    /// Peak resident memory of this process, in bytes. It includes the listing and the plan, which every part
+    /// needs too.
     pub plan_rss_bytes: u64,
-    /// Seconds for listing the source. Unless the listing is saved, each part spends them again.
+    /// Seconds spent on listing the source. Each part repeats this unless the listing is saved.
     pub listing_seconds: f64,
     /// The samples that were timed.
     pub measured: Measured,
@@ -58,7 +59,7 @@ pub struct PartForecast {
     pub stored_bytes: u64,
 }
 
-/// Samples that were read and encoded to measure the rate, and then dropped.
+/// Samples that were read and encoded to measure the rate, then discarded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
     /// Number of samples.
@@ -72,7 +73,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns how many seconds it takes to pack sources of `source_bytes` bytes at this rate.
+    /// Returns the seconds to pack sources of `source_bytes` bytes at this rate.
     #[must_use]
     pub fn seconds_for(&self, source_bytes: u64) -> f64 {
         self.seconds * source_bytes as f64 / self.source_bytes.max(1) as f64
@@ -80,21 +81,21 @@ impl Measured {
 }
 
 impl Forecast {
-    /// Returns how many seconds the slowest part takes if all parts run at the same time.
+    /// Returns the seconds for the slowest part if all parts run at the same time.
     #[must_use]
     pub fn longest_seconds(&self) -> f64 {
         let longest = self.parts.iter().map(|part| part.source_bytes).max().unwrap_or(0);
         self.measured.seconds_for(longest)
     }
 
-    /// Returns the numbers of the parts without samples, as an expression such as `7-10`.
+    /// Returns the numbers of the parts without samples as text such as `7-10`.
     #[must_use]
     pub fn empty(&self) -> String {
         let empty = self.parts.iter().filter(|part| part.shards.is_empty());
         array_expression(empty.map(|part| part.part.index().saturating_add(1)))
     }
 
-    /// Returns the object that `plan --json` prints.
+    /// Returns the JSON object printed by `plan --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let part = |part: &PartForecast| {
@@ -131,8 +132,8 @@ impl Forecast {
     }
 }
 
-/// Plans the packing of `src` in `parts` parts in the same way as [`pack`](super::pack), then packs and drops
-/// a few samples to measure the rate. Writes only the listing, if `options.source.listing` names a file.
+/// Plans the packing of `src` in `parts` parts like [`pack`](super::pack), then encodes and discards a few
+/// samples to measure the rate. Writes nothing except the listing, if `options.source.listing` names a file.
 ///
 /// # Errors
 /// Same as [`pack`](super::pack) before it writes.
@@ -180,11 +181,11 @@ fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts:
     })
 }
 
-/// Reads and encodes samples from all over the source, on the caller's rayon pool.
+/// Reads and encodes samples spread over the source, on the caller's rayon pool.
 fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
     let listing = source.listing();
     let count = listing.samples.len();
-    // Order the samples so that even the first few come from all over the source.
+    // Order the samples so that even the first few are spread over the source.
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();
@@ -194,13 +195,13 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
         ahead = left.saturating_sub(source.announce(at as u64));
     }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    // Hand out one sample at a time, so that the first samples in this order are finished first.
+    // Hand out one sample at a time, so that samples finish in roughly this order.
     tried.par_iter().with_max_len(1).try_for_each(|&at| -> crate::Result<()> {
         let Some(entry) = listing.samples.get(at) else { return Ok(()) };
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        // The result is dropped. A sample that packing would skip takes time too.
+        // Ignore the result, because a sample that packing would skip takes time too.
         source.encode(at as u64, 0, Vec::new())?;
         samples.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);

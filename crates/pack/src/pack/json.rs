@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shardpack_base::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};
 
-/// Returns the writer's report in the form in which `--json` prints it.
+/// Returns the writer's report as `--json` prints it.
 #[must_use]
 pub fn report_json(report: &Report) -> Value {
     json!({
@@ -27,7 +27,7 @@ pub fn report_json(report: &Report) -> Value {
     })
 }
 
-/// Returns the unfinished parts that a merge still needs, in the form in which `merge --json` prints them.
+/// Returns the unfinished parts that a merge is missing, as `merge --json` prints them.
 #[must_use]
 pub fn unfinished_json(unfinished: &Unfinished) -> Value {
     let part = |part: &UnfinishedPart| {
@@ -49,7 +49,7 @@ pub fn unfinished_json(unfinished: &Unfinished) -> Value {
 }
 
 impl PackReport {
-    /// Returns the object that `pack --json` prints.
+    /// Returns the JSON object printed by `pack --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let packed = self;

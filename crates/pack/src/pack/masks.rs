@@ -1,4 +1,4 @@
-//! Reads and encodes the masks of a listing, together with their pictures or cubes.
+//! Reads and encodes the masks of a listing along with their pictures or cubes.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -34,8 +34,8 @@ impl<'a> FolderMasks<'a> {
         stored_bytes(file_bytes, Some(&self.trial))
     }
 
-    /// Adds the mask of a sample, if it has one, to the record. The mask must have the sample's height and
-    /// width, and `change` scales it to the size of the stored picture.
+    /// Adds a sample's mask, if any, to the record. The mask must have the sample's height and width; `change`
+    /// scales it to the size of the stored picture.
     pub(super) fn put(
         &self,
         workspace: &mut ArrayWorkspace,

@@ -1,5 +1,4 @@
-//! Packs a listing of sources into a dataset. The steps are to list the sources, try codecs, plan the shards,
-//! and write them.
+//! Packs a listing of sources into a dataset: lists the sources, tries codecs, plans the shards, and writes them.
 
 mod cubes;
 mod fields;

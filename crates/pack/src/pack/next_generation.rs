@@ -1,4 +1,4 @@
-//! Packs new samples of an existing dataset as its next generation (spec §3.5).
+//! Packs new samples for an existing dataset as its next generation (spec §3.5).
 
 use super::folder::FolderSource;
 use crate::bail;
@@ -9,7 +9,7 @@ use shardpack_reader::Dataset;
 use shardpack_writer::{Growth, Next, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::BTreeMap;
 
-/// A dataset that receives new samples. Its existing shards stay unchanged.
+/// A dataset that is getting new samples. Its existing shards do not change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextGeneration<'a> {
     pub(crate) growth: &'a Growth<'static>,
@@ -21,11 +21,11 @@ impl NextGeneration<'_> {
         Ok(plan.behind(self.growth.manifest(), first_id(self.opened)?)?)
     }
 
-    /// Returns the schema, classes and recipe for the new samples. The schema and the recipe equal the dataset's.
+    /// Returns the schema, classes and recipe for the new samples. The schema and the recipe are the dataset's own.
     pub(super) fn metadata(&self, source: &FolderSource<'_>) -> crate::Result<Metadata> {
         let base = self.growth.manifest();
         refuse_other_fields(&base.schema, source.schema())?;
-        // If the dataset has classes, so has the next generation, even if no new sample has a class.
+        // If the dataset has classes, the next generation has them too, even if no new sample is labelled.
         let classes = base.classes.as_ref().map(|_| source.listing().classes.clone());
         Ok(Metadata { schema: base.schema.clone(), classes, recipe: base.shard_recipe(), shards: None })
     }
@@ -75,8 +75,8 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     bail!(Hinted::new(text, "pack the samples into a new dataset; `concat` combines the two"))
 }
 
-/// Adds to the figures those facts that only the older manifest has: the reasons for storing pictures with
-/// their own bytes, and the figures of other programs.
+/// Adds the facts that only the older manifest has: the reasons for storing pictures unchanged, and the figures
+/// of other programs.
 pub(crate) fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
     for (field, noted) in before {
         let Some(entry) = figures.get_mut(field) else {

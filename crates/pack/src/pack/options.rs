@@ -13,23 +13,23 @@ use shardpack_writer::Part;
 /// ```
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// Options for reading the source, including what happens to bad input.
+    /// Options for reading the source and for handling bad input.
     pub source: SourceOptions,
-    /// How pictures are stored.
+    /// Storage options for pictures.
     pub pictures: PictureOptions,
-    /// How cubes are stored. Masks use the same codec options, and are always lossless. Default: auto.
+    /// Storage options for cubes. Masks use the same codec options, and are always lossless. Default: auto.
     pub arrays: ArrayOptions,
-    /// Largest size of a shard, in bytes. Default: 1 GiB.
+    /// Maximum size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the stored order; `None` keeps the order of the keys. Default: seed 0.
+    /// Seed of the stored order; `None` keeps key order. Default: seed 0.
     pub shuffle: Option<u64>,
-    /// Write only this part of the shards. Default: write all.
+    /// Write only this part of the shards. Default: all shards.
     pub part: Option<Part>,
     /// Replace the output of an earlier run. Default: false.
     pub force: bool,
     /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in memory. Default: enough for one sample per thread plus one, at least 64 MiB.
+    /// Limit in bytes on the samples in memory. Default: enough for one sample per thread plus one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Checks whether the source and the output overlap.
+//! Checks that the source and the output do not overlap.
 
 use crate::{Context, bail};
 use shardpack_format::{Hinted, visible_path};
@@ -7,8 +7,8 @@ use shardpack_sources::Files;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Refuses an output folder that equals, contains or is inside the source. Otherwise a second run would pack
-/// the shards of the first run.
+/// Fails if the output folder equals, contains or is inside the source. A second run would otherwise pack the
+/// shards of the first.
 pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Result<()> {
     files.check(src)?;
     let url =
@@ -27,15 +27,16 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
     Ok(())
 }
 
-/// Refuses to write files into the folder of a dataset, where they would disturb programs that write the dataset.
+/// Fails if files would be written into the folder of a dataset, where they would disturb programs that write
+/// the dataset.
 ///
 /// # Errors
 /// Fails if `out` is that folder or inside it.
 pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
-    // A dataset without a local path has no local folder.
+    // A dataset without a local path has no folder to protect.
     let Ok(path) = dataset.canonicalize() else { return Ok(()) };
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-    // A lone shard, without a manifest in its folder, may be in any folder.
+    // A lone shard without a manifest may be in any folder.
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
         let text = format!("the output `{}` is inside the dataset `{}`", visible_path(out), visible_path(dataset));
@@ -44,7 +45,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns the path of an output. Links in the part that exists are resolved, and the rest stays as given.
+/// Returns the path of an output, with links resolved in the part that exists.
 fn resolved(out: &Path) -> crate::Result<PathBuf> {
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! Estimates, before packing, the stored size of pictures and the memory for packing them.
+//! Estimates the stored size of pictures, and the memory for packing them, before packing.
 
 use crate::encode::{PictureChecks, SampleError, skip_or_keep};
 use rayon::prelude::*;
@@ -9,20 +9,20 @@ use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 use shardpack_sources::{Listing, SourceSample};
 
-/// Bytes of a record in addition to the picture: the frame, head and padding.
+/// Bytes of a record beyond the picture: the frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// Number of pictures that are re-encoded to estimate stored sizes. The next constant is their maximum size.
+/// Number of pictures to re-encode for estimating stored sizes. The next constant is their maximum size.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
-/// Number of pixels per byte of a segment index: a segment of 1,024 pixels (4:2:0) takes about nine bytes.
+/// Pixels per byte of a segment index. A segment of 1,024 pixels (4:2:0) takes about nine bytes.
 const PIXELS_PER_INDEX_BYTE: u64 = 110;
-/// Maximum number of pixels of a picture, which follows from the default limit on decoded bytes.
+/// Maximum number of pixels of a picture, derived from the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
 #[derive(Debug)]
 pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
-    /// Stored bytes and source bytes of a few pictures. Their ratio is applied to all other pictures.
+    /// Stored and source bytes of a few pictures. Their ratio is applied to all others.
     ratio: (u64, u64),
 }
 
@@ -40,7 +40,7 @@ impl<'a> PictureSizes<'a> {
             Some(picture) if picture.jpeg.is_some() => {
                 let (width, height) = self.options.resize().of(picture.width, picture.height);
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
-                // A smaller picture of the same scene takes more bytes per pixel, in our trials a quarter more.
+                // Shrunk pictures take more bytes per pixel, in our trials a quarter more.
                 if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
             }
             _ => bytes,
@@ -56,13 +56,13 @@ impl<'a> PictureSizes<'a> {
 
     /// Returns the memory for packing a picture, including its source and record.
     ///
-    /// - Making a segment index takes a copy of the entropy-coded data, and a list of the segments.
-    /// - A transcoded JPEG also takes its symbols (at most 12 bytes per pixel) or its coefficients (6 bytes,
-    ///   or twice as much if the picture is turned).
-    /// - A re-encoded JPEG takes its decoded, resized and compared pixels (3 bytes each), and may be
-    ///   transcoded instead.
-    /// - A score takes planes of floats.
-    /// - Other pictures are decoded, with up to 11 bytes per pixel.
+    /// - Building a segment index needs a copy of the entropy-coded data and a list of the segments.
+    /// - A transcoded JPEG needs its symbols (at most 12 bytes per pixel) or its coefficients (6 bytes per
+    ///   pixel, or twice as much if the picture is turned).
+    /// - A re-encoded JPEG needs its decoded, resized and compared pixels (3 bytes each), and may be transcoded
+    ///   instead.
+    /// - Scoring needs planes of floats.
+    /// - Other pictures are decoded, which needs up to 11 bytes per pixel.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
         let Some(found) = entry.content.picture() else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
@@ -85,10 +85,11 @@ impl<'a> PictureSizes<'a> {
     }
 }
 
-/// Measures on a few pictures how re-encoding changes their size, so that shards get about the requested size.
+/// Measures on a few pictures how re-encoding changes their size, so that shards come close to the requested
+/// size.
 ///
-/// The measurement uses a fixed quality and no resizing. libjpeg-turbo then gives the same bytes on every
-/// CPU, so that all machines that pack parts of a dataset compute the same plan.
+/// The quality is fixed and nothing is resized. With these settings, libjpeg-turbo produces the same bytes on
+/// every CPU, so all machines that pack parts of a dataset compute the same plan.
 fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64, u64)> {
     let Some(how) = options.encoding() else { return Ok((1, 1)) };
     let quality = match how.quality {
@@ -111,7 +112,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
             None => listing.read_into(entry, &mut source)?,
         }
         let mut made = Vec::new();
-        // Ignore damaged pictures here, because packing deals with them later.
+        // Ignore damaged pictures here; packing handles them later.
         Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
             Ok(_) => (made.len() as u64, bytes),
             Err(_) => (0, 0),
@@ -121,7 +122,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
     Ok(if sum.1 == 0 { (1, 1) } else { sum })
 }
 
-/// Refuses pictures that are too large to be decoded, before the run starts.
+/// Fails early if a picture is too large to be decoded.
 pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
     let huge =
         |entry: &&SourceSample| entry.content.picture().is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);

@@ -47,13 +47,13 @@ impl<'a> Pictures<'a> {
     }
 
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
-        // The estimate assumes that a mask has one byte per pixel.
+        // Assume one byte per pixel of a mask.
         let mask = self.masks.as_ref().map_or(0, |masks| masks.stored_bytes(pixels(entry)));
         self.sizes.estimate(entry).saturating_add(mask)
     }
 
-    /// Returns the memory for a sample. A mask is assumed to have two bytes per pixel, and counts twice
-    /// because it is held both as loaded and as stored.
+    /// Returns the memory for a sample. Assumes two bytes per pixel of a mask, and counts the mask twice, as
+    /// loaded and as stored.
     pub(super) fn memory_bytes(&self, sample: u64, entry: &SourceSample) -> u64 {
         let mask = |bytes: u64| bytes.max(pixels(entry).saturating_mul(2)).saturating_mul(2);
         let mask = entry.mask.as_ref().map_or(0, |file| mask(file.bytes));
@@ -114,8 +114,7 @@ fn pixels(entry: &SourceSample) -> u64 {
     height.saturating_mul(width)
 }
 
-/// Shrinks the mask of a picture that was shrunk. Each pixel gets the label at its centre, as in the views of
-/// the loader.
+/// Shrinks the mask of a shrunk picture. Each pixel gets the label at its centre, as in the loader's views.
 fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     let size = size.map(u64::from);
     let &[height, width] = mask.shape() else { bug("a mask of other than two axes") };
@@ -124,7 +123,7 @@ fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     }
     let (dtype, [rows, columns]) = (mask.dtype(), size);
     let element = dtype.size();
-    // The centre of pixel i is at (i + 1/2) · from / to. It is computed exactly, in integers.
+    // The centre of pixel i is at (i + 1/2) · from / to, computed exactly in integers.
     let centre = |i: u64, from: u64, to: u64| (2 * i + 1) * from / (2 * to.max(1));
     let mut out = Vec::with_capacity(usize::try_from(dtype.array_bytes(&size)?).unwrap_or(0));
     for row in 0..rows {

@@ -18,17 +18,17 @@ pub struct PackReport {
     pub classes: u64,
     /// Origin of the labels.
     pub labels_from: LabelsFrom,
-    /// Files that were skipped before the run began (policy: skip).
+    /// Files skipped before the run began (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Pictures with oddities that decoders ignore. Only pictures of this run are listed.
+    /// Pictures of this run with oddities that decoders ignore.
     pub odd_pictures: Vec<OddPicture>,
     /// Notes for the user.
     pub notes: Vec<Note>,
     /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
-    /// Candidates tried for each array field, the best first.
+    /// Codec candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,
-    /// Limit on the bytes of samples in memory during the run.
+    /// Limit in bytes on the samples in memory during the run.
     pub memory_bytes: u64,
 }
 
@@ -67,7 +67,8 @@ impl PackReport {
     }
 }
 
-/// Returns a note if every shard holds only one sample. The user has probably given the shard size without its unit.
+/// Returns a note if every shard has only one sample, because the user has probably forgotten the unit of the
+/// shard size.
 pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
     const TINY: u64 = 1 << 20;
     (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
@@ -109,7 +110,7 @@ mod tests {
             "each of the 30 samples is a shard of its own, because a shard has at most 10 bytes\n\
              hint: `--shard-size 256MiB`, say, makes larger shards"
         );
-        // The note is not given for large samples, for shards with several samples, or for a single sample.
+        // There is no note for large samples, for shards with several samples, or for a single sample.
         for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {
             assert!(tiny_shards(samples, shards, bytes).is_none(), "{samples} {shards} {bytes}");
         }

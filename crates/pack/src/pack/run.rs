@@ -1,4 +1,4 @@
-//! Runs packing, either into a new dataset or into an existing one.
+//! Runs packing, into a new or an existing dataset.
 
 use super::fields::FolderFields;
 use super::folder::FolderSource;
@@ -15,20 +15,20 @@ use shardpack_writer::{Output, Progress, WriteOptions, write_dataset};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Callbacks that report on a run, and a flag that stops it.
+/// Callbacks that report on a run, and a flag that cancels it.
 pub struct Hooks<'a> {
-    /// Callback for the plan, called before the first sample is read.
+    /// Called with the plan before the first sample is read.
     pub on_plan: &'a dyn Fn(&Planned<'_>),
-    /// Callback for progress, called about ten times a second.
+    /// Called about ten times a second with the progress.
     pub on_progress: &'a dyn Fn(&Progress),
-    /// Flag that stops the run when it is set.
+    /// Cancels the run when set.
     pub cancel: &'a AtomicBool,
 }
 
-/// Facts that are known before packing reads the first sample.
+/// Facts known before the first sample is read.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned<'a> {
-    /// The split being packed; `None` if the source has no splits.
+    /// The split being packed, or `None` if the source has no splits.
     pub split: Option<&'a str>,
     /// Kind of the samples.
     pub kind: SourceKind,
@@ -38,9 +38,9 @@ pub struct Planned<'a> {
     pub source_bytes: u64,
     /// Number of shards.
     pub shards: u32,
-    /// Candidates tried for each array field, the best first.
+    /// Codec candidates tried for each array field, best first.
     pub trials: &'a [(String, Trial)],
-    /// Limit on the bytes of samples in memory.
+    /// Limit in bytes on the samples in memory.
     pub memory_bytes: u64,
     /// Number of worker threads.
     pub threads: usize,
@@ -49,9 +49,9 @@ pub struct Planned<'a> {
 /// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
 ///
 /// # Errors
-/// Fails if the source and the output overlap, if anything in the source cannot be packed (unless the policy
-/// is to skip it), if the options do not fit the values, or if the dataset cannot be written. Finished shards
-/// stay, and the same call continues after them.
+/// Fails if the source and the output overlap, if anything in the source cannot be packed (unless the policy is
+/// to skip it), if the options do not fit the values, or if the dataset cannot be written. Finished shards are
+/// kept, and repeating the call continues after them.
 pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
         let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs a dataset for each split");
@@ -65,7 +65,7 @@ pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &H
     pack_listing(&listing, &out, options, hooks)
 }
 
-/// Packs a listing in the same way as [`pack`]. The caller must make sure that `out` is not in the source.
+/// Packs a listing like [`pack`]. The caller must ensure that `out` is not inside the source.
 pub(crate) fn pack_listing(
     listing: &Listing,
     out: &Output,
@@ -88,7 +88,7 @@ pub(crate) fn pack_into(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> crate::Result<PackReport> {
-    // This pool only inspects files. The writer has threads of its own.
+    // This pool only inspects files. The writer has its own threads.
     let source = on_pool(options.threads, || FolderSource::new(listing, options, fields))??;
     let (plan, split, tried) = match destination {
         Destination::New { split, .. } => (source.plan(source.metadata()?)?, *split, source.fields().trials.as_slice()),

@@ -1,4 +1,4 @@
-//! Packs each split of a source into a dataset of its own. The datasets share their classes, fields and codecs.
+//! Packs each split of a source into a separate dataset. The datasets share classes, fields and codecs.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -16,16 +16,16 @@ use std::path::Path;
 /// The result of [`pack_splits`].
 #[derive(Debug)]
 pub struct PackedSplits {
-    /// Splits by name, with the report on each. The dataset of a split is in the folder of the same name in the output.
+    /// The report on each split, by name. A split's dataset is in the output's subfolder of the same name.
     pub splits: Vec<(String, PackReport)>,
-    /// Skipped files that belong to no split (policy: skip).
+    /// Skipped files that do not belong to any split (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Notes for the user that concern all splits together.
+    /// Notes for the user about all splits together.
     pub notes: Vec<Note>,
 }
 
 impl PackedSplits {
-    /// Returns the object that `pack --splits --json` prints.
+    /// Returns the JSON object printed by `pack --splits --json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let splits: Map<String, Value> =
@@ -38,11 +38,11 @@ impl PackedSplits {
     }
 }
 
-/// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`.
+/// Packs each first-level folder of `src` into a dataset, in the subfolder of `out` with the same name.
 ///
 /// # Errors
-/// Same as [`pack`](super::pack); also if `out` is a dataset or not a folder, or if the options name a
-/// listing. Finished datasets stay, and the same call continues after them.
+/// Same as [`pack`](super::pack); also fails if `out` is a dataset or not a folder, or if the options name a
+/// listing. Finished datasets are kept, and repeating the call continues after them.
 pub fn pack_splits(
     src: &Path,
     out: impl Into<Output>,

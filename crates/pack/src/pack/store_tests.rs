@@ -1,4 +1,4 @@
-//! Tests that a folder in a store gives the same dataset as a folder on a disk, and that errors name the object.
+//! Tests that packing a folder in a store produces the same dataset as from disk, and that errors name the object.
 
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// A store with the content of a folder. The version of an object is derived from its bytes.
+/// A store with the files of a folder. An object's version is derived from its bytes.
 #[derive(Debug, Default)]
 struct Bucket {
     folder: PathBuf,
     url: PathBuf,
     read_ahead_bytes: u64,
-    /// Number of bytes announced in total, number of bytes announced but not yet dropped, and the maximum of
-    /// the second number.
+    /// Bytes announced in total, bytes announced but not yet dropped, and the maximum of the latter.
     announced: Arc<Mutex<(u64, u64, u64)>>,
     lists: Mutex<u32>,
     broken: Option<&'static str>,
@@ -159,7 +158,7 @@ fn packed(src: &Path, out: &Path, source: SourceOptions) -> crate::Result<Vec<(S
     Ok(files.into_iter().map(|name| (name.clone(), fs::read(out.join(name)).unwrap())).collect())
 }
 
-/// Packs a folder both directly and as a bucket, and checks that the shards are equal.
+/// Packs a folder directly and as a bucket, and checks that the shards are equal.
 fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     let out = tempfile::tempdir().unwrap();
     let mut local = SourceOptions::default();
@@ -171,8 +170,8 @@ fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     assert!(here.len() > 1 && here == there);
     let (all, left, most) = *bucket.announced.lock().unwrap();
     assert!(all > 0 && left == 0, "{all} bytes were announced, {left} of them are held");
-    // The announced bytes are at most half of the limit for reading ahead, plus one sample, plus one sample
-    // per thread, unless they are the ends of a window.
+    // Packing announces at most half the limit for reading ahead, plus one sample, plus one sample per thread.
+    // Listing announces the ends of a window of objects.
     assert!(most < 1 << 20, "{most}");
 }
 
@@ -220,7 +219,7 @@ fn a_listing_of_a_store_is_read_and_not_made_again() {
     let there = packed(Path::new(URL), &out.path().join("there"), again).unwrap();
     assert_eq!(*bucket.lists.lock().unwrap(), 0);
     assert_eq!(there, packed(root.path(), &out.path().join("here"), SourceOptions::default()).unwrap());
-    // The listing is valid only for its own URL.
+    // A listing is only valid for its own URL.
     let here = SourceOptions { listing: Some(file), ..SourceOptions::default() };
     let error = enumerate(root.path(), &here).unwrap_err().to_string();
     assert!(error.contains("source: expected") && error.contains(URL), "{error}");
@@ -249,7 +248,7 @@ fn a_store_that_fails_is_no_bad_input() {
     for (folder, broken) in [(pictures(), "cat/06.jpg"), (pictures(), "listing")] {
         let failing = Bucket { broken: Some(broken), ..bucket(folder.path()) };
         let (mut source, _) = options(failing);
-        // Errors of the store are not skipped, because an outage would otherwise skip every sample that it affects.
+        // Store errors are not skipped, because an outage would otherwise skip every sample it affects.
         source.on_bad_input = OnBadInput::Skip;
         let error = enumerate(Path::new(URL), &source).unwrap_err();
         assert!(matches!(error, SourceError::Io { .. }), "{error:?}");
@@ -266,7 +265,7 @@ fn an_empty_or_unknown_place_is_said() {
     assert_eq!(error, "`s3://bucket/data`: expected a folder with objects, found no object below this name");
     let error = enumerate(Path::new("s3://other/data"), &source).unwrap_err().to_string();
     assert!(error.contains("expected a local path, found a URL"), "{error}");
-    // Some programs create empty objects to stand for folders. Any other empty object is bad input.
+    // Some programs create empty objects as placeholders for folders. Any other empty object is bad input.
     put(root.path(), "a/x.png", png(3, 4));
     put(root.path(), "folder", Vec::new());
     put(root.path(), "empty.jpg", Vec::new());

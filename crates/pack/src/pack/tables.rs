@@ -1,4 +1,4 @@
-//! Stores labels and columns, whose values come from file names and tables.
+//! Stores labels and columns, which come from file names and tables.
 
 use crate::encode::{Columns, RecordDraft, StoredValue};
 use sha2::{Digest, Sha256};
@@ -26,7 +26,7 @@ pub(super) struct TablePlaces {
 }
 
 impl TablePlaces {
-    /// Finds the places in records of `schema`, which must have the listing's fields.
+    /// Finds the positions in records of `schema`, which must contain the listing's fields.
     pub(super) fn of(listing: &Listing, schema: &Schema) -> Self {
         let (scalars, texts): (Vec<Field>, Vec<Field>) =
             label_field(listing).into_iter().chain(column_fields(listing)).partition(|field| field.dtype.is_some());
@@ -72,8 +72,7 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of those values of a sample that come from names and tables, because different labels
-/// make a different dataset.
+/// Returns a digest of a sample's values from names and tables, because different labels make a different dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

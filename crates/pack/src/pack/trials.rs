@@ -10,7 +10,7 @@ use shardpack_array::{
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use shardpack_sources::{Listing, SourceSample};
 
-/// Number of samples in the trial: the first, the middle and the last sample.
+/// Number of samples in the trial: the first, the middle and the last one.
 const SAMPLES: usize = 3;
 
 struct SampleMiddle {
@@ -22,7 +22,7 @@ struct SampleMiddle {
 struct MiddleRows {
     array: Array,
     no_data: Option<f64>,
-    /// Position of the first of these rows in the whole array.
+    /// Position of the first of these rows in the complete array.
     first_row: u64,
 }
 
@@ -35,7 +35,7 @@ impl MiddleRows {
     }
 }
 
-/// Returns the trial for `cube` and, if there are masks, the trial for `mask`. Runs on the caller's rayon pool.
+/// Returns the trial for `cube` and, if there are masks, for `mask`. Runs on the caller's rayon pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<Vec<(String, Trial)>> {
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
@@ -53,7 +53,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
     let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
-    // The loaded samples may happen to have no mask. Other samples then have to be tried.
+    // The loaded samples may all lack a mask. Try other samples then.
     let of_others = if masks.is_empty() { choose_for_masks(listing, options)? } else { None };
     let (cube, mask) = rayon::join(
         || try_on("cube", &cubes, &options.arrays),
@@ -64,8 +64,8 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
     Ok(trials)
 }
 
-/// Returns the trial for masks, made on samples that have a mask, or `None` if there are no masks. Runs on
-/// the caller's rayon pool.
+/// Returns the trial for masks, from samples that have one, or `None` if there are no masks. Runs on the
+/// caller's rayon pool.
 pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crate::Result<Option<Trial>> {
     let has_mask = |(position, entry): (usize, &SourceSample)| entry.mask.is_some().then_some(position);
     let with: Vec<usize> = listing.samples.iter().enumerate().filter_map(has_mask).collect();
@@ -89,15 +89,15 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// Estimates how many bytes it takes to store `bytes` bytes of values. Uses only integers, because the plan
-/// must be the same on every machine.
+/// Estimates the stored size of `bytes` bytes of values. Uses only integers, because the plan must be identical
+/// on every machine.
 pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
     let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
     shardpack_format::saturating_u64(u128::from(bytes) * u128::from(stored) / u128::from(source))
 }
 
-/// Tries the codecs. An error names the sample and the position in its whole array.
+/// Tries the codecs. An error names the sample and the position in the complete array.
 fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) -> crate::Result<Trial> {
     let pairs: Vec<_> = samples.iter().map(|(_, part)| (&part.array, part.no_data)).collect();
     let error = match trial(&pairs, options) {
@@ -114,7 +114,7 @@ fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) 
     })
 }
 
-/// Fails for values that the options cannot store, so that the trial continues with another sample.
+/// Fails if the options cannot store the values, so that the trial continues with another sample.
 fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()> {
     let one = ArrayOptions {
         coder: Some(Coder::Raw),
@@ -127,7 +127,7 @@ fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()
     try_on("cube", &[(crop.key.as_str(), &crop.cube)], &one).map(drop)
 }
 
-/// Returns the error with its position in the whole array instead of the crop.
+/// Returns the error with its position in the complete array instead of the crop.
 fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     if let EncodeError::OutOfRange { position, .. } | EncodeError::BecomesNoData { position, .. } = &mut error
         && let Some(row) = position.first_mut()
@@ -141,13 +141,13 @@ pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
 }
 
-/// Returns the options for reading mask files. Each file holds one array, so the options for variable and
-/// shape concern only cubes.
+/// Returns the options for reading mask files. A mask file contains one array, so the options for variable and
+/// shape do not apply.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }
 
-/// Returns the positions of the samples for the trial. If there is nothing to choose, one sample is enough to
+/// Returns the positions of the samples for the trial. If there is nothing to choose, one sample suffices to
 /// estimate sizes.
 fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     let last = samples.saturating_sub(1);
@@ -163,7 +163,7 @@ fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     positions
 }
 
-/// Loads the sample at `position`. If it is damaged and damaged samples are skipped, loads the next undamaged sample.
+/// Loads the sample at `position`, or the next undamaged one if damaged samples are skipped.
 fn load_from<T>(
     listing: &Listing,
     position: usize,

@@ -1,19 +1,19 @@
-//! Memory that is reused from sample to sample.
+//! Memory reused from sample to sample.
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
-/// The memory of a thread, reused for every sample because new pages cost more time than used ones.
+/// Memory of one thread, reused for every sample because new pages cost more time than used ones.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,
     pub(super) file: Vec<u8>,
     pub(super) cube: ArrayWorkspace,
-    /// Buffer for a cube that is read as a whole.
+    /// Buffer for a cube that is read whole.
     pub(super) array: Vec<u8>,
     pub(super) mask: ArrayWorkspace,
 }
 
-/// Facts about a sample that are known once its fields are in the record.
+/// Facts about a sample that are known once its fields have been added to the record.
 pub(super) struct SampleFigures {
     pub(super) totals: FidelityTotals,
     pub(super) oddity: Option<String>,

@@ -1,4 +1,4 @@
-//! Assembles the report from the measurements.
+//! Assembles the report from its measurements.
 
 use super::draw::{Draw, GOAL, MOST, known};
 use super::maker::Maker;
@@ -19,7 +19,7 @@ use shardpack_report::want::Want;
 use shardpack_sources::{SampleContent, SourceKind, SourceSample};
 use std::time::Instant;
 
-/// Returns how many samples are needed for the predictions of all candidates to be precise enough.
+/// Returns the number of samples that makes the predictions for all candidates precise enough.
 pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled]) -> u64 {
     let drawn = sampled.len() as u64;
     measurement
@@ -76,7 +76,7 @@ pub(super) fn report(
         Some(Unreadable { path: listing.samples.get(one.position)?.key.clone(), reason: one.unreadable? })
     }));
     unreadable.sort_by(|a, b| a.path.cmp(&b.path));
-    // Sort by position, because positions are in the order of the keys.
+    // Sort by position, which is also the order of the keys.
     whole.sort_by_key(|one| one.position);
     let samples: Vec<DrawnSample> =
         whole.iter().filter_map(|one| listing.samples.get(one.position)).map(sample_of).collect();
@@ -203,7 +203,7 @@ fn candidate(
     made
 }
 
-/// Adds the bytes of the shards that are outside their records. They are known except for some padding.
+/// Adds the bytes of the shards outside their records. They are known except for some padding.
 fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (

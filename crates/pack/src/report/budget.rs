@@ -1,16 +1,16 @@
-//! Limits the memory of the samples that are being measured.
+//! Limits the memory of samples that are measured at the same time.
 
 use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// A number of bytes that threads share. A sample that is larger than the whole budget waits until it can run alone.
+/// A budget of bytes shared by threads. A sample larger than the whole budget waits until it can run alone.
 pub(super) struct Budget {
     most: u64,
     taken: Mutex<u64>,
     freed: Condvar,
 }
 
-/// Bytes taken from a budget. They are returned when this value is dropped.
+/// Bytes taken from a budget, returned on drop.
 pub(super) struct Taken<'a> {
     budget: &'a Budget,
     bytes: u64,

@@ -1,8 +1,8 @@
-//! Measures, in seconds, how long the calling thread has used a core.
+//! Measures the time, in seconds, for which the calling thread has used a core.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A stopwatch that pauses while another thread has the core.
+/// A stopwatch that pauses while another thread uses the core.
 pub(super) struct CpuTime(f64);
 
 impl CpuTime {

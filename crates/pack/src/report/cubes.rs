@@ -1,4 +1,4 @@
-//! Scores cubes by comparing decoded records with their sources, value by value and spectrum by spectrum.
+//! Scores cubes by comparing decoded records with their sources, by value and by spectrum.
 
 use super::record::{first_field, limits};
 use super::sampled::{RecordScores, first_line};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Longest distance for the autocorrelation of the error.
 const LAGS: usize = 16;
-/// Number of cubes from which the ladder of errors is derived.
+/// Number of cubes to derive the ladder of errors from.
 const TRIED: usize = 3;
 
 pub(super) struct CubeScorer<'a> {
@@ -25,18 +25,18 @@ pub(super) struct CubeScorer<'a> {
     noise: Option<Arc<[f64]>>,
 }
 
-/// Properties of cubes from which the ladder of candidates is derived.
+/// Properties of cubes that determine the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
-    /// True if some cubes hold floats, which can be stored with less precision.
+    /// True if some cubes have floats, which can be stored with less precision.
     pub floats: bool,
-    /// True if some cubes hold floats that are not integers.
+    /// True if some cubes have floats that are not integers.
     pub fractions: bool,
-    /// Noise of the bands; `None` if none was found.
+    /// Noise of the bands, or `None` if none was found.
     pub noise: Option<Noise>,
 }
 
-/// Noise of some cubes, taken over those bands that have noise.
+/// Noise of some cubes, over the bands that have noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Noise of the quietest band.
@@ -45,8 +45,8 @@ pub struct Noise {
     pub typical: f64,
 }
 
-/// Returns the memory for scoring a cube: its source and decoded values, the bytes that these are decoded
-/// from, and the angles or the noise.
+/// Returns the memory for scoring a cube: its source and decoded values, the bytes being decoded, and the
+/// angles or the noise.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let of = |info: &CubeInfo| {
         let [height, width, bands] = info.shape;
@@ -64,7 +64,7 @@ pub(super) const fn info(entry: &SourceSample) -> Option<&CubeInfo> {
     }
 }
 
-/// Inspects the first, a middle and the last cube.
+/// Inspects the first, the middle and the last cube.
 pub(super) fn traits(listing: &Listing, options: &CubeOptions) -> CubeTraits {
     let is_float = |entry: &SourceSample| {
         info(entry).is_some_and(|info| matches!(info.dtype, Dtype::F16 | Dtype::F32 | Dtype::F64))
@@ -130,7 +130,7 @@ impl<'a> CubeScorer<'a> {
             }
         };
         record.values.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
-        // All differences of an exact record are zero, so they are not kept for every sample.
+        // All differences of an exact record are zero, so there is no need to keep them.
         record.cube = (!record.exact).then_some(found);
         Ok(record)
     }
@@ -156,7 +156,7 @@ impl<'a> CubeScorer<'a> {
 
     pub(super) fn decode(&mut self, sample: &EncodedSample<FidelityTotals>) -> Result<Array, String> {
         let words = |error: shardpack_format::Error| first_line(&error.to_string());
-        // A field with a single value may be compressed to any small size, so the ratio is not limited.
+        // A constant field may compress to almost nothing, so do not limit the ratio.
         let limits = shardpack_format::Limits { max_expansion: u64::MAX, ..limits() };
         let field = first_field(sample, &limits).map_err(words)?;
         let descriptor = ArrayDescriptor::parse(field.descriptor, &limits).map_err(words)?;
@@ -182,7 +182,7 @@ fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 9] {
     ]
 }
 
-/// Returns the ratio of a band's largest error to its noise, or `None` if no value was compared.
+/// Returns the ratio of a band's largest error to its noise, or `None` if no values were compared.
 pub(super) fn noise_ratio(band: &BandDifferences, noise: f64) -> Option<f64> {
     match (band.count, band.max_abs > 0.0, noise > 0.0) {
         (0, ..) => None,

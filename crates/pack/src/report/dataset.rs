@@ -1,4 +1,4 @@
-//! Reports on a packed dataset from its indexes, without reading a record.
+//! Reports on a packed dataset from its indexes, without reading any records.
 
 use super::draw::random;
 use super::options::{Hooks, ReportOptions};
@@ -24,13 +24,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Maximum number of samples whose figures are in the report. If a dataset is larger, this many are drawn from it.
+/// Maximum number of samples in the report. From a larger dataset, this many are drawn.
 pub const MOST_ROWS: u64 = 4096;
 
-/// Reports on a dataset from the columns that packing stored in it.
+/// Reports on a dataset from the columns that packing stored.
 ///
 /// # Errors
-/// Fails if the dataset holds neither pictures nor arrays, or no shard can be read.
+/// Fails if the dataset has neither pictures nor arrays, or if no shard can be read.
 pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>) -> crate::Result<Report> {
     let start = Instant::now();
     let content = content(dataset.schema())?;
@@ -134,8 +134,8 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
-/// Turns a report on records into a report on the dataset: adds facts about the dataset and its differences
-/// from its sources.
+/// Turns a report on records into a report on the dataset, by adding facts about the dataset and its
+/// differences from its sources.
 pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]
@@ -152,7 +152,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// Returns the kind of the reported field, which is the first field of pictures or arrays.
+/// Returns the kind of the reported field, the first field of pictures or arrays.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),
@@ -169,7 +169,7 @@ fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
     }
-    // Take one random sample from each of several stretches of equal length. The stored order is already shuffled.
+    // Draw one sample from each of several stretches of equal length. The stored order is already shuffled.
     (0..wanted)
         .map(|i| {
             let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));
@@ -186,7 +186,7 @@ struct IndexedSample {
     sample: DrawnSample,
     bytes: u64,
     scores: BTreeMap<Measure, f64>,
-    /// True if the figures show that nothing was lost.
+    /// True if the figures prove that nothing was lost.
     exact: bool,
 }
 
@@ -214,7 +214,7 @@ impl IndexedSample {
             scores.insert(Measure::Ssimulacra2, f64::from(figures.score));
         }
         scores.extend(array.into_iter().flat_map(of_fidelity));
-        // A picture that was not re-encoded has the pixels of its source.
+        // A picture that was not re-encoded has the same pixels as its source.
         let exact =
             array.is_none_or(|figures| figures.changed == 0) && reencoded.is_none_or(|figures| figures.quality == 0);
         let key = index.key(record)?.to_owned();

@@ -1,4 +1,4 @@
-//! Measures whole datasets: with the user's own metrics, and by the rate at which a device decodes.
+//! Measures whole datasets: runs the user's own metrics, and times how fast a device decodes them.
 //!
 //! The report's samples are packed once unchanged, and once for each candidate.
 
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Environment variable that holds the index of the run.
+/// Environment variable for the number of the run.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures the candidates on the samples at these positions of the listing. The report lists errors, and
-/// measurements that were omitted because the run was stopped.
+/// Measures the candidates on the samples at these positions of the listing. The report lists errors, and the
+/// measurements that are missing because the run was stopped.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> crate::Result<()> {
     if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
@@ -37,7 +37,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
         && let Err(error) = pack(measurement, &listing, &original, &unchanged(listing.kind, &recipe.options))
         && !measurement.is_cancelled()
     {
-        // Without the original dataset, there is nothing to compare the candidates with.
+        // Without the original dataset, the candidates cannot be compared with anything.
         let what = format!("the original cannot be packed: {}", first_line(&error.to_string()));
         report.metrics = metrics.into_iter().map(|metric| Metric { failures: vec![what.clone()], ..metric }).collect();
         metrics = Vec::new();
@@ -104,10 +104,10 @@ impl<'a> Steps<'a> {
 }
 
 enum CandidateDataset {
-    /// A temporary dataset. Only one exists at a time, because each may take as much space as the samples do.
+    /// A temporary dataset. Only one exists at a time, because it may be as large as the samples themselves.
     Made(PathBuf),
     Found(PathBuf),
-    /// There is no dataset, for this reason.
+    /// The reason why there is no dataset.
     None(String),
 }
 
@@ -148,7 +148,7 @@ fn empty(command: &MetricCommand) -> Metric {
     Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
 }
 
-/// Returns options that store the source unchanged: pictures with their own bytes, and cubes with all their bits.
+/// Returns options that store the source unchanged: picture files as they are, and cubes with all their bits.
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
         SourceKind::Images => (PictureOptions::of(Jpeg::Keep), ArrayOptions::default()),
@@ -165,21 +165,21 @@ fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
-/// Returns true if a number lies within the range of `baseline`, or `None` if `baseline` has fewer than two numbers.
+/// Returns true if `value` is within the range of `baseline`, or `None` if `baseline` has fewer than two values.
 fn within(baseline: &[f64], value: f64) -> Option<bool> {
     let low = baseline.iter().copied().reduce(f64::min)?;
     let high = baseline.iter().copied().reduce(f64::max)?;
     (baseline.len() > 1).then(|| (low..=high).contains(&value))
 }
 
-/// Runs a command and parses the number that it prints. If the report is stopped, the command is stopped too.
+/// Runs a command and parses the number that it prints. Cancelling the report also stops the command.
 fn number(
     measurement: &Measurement<'_>,
     command: &str,
     [original, candidate]: [&Path; 2],
     run: u32,
 ) -> crate::Result<f64> {
-    // Use files instead of pipes, because this thread waits for the command and could not drain a pipe.
+    // Use files instead of pipes, because this thread waits for the command and could not drain them.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new("sh")
         .args(["-c", &format!("{command} \"$@\""), "shardpack-metric"])
@@ -195,7 +195,7 @@ fn number(
             break status;
         }
         if measurement.is_cancelled() {
-            // The command may have ended in the meantime, and then there is nothing to kill.
+            // The command may have ended in the meantime, so killing it may fail.
             let _ = child.kill();
             child.wait()?;
             bail!("stopped");

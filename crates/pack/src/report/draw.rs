@@ -1,4 +1,4 @@
-//! Draws stratified samples, in an order that can be continued to draw more.
+//! Draws stratified samples, in an order that allows drawing more later.
 
 use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
@@ -7,11 +7,11 @@ use shardpack_report::stats::Stratum;
 use shardpack_sources::{Listing, SampleContent, SourceSample};
 use std::collections::BTreeMap;
 
-/// Number of samples in the first draw, unless the user gives a number.
+/// Number of samples in the first draw, unless the user sets it.
 pub(super) const PILOT: u64 = 64;
-/// Maximum number of samples, unless the user gives a number.
+/// Maximum number of samples, unless the user sets it.
 pub(super) const MOST: u64 = 512;
-/// The draw ends when half the width of the interval for the predicted size is at most this share of the size.
+/// Stop drawing once the confidence interval of the predicted size is at most ± this share of the size.
 pub(super) const GOAL: f64 = 0.02;
 
 /// Minimum number of samples per stratum. The next constant is the maximum number of strata.
@@ -26,11 +26,11 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// The strata are the classes or, if there are no classes, the first-level folders. Neighbouring strata are
-    /// joined if there are too few `samples` for all of them.
+    /// Builds the draw order from strata: the classes or, if there are none, the first-level folders.
+    /// Neighbouring strata are joined if there are too few `samples` for all of them.
     ///
-    /// Within a stratum of n samples, the k-th sample in a random order gets the place (k + u) / n, where u
-    /// is a random number for each stratum. Any prefix of the order by place therefore contains all strata in
+    /// In a stratum of n samples, the k-th sample in random order gets the place (k + u) / n, where u is a
+    /// random number per stratum. Any prefix of the samples, ordered by place, is therefore stratified in
     /// proportion.
     pub(super) fn new(listing: &Listing, seed: u64, samples: u64) -> Self {
         let folder = |key: &str| key.split_once('/').map_or("", |(folder, _)| folder).to_owned();
@@ -97,8 +97,8 @@ pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     [entry.source_bytes() as f64, size]
 }
 
-/// Returns the stratum for each name. If there are too many names for [`PER_STRATUM`] samples per stratum,
-/// neighbouring names share strata with about equal numbers of samples.
+/// Assigns a stratum to each name. If there are too many names for [`PER_STRATUM`] samples per stratum,
+/// neighbouring names share a stratum, so that strata have about equal sizes.
 fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *sizes.entry(name.as_str()).or_default() += 1);
@@ -111,7 +111,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let (mut last_share, mut number) = (0, 0);
     for (name, size) in sizes {
         let share = before * most / names.len().max(1);
-        // Number the strata without gaps, even if the samples of one name fill several shares.
+        // Number the strata without gaps, even if one name fills several shares.
         number += usize::from(share != last_share);
         last_share = share;
         numbers.insert(name, number);
@@ -120,7 +120,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     numbers
 }
 
-/// Returns a sample's random number. Like the order of training, it depends only on the arguments.
+/// Returns the random number of a sample. Like the order of training, it depends only on the arguments.
 pub(super) fn random(seed: u64, stream: u64, at: u64) -> u64 {
     let ([a0, a1], [s0, s1]) = (halves(at), halves(stream));
     let [low, high, ..] = philox4x32_10([a0, a1, s0, s1], halves(seed));

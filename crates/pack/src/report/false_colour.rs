@@ -7,7 +7,7 @@ use shardpack_array::floats_of;
 /// Wavelengths shown as red, green and blue, in nm.
 const SHOWN_NM: [f64; 3] = [650.0, 550.0, 450.0];
 
-/// Returns one number for each band and the unit of the numbers, if the file has them.
+/// Returns the wavelength of each band and their unit, if the file has them.
 pub(super) fn wavelengths(meta: &Map<String, Value>, bands: usize) -> Option<(Vec<f64>, String)> {
     let numbers: Vec<f64> = meta.get("wavelengths")?.as_array()?.iter().filter_map(Value::as_f64).collect();
     let unit = meta.get("wavelength_units").and_then(Value::as_str).unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) fn wavelengths(meta: &Map<String, Value>, bands: usize) -> Option<(Ve
     (numbers.len() == bands).then(|| (numbers, unit.to_owned()))
 }
 
-/// Returns the bands to show: the bands nearest to red, green and blue, or else three bands that are far apart.
+/// Returns the bands to show: those nearest to red, green and blue, or else three bands that are far apart.
 pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3] {
     let spread = [bands * 3 / 4, bands / 2, bands / 4].map(|band| band.min(bands.saturating_sub(1)));
     let Some((numbers, unit)) = wavelengths(meta, bands) else { return spread };
@@ -30,7 +30,7 @@ pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3]
     };
     let found = SHOWN_NM.map(nearest);
     match found {
-        // If the camera does not record visible light, the same band may be nearest to several colours.
+        // For a camera that does not record visible light, the same band may be nearest to several colours.
         [Some(r), Some(g), Some(b)] if r != g && g != b => [r, g, b],
         _ => spread,
     }
@@ -47,7 +47,7 @@ pub(super) fn planes(cube: &Array, bands: [usize; 3]) -> Vec<[f64; 3]> {
     pixels.map(|pixel| bands.map(|band| value(pixel, band))).collect()
 }
 
-/// Returns the range of each shown band that is mapped to 0..=1: from the 2nd to the 98th percentile of the source.
+/// Returns the range of each shown band to be mapped to 0..=1: from the 2nd to the 98th percentile of the source.
 pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64); 3] {
     let of = |band: usize| {
         let mut values: Vec<f64> = source
@@ -71,8 +71,8 @@ pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     levels.collect()
 }
 
-/// Returns the differences, multiplied by a factor, as RGB bytes around mid grey. The factor, which is also
-/// returned, makes the largest difference white or black.
+/// Returns the differences as RGB bytes around mid grey, and the factor by which they were multiplied. The
+/// factor makes the largest difference white or black.
 pub(super) fn differences(source: &[[f64; 3]], stored: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> (Vec<u8>, f64) {
     let steps: Vec<f64> = source
         .iter()

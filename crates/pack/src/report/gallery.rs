@@ -1,4 +1,4 @@
-//! Shows the worst samples and some random samples, before and after, in the region with the largest difference.
+//! Shows the worst samples and some random ones, before and after, in the region with the largest difference.
 
 use super::cubes::CubeScorer;
 use super::draw::random;
@@ -14,12 +14,12 @@ use shardpack_report::data::{
 
 const PICTURE_SIDE: u32 = 192;
 const CUBE_SIDE: u32 = 256;
-/// Factor by which the differences of pictures are enlarged.
+/// Factor that amplifies the differences of pictures.
 const FACTOR: i32 = 8;
-/// Spacing of the grid on which regions are placed, in pixels.
+/// Spacing of the grid of possible regions, in pixels.
 const STEP: usize = 16;
 
-/// Adds a gallery for the recommended candidate. If that is lossless, the gallery shows the best lossy candidate.
+/// Adds a gallery for the recommended candidate. If it is lossless, shows the best lossy candidate instead.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Some(shown) = shown_candidate(report) else { return };
     let Some(candidate) = report.candidates.get(shown) else { return };
@@ -161,12 +161,12 @@ fn png(rgb: &[u8], region: Rect) -> Option<EmbeddedPicture> {
     Some(EmbeddedPicture { media_type: PNG, width: region.width, height: region.height, bytes })
 }
 
-/// Returns the region of at most `side` × `side` pixels that has the most energy. Regions are placed on a coarse grid.
+/// Returns the region of at most `side` × `side` pixels with the most energy, on a coarse grid.
 fn most_different(energy: &[f32], size: (u32, u32), side: u32) -> Rect {
     let (width, height) = size;
     let (w, h) = (width.min(side), height.min(side));
     let columns = width as usize;
-    // Sum the pixels of each grid cell first, so that a region adds only a few hundred values.
+    // Sum up the pixels of each grid cell first, so that a region is a sum of only a few hundred values.
     let cells_x = columns.div_ceil(STEP).max(1);
     let mut cells: Vec<f64> = vec![0.0; cells_x * (height as usize).div_ceil(STEP).max(1)];
     for (y, row) in energy.chunks_exact(columns.max(1)).enumerate() {

@@ -1,4 +1,4 @@
-//! Makes the records that are measured, either by encoding them for the report or by reading them from a dataset.
+//! Provides the records to measure, either by encoding them for the report or by reading them from a dataset.
 
 use super::record::limits;
 use crate::encode::FidelityTotals;
@@ -44,8 +44,8 @@ impl<'a> Maker<'a> {
     /// Returns the record of the sample at this position in the listing.
     ///
     /// # Errors
-    /// Returns the reason if there is no record, and whether the sample itself is the cause rather than the
-    /// way it is stored.
+    /// If there is no record, returns the reason, and true if the sample itself is the cause rather than its
+    /// storage.
     pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<FidelityTotals>, NoRecord> {
         match self {
             Self::Encoder(encoder) => match encoder.encode(sample, 0, buffer) {
@@ -62,11 +62,11 @@ impl<'a> Maker<'a> {
 
 pub(super) struct NoRecord {
     pub(super) reason: String,
-    /// True if the sample would have no record under any options.
+    /// True if no options can produce a record of this sample.
     pub(super) of_source: bool,
 }
 
-/// The records of a dataset, found by the keys of a listing.
+/// Records of a dataset, found by the keys of a listing.
 pub(super) struct DatasetRecords<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) listing: &'a Listing,
@@ -85,7 +85,7 @@ impl DatasetRecords<'_> {
             let (shard, record) = self.dataset.locate(self.index(sample)?)?;
             Ok::<_, shardpack_reader::Error>(self.dataset.shard(shard)?.row(record)?.length)
         };
-        // A record that is missing needs no memory. Reading it later reports why it is missing.
+        // A missing record needs no memory. Reading it later reports the cause.
         length().unwrap_or(0)
     }
 
@@ -98,7 +98,7 @@ impl DatasetRecords<'_> {
     }
 }
 
-/// Returns options for comparing a packed dataset with its sources: the dataset's picture sizes and its allowed error.
+/// Returns options for comparing a packed dataset with its sources, with the dataset's picture sizes and allowed error.
 pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
     let recipe = DatasetRecipe::read(dataset.recipe());
     let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);

@@ -23,7 +23,7 @@ pub(super) struct Measurement<'a> {
     budget: Budget,
 }
 
-/// Decodes records and compares their values with the sources.
+/// Decodes records and compares them with their sources.
 pub(super) enum Scorer<'a> {
     Pictures(Box<PictureScorer<'a>>),
     Cubes(Box<CubeScorer<'a>>),
@@ -47,7 +47,7 @@ impl<'a> Measurement<'a> {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// Returns the makers that could be prepared, each with its recipe and the recipe's position.
+    /// Returns the makers that could be prepared, each with its recipe and the position of that recipe.
     pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a CandidateRecipe, &'a Maker<'a>)> {
         let pairs = self.recipes.iter().zip(self.prepared).enumerate();
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
@@ -72,8 +72,8 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    /// Measures samples of the listing. `before` is the number of samples that are already done. If the run
-    /// is stopped, the samples in progress are finished and the others are omitted.
+    /// Measures samples of the listing. `before` is the number of samples already done. After a cancellation,
+    /// samples in progress are finished and the others are omitted.
     pub(super) fn run(&self, positions: &[usize], before: usize) -> Vec<Sampled> {
         let next = AtomicUsize::new(0);
         let (done, of) = (AtomicU64::new(0), ((before + positions.len()) * self.recipes.len()) as u64);
@@ -107,7 +107,7 @@ impl<'a> Measurement<'a> {
         results.into_iter().map(|(_, sampled)| sampled).collect()
     }
 
-    /// Measures one sample under all candidates. Returns `None` if the run was stopped meanwhile.
+    /// Measures one sample under all candidates. Returns `None` if the run was cancelled meanwhile.
     fn one(&self, scorer: &mut Scorer<'a>, position: usize, step: &dyn Fn()) -> Option<Sampled> {
         let mut scoring_s = 0.0;
         let mut results: Vec<CandidateResult> = self
@@ -147,7 +147,7 @@ impl<'a> Measurement<'a> {
         Some(Sampled { position, results, unreadable: None, scoring_s })
     }
 
-    /// Returns how many errors and angles to keep per cube, so that the total for a candidate stays bounded.
+    /// Returns the number of errors and angles to keep per cube, such that the total per candidate is bounded.
     fn kept_values(&self) -> usize {
         let samples =
             self.options.samples.unwrap_or(super::draw::MOST).clamp(1, self.listing.samples.len().max(1) as u64);
@@ -159,10 +159,10 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Number of errors and angles to keep for each candidate.
+/// Number of errors and angles to keep per candidate.
 const KEPT_VALUES: u64 = 1 << 16;
 
-/// Sorts makers by picture size, so that a source is prepared only once for each size.
+/// Sorts makers by picture size, so that a source is prepared only once per size.
 fn in_order<'a>(
     mut makers: Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)>,
 ) -> Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)> {
@@ -178,7 +178,7 @@ impl Scorer<'_> {
         }
     }
 
-    /// Compares a record with its source. An error means that the source, and not the record, cannot be used.
+    /// Compares a record with its source. An error means that the source is unusable; it never concerns the record.
     fn score(
         &mut self,
         position: usize,

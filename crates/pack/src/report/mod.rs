@@ -1,11 +1,11 @@
-//! Measures in advance what a lossy choice costs. Drawn samples are encoded by packing under a set of
-//! candidates, the records are decoded by the loader's decoders, and the results are scored.
+//! Measures in advance what a lossy choice costs. Drawn samples are packed under a set of candidates, the
+//! records are decoded by the loader's decoders, and the results are scored.
 //!
-//! [`open`] lists the sources, and [`ListedSource::measure`] returns the data of the report page. The front
-//! end adds the path of the source, the commands, and the notes on the listing.
+//! [`open`] lists the sources, and [`ListedSource::measure`] returns the data of the report page. The front end
+//! adds the path of the source, the commands, and the notes on the listing.
 //!
-//! Each thread measures one sample at a time under all candidates, so that the samples of an interrupted run
-//! are complete.
+//! Each thread measures one sample at a time under all candidates, so an interrupted run still has complete
+//! samples.
 
 mod assemble;
 mod budget;
@@ -52,7 +52,7 @@ pub struct ListedSource {
     start: Instant,
 }
 
-/// Lists the sources. Unreadable files are skipped and reported, whatever the options say.
+/// Lists the sources. Always skips and reports unreadable files, even if the options say otherwise.
 ///
 /// # Errors
 /// Same as [`shardpack_sources::enumerate`].
@@ -70,13 +70,13 @@ impl ListedSource {
         self.listing.kind
     }
 
-    /// Returns notes on the sources for the user.
+    /// Returns notes for the user about the sources.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.listing.notes
     }
 
-    /// Returns the properties of up to three cubes, for the candidate ladder.
+    /// Returns properties of up to three cubes, for the candidate ladder.
     #[must_use]
     pub fn cube_traits(&self) -> CubeTraits {
         cubes::traits(&self.listing, &self.options.cubes)
@@ -85,7 +85,7 @@ impl ListedSource {
     /// Draws samples, measures the candidates on them, and assembles the report.
     ///
     /// # Errors
-    /// Fails if no candidate can be prepared, or nothing could be measured. Samples that cannot be read or
+    /// Fails if no candidate can be prepared, or if nothing could be measured. Samples that cannot be read or
     /// stored are not errors; the report lists them.
     pub fn measure(
         &self,
@@ -111,7 +111,7 @@ impl ListedSource {
     /// Compares the samples of a dataset with their listed sources, matched by key.
     ///
     /// # Errors
-    /// Fails if the sources and the dataset have different kinds, or if nothing could be measured. Samples
+    /// Fails if the sources and the dataset are of different kinds, or if nothing could be measured. Samples
     /// that are missing on one side are not errors; the report lists them.
     pub fn measure_dataset(
         &self,

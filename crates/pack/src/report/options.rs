@@ -1,4 +1,4 @@
-//! Report options: the candidates, the draw, the conditions, and callbacks for following a run.
+//! Report options: the candidates, the draw, the conditions, and hooks for progress and cancellation.
 
 use crate::pack::PackOptions;
 use shardpack_recipe::OptionValue;
@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicBool;
 pub struct CandidateRecipe {
     /// Short name for display.
     pub name: String,
-    /// Name of the ladder to which the candidate belongs.
+    /// Name of the candidate's ladder.
     pub group: String,
-    /// The `pack` options by which this candidate differs from others, by name.
+    /// The `pack` options that distinguish this candidate from the others, by name.
     pub own: Vec<(String, OptionValue)>,
     /// All packing options of the candidate.
     pub options: PackOptions,
@@ -23,35 +23,34 @@ pub struct CandidateRecipe {
 /// Options of a report.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
-    /// Number of samples to draw. `None` draws 64 at first, and then up to 512, until the predicted size is
-    /// known to ±2 %.
+    /// Number of samples to draw. `None` draws 64 first, then up to 512 until the size is predicted to ±2 %.
     pub samples: Option<u64>,
     /// Seed of the draw.
     pub seed: u64,
-    /// Conditions that the recommended candidate must meet. If empty, the defaults apply.
+    /// Conditions for the recommended candidate. If empty, the defaults apply.
     pub want: Vec<Want>,
-    /// Number of worst samples in the gallery, and also the number of random samples.
+    /// Number of worst samples in the gallery, and likewise of random samples.
     pub gallery: usize,
     /// The user's own metrics.
     pub metrics: Vec<MetricCommand>,
-    /// Number of times that each metric is run on the original alone.
+    /// Number of runs of each metric on the original alone.
     pub baseline_runs: u32,
-    /// Device on which decoding is timed too, if any.
+    /// Device on which decoding is also timed, if any.
     pub device: Option<Arc<dyn DecodingDevice>>,
     /// Number of worker threads.
     pub threads: usize,
-    /// Limit on the bytes of samples in memory; `None` means the limit that packing uses.
+    /// Limit in bytes on the samples in memory. `None` means the same limit as in packing.
     pub memory_bytes: Option<u64>,
 }
 
 /// A command that prints a number.
 ///
-/// A shell runs the command with two more arguments, the paths of two datasets: the unchanged samples, and
-/// the samples under a candidate. `SHARDPACK_METRIC_RUN` holds the index of the run, from 0, which can serve
-/// as a seed. The number is the last line that the command prints.
+/// A shell runs the command with two extra arguments, the paths of two datasets: the unchanged samples, and the
+/// same samples packed under a candidate. `SHARDPACK_METRIC_RUN` is the number of the run, counted from 0,
+/// which can serve as a seed. The last line that the command prints must be the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {
-    /// The user's name for the number.
+    /// The user's name for the metric.
     pub name: String,
     /// The shell command.
     pub command: String,
@@ -76,18 +75,17 @@ pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
     /// Returns the display name of the device.
     fn name(&self) -> &str;
 
-    /// Returns how many samples of a dataset the device decodes per second.
+    /// Returns the number of samples of a dataset that the device decodes per second.
     ///
     /// # Errors
     /// Fails if the device cannot decode the dataset.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64>;
 }
 
-/// A callback that reports on a run, and a flag that stops it.
+/// A callback that reports on a run, and a flag that cancels it.
 pub struct Hooks<'a> {
-    /// Callback for progress. Its arguments are the number of finished steps, the number of all steps, and
-    /// the name of the step.
+    /// Called with the number of finished steps, the total number of steps, and the name of the current step.
     pub on_progress: &'a (dyn Fn(u64, u64, &'static str) + Sync),
-    /// Flag that stops the run when it is set. The report then has the measurements made so far.
+    /// Cancels the run when set. The report then has the measurements made so far.
     pub cancel: &'a AtomicBool,
 }

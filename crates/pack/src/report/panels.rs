@@ -1,4 +1,4 @@
-//! Makes panels for cubes: the error in each band, spectra before and after, and the distribution of the error.
+//! Adds panels for cubes: the error in each band, spectra before and after, and the distribution of the error.
 
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
@@ -14,7 +14,7 @@ use shardpack_report::stats::histogram;
 const PANELS: usize = 4;
 const BINS: usize = 48;
 
-/// Adds panels for the candidate in the gallery and for other candidates on the front.
+/// Adds panels for the gallery's candidate and for other candidates on the Pareto front.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Ok(Scorer::Cubes(mut scorer)) = measurement.scorer() else { return };
     let Some(first) = shown_candidate(report) else { return };
@@ -36,7 +36,7 @@ struct Facts {
     unit: String,
 }
 
-/// Reads facts from the first readable sample, and assumes that the other samples agree.
+/// Takes these facts from the first readable sample, assuming that all samples agree.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);
@@ -46,7 +46,7 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     Facts { wavelengths, unit }
 }
 
-/// Returns the differences of all samples under a candidate, each with the sample's position in the report.
+/// Returns the differences of all samples under a candidate, each with its sample's position in the report.
 fn differences(whole: &[Sampled], candidate: usize) -> Vec<(usize, &ArrayDifference)> {
     measured(whole, candidate).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
 }
@@ -94,7 +94,7 @@ fn panel(
     panel
 }
 
-/// Returns the error in each band over all samples. Empty if the samples differ in their bands.
+/// Returns the error in each band over all samples, or nothing if the samples have different bands.
 #[allow(clippy::cast_precision_loss, reason = "means")]
 fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], candidate: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };

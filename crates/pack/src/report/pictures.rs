@@ -1,4 +1,4 @@
-//! Scores pictures by comparing decoded records with their sources, which are turned upright and shrunk as requested.
+//! Scores pictures by comparing decoded records with their sources, turned upright and shrunk as requested.
 
 use super::maker::Maker;
 use super::options::CandidateRecipe;
@@ -20,13 +20,12 @@ pub(super) struct PictureScorer<'a> {
     shrinker: ReferencePixels,
     /// The decoded source of the current sample.
     source: Option<Result<RgbPicture, String>>,
-    /// The same source, shrunk for the candidates that request this size.
+    /// The same source, shrunk to the size that a candidate requests.
     reference: Option<(Resize, Result<PictureReference, String>)>,
     decoded: Vec<u8>,
 }
 
-/// Returns the memory for scoring a picture: three copies of its pixels, two copies of its luma, and the
-/// planes for the score.
+/// Returns the memory for scoring a picture: three copies of its pixels, two of its luma, and the planes for the score.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let SampleContent::Picture(picture) = &entry.content else { return 0 };
     let pixels = u64::from(picture.width) * u64::from(picture.height);
@@ -37,7 +36,7 @@ pub(super) const fn resize_of(options: &PackOptions) -> Resize {
     options.pictures.resize()
 }
 
-/// Returns a key that is equal for options that resize pictures equally.
+/// Returns a key that is the same for all options with the same resizing.
 pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
     match resize_of(options) {
         Resize::No => (0, 0),
@@ -58,7 +57,7 @@ impl<'a> PictureScorer<'a> {
         self.reference = None;
     }
 
-    /// Compares a picture's record with its source. If the record cannot be decoded, there are no scores.
+    /// Compares a picture's record with its source. There are no scores if the record cannot be decoded.
     pub(super) fn score(
         &mut self,
         position: usize,
@@ -94,7 +93,7 @@ impl<'a> PictureScorer<'a> {
         })
     }
 
-    /// Decodes a record's picture into `out`, upright, and returns its width and height.
+    /// Decodes a record's picture upright into `out`, and returns its width and height.
     pub(super) fn decode(
         &mut self,
         maker: &Maker<'_>,
@@ -109,8 +108,8 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// Returns the source in the form in which packing gives it to an encoder: resized to `size`, or
-    /// unchanged if pictures are never resized.
+    /// Returns the source as packing passes it to an encoder: resized to `size`, or unchanged if pictures are
+    /// not resized.
     pub(super) fn reference(
         &mut self,
         position: usize,

@@ -8,25 +8,25 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Limits on the samples that are decoded repeatedly: their number, their bytes (but at least one sample is
-/// used), and the bytes of all candidates that are timed together.
+/// Limits on the samples that are decoded repeatedly: their number, their bytes (at least one sample is used),
+/// and the bytes of all candidates timed together.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Bounds on the time for measuring one rate in a round. Within these bounds, timing takes about a quarter of
-/// the time for encoding and scoring, so that small reports do not wait for rates.
+/// Bounds on the time to measure one rate in a round. Within them, timing takes about a quarter of the time for
+/// encoding and scoring, so that rates do not delay small reports.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
 const FEWEST: usize = 5;
 const MOST: usize = 15;
-/// The rounds end once the rates of every candidate differ by at most this share.
+/// Stop when the rates of every candidate vary by at most this share.
 const STEADY: f64 = 0.03;
 
-/// Returns the rates of each candidate. Empty if the run was stopped.
+/// Returns the rates of each candidate, or nothing if the run was cancelled.
 ///
-/// Candidates take turns, and the median over the rounds is used, so that other load on the machine affects
-/// all candidates equally.
+/// Candidates take turns, and the result is the median over all rounds, so that other load on the machine
+/// affects all candidates equally.
 pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());
@@ -54,10 +54,10 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
     share.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)
 }
 
-/// A candidate with its records, and with the rates measured so far on one core and on all cores.
+/// A candidate with its records, and its rates so far on one core and on all cores.
 struct Turn {
     candidate: usize,
-    /// Records of the candidate; empty if it cannot be timed.
+    /// Records of the candidate, or none if it cannot be timed.
     records: Vec<EncodedSample<FidelityTotals>>,
     one: Vec<f64>,
     all: Vec<f64>,
@@ -107,7 +107,7 @@ fn median(rates: &mut [f64]) -> Option<f64> {
     rates.get(rates.len() / 2).copied()
 }
 
-/// Returns half of the interquartile range as a share of the median, or `None` if there are fewer than four rates.
+/// Returns half of the interquartile range as a share of the median, or `None` for fewer than four rates.
 fn spread(rates: &mut [f64]) -> Option<f64> {
     let median = median(rates).filter(|median| *median > 0.0)?;
     let quarter = rates.len() / 4;
@@ -135,7 +135,7 @@ fn some_records(
     records
 }
 
-/// Returns how many samples `threads` threads decode per second, or `None` if the samples cannot be decoded.
+/// Returns the number of samples that `threads` threads decode per second, or `None` if decoding fails.
 fn rate(
     measurement: &Measurement<'_>,
     candidate: usize,

@@ -3,7 +3,7 @@
 use shardpack_format::{Error, FieldValue, Limits, Record, Result, Schema};
 use shardpack_writer::EncodedSample;
 
-/// Returns the value of the first stored field, which is the picture or the cube.
+/// Returns the value of the first stored field, the picture or the cube.
 pub(super) fn first_field<'a, T>(sample: &'a EncodedSample<T>, limits: &Limits) -> Result<FieldValue<'a>> {
     Record::field_at(&sample.frame, &sample.record, 0, limits)?
         .ok_or_else(|| Error::format("first field of a record", "a value", "none"))
@@ -21,7 +21,7 @@ pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Opt
     None
 }
 
-/// Returns the limits for the report's own records, and for sources that the listing has accepted.
+/// Returns the limits for the report's own records, and for sources already accepted by the listing.
 pub(super) fn limits() -> Limits {
     Limits { max_record_bytes: 1 << 40, max_decoded_bytes: 1 << 40, ..Limits::default() }
 }

@@ -1,4 +1,4 @@
-//! The results for one sample: its record under each candidate, and the scores of the records.
+//! Results for one sample: its record under each candidate, and their scores.
 
 use crate::compare::ArrayDifference;
 use shardpack_report::data::Measure;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub(super) struct Sampled {
     pub(super) position: usize,
-    /// One result per candidate; empty if the sample cannot be read.
+    /// One result per candidate, or none if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
     pub(super) unreadable: Option<String>,
     pub(super) scoring_s: f64,
@@ -15,12 +15,12 @@ pub(super) struct Sampled {
 
 pub(super) enum CandidateResult {
     Stored(Box<MeasuredRecord>),
-    /// The candidate cannot store the sample, for this reason.
+    /// The reason why the candidate cannot store the sample.
     Failed(String),
 }
 
 pub(super) struct MeasuredRecord {
-    /// Size of the record with its padding, in bytes.
+    /// Size of the record including padding, in bytes.
     pub(super) bytes: u64,
     pub(super) encode_s: f64,
     pub(super) scores: RecordScores,
@@ -31,10 +31,10 @@ pub(super) struct RecordScores {
     pub(super) values: BTreeMap<Measure, f64>,
     /// True if the record decodes to exactly the values of its source.
     pub(super) exact: bool,
-    /// Differences of a cube; `None` if the record is exact.
+    /// Differences of a cube, or `None` if the record is exact.
     pub(super) cube: Option<ArrayDifference>,
     pub(super) noise: Option<Arc<[f64]>>,
-    /// Reason why there are no scores; `None` if there are scores.
+    /// Reason for missing scores, or `None` if there are scores.
     pub(super) unscored: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Sampled {
     }
 }
 
-/// Returns the first line of an error, because a report shows errors on one line.
+/// Returns the first line of an error, because a report has only one line for each.
 pub(super) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

@@ -15,7 +15,7 @@ impl Survey {
     /// Writes the undamaged records as a new dataset. Samples get new numbers, in stored order.
     ///
     /// # Errors
-    /// Fails if there are no records, or the dataset cannot be written.
+    /// Fails if there are no records, or if the dataset cannot be written.
     pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> crate::Result<Report> {
         let Some(first) = self.records.first() else {
             bail!("no undamaged record was found: there is nothing to write")
@@ -99,10 +99,9 @@ impl SampleSource for SurveyedRecords<'_> {
     }
 }
 
-/// Guesses a schema for records whose own schema is lost. It is derived from the codecs and descriptors of
-/// their fields.
+/// Guesses a schema for records whose own schema is lost, from the codecs and descriptors of their fields.
 pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
-    // Check the count before creating the fields, because a record may hold gibibytes of scalars.
+    // Check the count before creating the fields, because a record may have gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(

@@ -1,4 +1,4 @@
-//! The folder of a damaged dataset, and the shards in it that are scanned.
+//! The folder of a damaged dataset, and the shards in it to scan.
 
 use super::options::SalvageOptions;
 use crate::{Context, bail};
@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns a note about the manifest that salvage uses. `None` for a dataset in its first generation whose
-/// manifest is in place.
+/// Returns a note about the manifest that salvage uses, or `None` for a first-generation dataset whose manifest
+/// is in place.
 pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
     let (name, manifest) = newest.manifest.as_ref()?;
     let generation = manifest.generation();
@@ -25,7 +25,7 @@ pub(super) struct DamagedFolder {
     pub(super) damage: Vec<String>,
     pub(super) notes: Vec<Note>,
     root: PathBuf,
-    /// The folder; `None` for a lone shard.
+    /// The folder, or `None` for a lone shard.
     folder: Option<SalvageFolder>,
 }
 
@@ -49,8 +49,9 @@ impl DamagedFolder {
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // The manifest may be stale or belong to another dataset, so scan other files that look like shards too.
-        // If the dataset has grown, these may hold removed samples and are scanned only with `all_generations`.
+        // The manifest may be stale or belong to another dataset, so scan other files that look like shards
+        // too. If the dataset has several generations, these files may contain removed samples, so scan them
+        // only with `all_generations`.
         let listed: BTreeSet<&PathBuf> = shards.iter().collect();
         let mut others: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();
         others.retain(|shard| !listed.contains(shard));
@@ -86,7 +87,7 @@ impl DamagedFolder {
         }
     }
 
-    /// Returns true if the manifest is of a later generation, in which this shard is no longer used.
+    /// Returns true if the manifest is of a later generation that no longer uses this shard.
     pub(super) fn is_older(&self, shard: &Path) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }

@@ -1,7 +1,7 @@
-//! Salvage: copies everything undamaged in a damaged dataset into a new one.
+//! Salvage: copies the undamaged part of a damaged dataset into a new one.
 //!
-//! The first pass scans every shard for undamaged records and notes their places ([`Survey`]). The second
-//! copies them through the writer, so the result is checked like any packed dataset. The damaged files are
+//! The first pass scans every shard for undamaged records and notes where they are ([`Survey`]). The second
+//! pass copies them through the writer, so the result is checked like any packed dataset. The damaged files are
 //! only read.
 
 mod copy;

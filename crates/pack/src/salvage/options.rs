@@ -11,7 +11,7 @@ use shardpack_format::Limits;
 pub struct SalvageOptions {
     /// Limits on the sizes that the files may declare.
     pub limits: Limits,
-    /// Take the samples of all shards, including the shards of older generations and samples that were
-    /// removed. Otherwise the newest manifest decides, and salvage fails if that manifest is damaged.
+    /// Take the samples of all shards, including samples of older generations and samples that were removed.
+    /// Otherwise use the newest manifest, and fail if it is damaged.
     pub all_generations: bool,
 }

@@ -1,4 +1,4 @@
-//! Restores the manifest of a folder that has lost it.
+//! Restores the lost manifest of a folder.
 
 use super::folder::taken_from;
 use super::options::SalvageOptions;
@@ -13,19 +13,18 @@ use std::path::Path;
 /// A restored manifest.
 #[derive(Debug)]
 pub struct Restored {
-    /// The manifest, and the shards that it leaves out.
+    /// The manifest, and the shards that are not in it.
     pub rebuilt: Rebuilt,
-    /// Notes for the user, for example on which manifest was used.
+    /// Notes for the user, such as which manifest was used.
     pub notes: Vec<Note>,
 }
 
-/// Restores a folder's manifest. For a dataset with generations, it is made from the newest undamaged copy of
-/// a manifest, and otherwise from the shards, which must be undamaged. The existing manifest is kept under
-/// another name.
+/// Restores a folder's manifest. If the dataset has generations, the source is the newest undamaged copy of a
+/// manifest, otherwise the shards, which must be undamaged. The existing manifest is kept under another name.
 ///
 /// # Errors
-/// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if a shard
-/// is damaged or missing, or if the manifest cannot be written.
+/// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if a shard is
+/// damaged or missing, or if the manifest cannot be written.
 pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Result<Restored> {
     let newest = SalvageFolder::open(folder)?.newest(&options.limits)?;
     newest.known_or(options.all_generations, folder)?;
@@ -50,13 +49,13 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
     Ok(Restored { rebuilt, notes })
 }
 
-/// Replaces a manifest atomically and durably. The old manifest is kept under the first free name of the form
+/// Replaces a manifest atomically and durably. The old manifest gets the first free name of the form
 /// `manifest.json.damaged…`.
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // A file under the temporary name is either left over from a run of ours or put there as a trap. It is
-    // therefore removed, and a link is never written through.
+    // A file with the temporary name is either left over from an earlier run or put there as a trap. Remove it
+    // first, so that nothing is written through a link.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

@@ -1,4 +1,4 @@
-//! Surveys a damaged dataset: finds its undamaged records and the places where samples were lost.
+//! Surveys a damaged dataset: finds undamaged records, and the places where samples were lost.
 
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of lost places in the list. A shard of small records can have millions of them.
+/// Maximum number of listed losses. A shard of small records can have millions of them.
 const LISTED: usize = 10_000;
 
 /// The undamaged records of a damaged dataset, and its losses.
@@ -19,11 +19,11 @@ pub struct Survey {
     pub(super) files: Vec<SalvageSource>,
     pub(super) records: Vec<WholeRecord>,
     pub(super) metadata: Option<Metadata>,
-    /// Number of duplicate records, which exist if shards were rewritten.
+    /// Number of duplicate records, left over from rewriting shards.
     copies: u64,
-    /// The first 10,000 places that cannot be salvaged, each with the sample and the reason.
+    /// The first 10,000 places that cannot be salvaged, each with its sample and the reason.
     pub lost: Vec<String>,
-    /// Number of further places that cannot be salvaged.
+    /// Number of places that cannot be salvaged and are not in `lost`.
     pub lost_unlisted: u64,
     /// Damage in headers, footers and indexes that causes no loss of samples.
     pub damage: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Survey {
 
 #[derive(Debug)]
 pub(super) struct WholeRecord {
-    /// The file of the record, as a position in [`Survey::files`].
+    /// Position of the record's file in [`Survey::files`].
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) record_bytes: u64,
@@ -43,8 +43,8 @@ pub(super) struct WholeRecord {
 }
 
 impl WholeRecord {
-    /// Returns a digest that changes whenever the content under a key changes. It becomes part of the new
-    /// dataset's id, so that an interrupted salvage is never continued with another source.
+    /// Returns a digest that changes if the content under any key changes. It becomes part of the new dataset's
+    /// id, so that an interrupted salvage never continues from a different source.
     pub(super) fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
@@ -74,13 +74,13 @@ impl Survey {
         }
     }
 
-    /// Scans a lone shard, or the shards of a folder. These are the shards in the newest manifest and, if the
-    /// dataset never grew or [`SalvageOptions::all_generations`] is set, all other `.shard` files. Setting
-    /// `cancel` stops the scan.
+    /// Scans a lone shard or the shards of a folder. In a folder, these are the shards of the newest manifest
+    /// and, if the dataset never grew or [`SalvageOptions::all_generations`] is set, all other `.shard` files.
+    /// Setting `cancel` stops the scan.
     ///
     /// # Errors
-    /// Fails if the path cannot be read or holds no shard, or if the newest generation's manifest is damaged
-    /// or missing (unless `all_generations` is set).
+    /// Fails if the path cannot be read or has no shards, or if the newest generation's manifest is damaged or
+    /// missing (unless `all_generations` is set).
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
         let limits = &options.limits;
         let mut folder = DamagedFolder::look(path, options)?;
@@ -97,8 +97,8 @@ impl Survey {
                 }
             }
         }
-        // Keep only the shards of one dataset: the manifest's dataset or, without a manifest, the first
-        // dataset that a shard names.
+        // Keep only the shards of one dataset: the manifest's or, without a manifest, that of the first shard
+        // that names one.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
@@ -110,7 +110,7 @@ impl Survey {
             _ => true,
         });
         // Sort the shards by number, so that the samples stay shuffled. Shards of the newest generation come
-        // first, because the first of several samples with the same key is kept.
+        // first, because only the first of several samples with the same key is kept.
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
@@ -138,7 +138,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Records one finding about the file that was opened last. `seen` maps keys to sample ids and CRCs.
+    /// Records a finding about the file that was opened last. `seen` maps keys to sample ids and CRCs.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
             Salvaged::Whole(record) => {
@@ -155,8 +155,7 @@ impl Survey {
                     None => {
                         seen.insert(record.key.clone(), content);
                         self.records.push(WholeRecord {
-                            // A file is added before its records, so this record belongs to the file that was
-                            // added last.
+                            // A file is added before its records, so this record belongs to the last file.
                             file: self.files.len().saturating_sub(1),
                             offset: record.offset,
                             record_bytes: record.frame.record_bytes,
@@ -171,7 +170,7 @@ impl Survey {
                 let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
                 let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
                 let (file, why) = (format!("`{}`", shard.display()), lost.why.to_string());
-                // The text of a format error already names the file and the sample.
+                // A format error already names the file and the sample.
                 self.lose(match why.starts_with(&file) && (key.is_empty() || why.contains("sample `")) {
                     true => format!("{why} ({range})"),
                     false => format!("{file}: {range}: {key}{why}"),
@@ -180,7 +179,7 @@ impl Survey {
         }
     }
 
-    /// Keeps the first metadata whose number of shards is within the limits.
+    /// Keeps the first metadata whose shard count is within the limits.
     fn take_metadata(&mut self, scans: &[(&PathBuf, SalvageScan)], limits: &Limits) {
         for (shard, scan) in scans {
             let Some((metadata, _)) = scan.metadata() else { continue };
@@ -198,8 +197,8 @@ impl Survey {
         }
     }
 
-    /// Keeps the longest list of classes. Later generations append classes (spec §3.5), and the labels of
-    /// newer samples need the appended ones.
+    /// Keeps the longest list of classes. Later generations append classes (spec §3.5), which the labels of
+    /// newer samples refer to.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());
@@ -215,8 +214,7 @@ impl Survey {
         }
     }
 
-    /// Reports numbers that are missing among the shards' own numbers. If there is a manifest, missing shards
-    /// are known by their names instead.
+    /// Reports gaps in the numbers of the shards. If there is a manifest, missing shards are known by name instead.
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
         let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };
@@ -233,7 +231,7 @@ impl Survey {
     }
 }
 
-/// Returns the ranges of those numbers below `count` that are not in `there`.
+/// Returns the numbers below `count` that are not in `there`, as ranges.
 pub(super) fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     let mut gaps = Vec::new();
     let mut next = 0;

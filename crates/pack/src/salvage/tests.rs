@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Writes shards of one sample each with these numbers. The shards declare that there are `count` shards in total.
+/// Writes shards with these numbers, each with one sample. They declare a total of `count` shards.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {
     let schema = Schema::new(vec![Field::stored("b", FieldKind::Bytes)]).unwrap();
     let metadata = Metadata { schema: schema.clone(), shards: Some(count), ..Metadata::default() };
@@ -52,8 +52,7 @@ fn shards_that_are_said_to_be_four_thousand_million() {
         assert_eq!((survey.samples(), survey.lost.len()), (2, 0));
         let found = "metadata: at most 1000000 shards are allowed, found 4294967295";
         assert_eq!(survey.damage.iter().filter(|damage| damage.ends_with(found)).count(), 2, "{:?}", survey.damage);
-        // Even if the caller's limits allow this many shards, consecutive missing shards are reported
-        // together on one line.
+        // Even if the caller's limits allow this many shards, a run of missing shards is reported on one line.
         let survey = scan(folder.path(), &Limits::none());
         let lost = [
             "shards 1 to 2 of 4294967295: 2 whole shards are missing",

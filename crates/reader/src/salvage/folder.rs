@@ -1,5 +1,5 @@
-//! The folder of a damaged dataset. Only regular files directly in it or one level below are read, and
-//! symlinks are not followed.
+//! The folder of a damaged dataset. Only regular files directly in it or one level below are read. Symlinks are
+//! not followed.
 
 use super::metadata;
 use super::newest::Newest;
@@ -16,8 +16,8 @@ const MAX_OPEN_FILES: usize = 64;
 
 /// A folder with shards to salvage.
 ///
-/// An untrusted dataset may contain symlinks to any of your files, FIFOs or devices. None of them is opened,
-/// so `salvage` copies nothing from outside the folder. If shards are kept elsewhere, pass the symlinks one
+/// An untrusted dataset may contain FIFOs, devices, or symlinks to any of your files. None of these is opened,
+/// so `salvage` copies nothing from outside the folder. If shards are stored elsewhere, pass the symlinks one
 /// by one to [`SalvageScan::open`], which follows a symlink that the user names.
 ///
 /// ```no_run
@@ -54,7 +54,7 @@ impl SalvageFolder {
         Newest::find(&*self.storage, limits)
     }
 
-    /// Returns the sorted names of all entries directly in the folder that end in `.shard`.
+    /// Returns the names ending in `.shard` directly in the folder, sorted.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed.
@@ -62,7 +62,7 @@ impl SalvageFolder {
         shard_names(&*self.storage)
     }
 
-    /// Scans one shard of the folder. `name` is from the manifest or from [`SalvageFolder::shard_names`].
+    /// Scans one shard of the folder. `name` comes from the manifest or from [`SalvageFolder::shard_names`].
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file in the folder.

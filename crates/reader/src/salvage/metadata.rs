@@ -7,19 +7,19 @@ use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
 use shardpack_io::Storage;
 use std::path::PathBuf;
 
-/// Where the schema of a damaged shard was found.
+/// Origin of a damaged shard's schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataSource {
-    /// In the index of the shard itself.
+    /// The shard's own index.
     OwnIndex,
-    /// In the manifest in the same folder.
+    /// The manifest in the same folder.
     Manifest,
-    /// In another shard of the same dataset, in the same folder.
+    /// Another shard of the same dataset, in the same folder.
     Sibling(PathBuf),
 }
 
-/// Finds the schema. Does not follow symlinks, because files elsewhere say nothing about this dataset.
+/// Finds the schema. Does not follow symlinks, because files elsewhere tell nothing about this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

@@ -1,4 +1,4 @@
-//! Reads all whole records of damaged files, so that the caller can write them to new files.
+//! Reads the intact records of damaged files, so that the caller can write them to new files.
 
 mod folder;
 mod metadata;

@@ -10,18 +10,18 @@ use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// The newest generation of a dataset, as far as the files in its folder show it.
+/// The newest generation of a dataset, as far as the files in its folder reveal it.
 ///
-/// Removed samples stay in the shards of older generations until these are compacted. Only the manifest of
-/// the newest generation tells such shards from current ones.
+/// Removed samples remain in the shards of older generations until these are compacted. Only the manifest of
+/// the newest generation distinguishes such shards from current ones.
 #[derive(Debug)]
 pub struct Newest {
-    /// The newest undamaged manifest and its file name. The name is `manifest.json`, or for example
-    /// `manifest-0003.json` if `manifest.json` is missing, damaged or older.
+    /// The newest undamaged manifest and its file name. This is `manifest.json` or, if that is missing, damaged
+    /// or older, a name such as `manifest-0003.json`.
     pub manifest: Option<(String, Manifest)>,
     /// True if no file in the folder belongs to a later generation than this manifest.
     pub is_certain: bool,
-    /// Errors of the manifests that were skipped.
+    /// Errors in the manifests that were skipped.
     pub damage: Vec<Error>,
 }
 
@@ -63,11 +63,11 @@ impl Newest {
             (None, numbered) => numbered,
         };
         let is_certain = match &manifest {
-            // The first generation gets a numbered manifest only when a second generation is made.
+            // The first generation has no numbered manifest until there is a second one.
             Some((name, manifest)) => {
                 manifest.generation() >= latest && (name == MANIFEST_NAME || manifest.generation() > 1)
             }
-            // No samples can have been removed from a dataset that is still being packed.
+            // A dataset that is still being packed cannot have removed samples.
             None => latest == 1 && is_being_packed(storage),
         };
         Ok(Self { manifest, is_certain, damage })
@@ -76,7 +76,7 @@ impl Newest {
     /// Fails unless the newest generation is known, or the caller wants the samples of all generations.
     ///
     /// # Errors
-    /// `Usage`, with a hint that names the option for taking all generations.
+    /// `Usage`, with a hint about the option to take all generations.
     pub fn known_or(&self, all_generations: bool, folder: &Path) -> Result<()> {
         if self.is_certain || all_generations {
             return Ok(());
@@ -94,7 +94,7 @@ impl Newest {
     }
 }
 
-/// Returns true if the numbered manifest is newer, or if both have the same generation but differ, and more
+/// Returns true if the numbered manifest is newer, or if the two have the same generation but differ, and more
 /// shards match the numbered one.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();

@@ -15,21 +15,22 @@ use std::path::{Path, PathBuf};
 /// A manifest rebuilt from the shards.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The manifest. The caller's hook computed its fidelity figures.
+    /// The manifest, with the fidelity figures from the caller's hook.
     pub manifest: Manifest,
     /// Shards in the folder that are not part of the dataset, each with the reason.
     pub left_out: Vec<(PathBuf, Error)>,
 }
 
-/// Rebuilds a manifest from the intact shards in `folder`. Reads all shards completely to compute their SHA-256.
+/// Rebuilds a manifest from the intact shards in `folder`. Reads all shards completely to compute their
+/// SHA-256.
 ///
-/// Calls `fidelity` with each shard, in the order of their numbers. This crate does not know the meaning of
-/// the columns, so the hook must compute the manifest's fidelity figures from them.
+/// Calls `fidelity` with each shard, in the order of their numbers, to compute the manifest's fidelity figures
+/// from the columns, whose meaning this crate does not know.
 ///
 /// # Errors
-/// `Usage` if the folder holds no shard. `Format` if a shard is damaged, or if the shard numbers or their
-/// stated count show that one is missing; salvage a damaged shard first, and write its records to a new one.
-/// If the folder holds several generations, the shards do not show which of them belong to the newest; the
+/// `Usage` if the folder contains no shards. `Format` if a shard is damaged, or if the numbers and counts in
+/// the shards show that one is missing; salvage a damaged shard first, and write its records to a new one. If
+/// the folder contains several generations, the shards do not show which of them belong to the newest; the
 /// error's hint then names the newest manifest.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! Finds all whole records of one shard, however damaged it is.
+//! Finds the intact records of one shard, however damaged it is.
 
 use super::metadata::{self, MetadataSource};
 use super::walk::{Step, Walk};
@@ -22,45 +22,45 @@ pub struct WholeRecord {
     pub key: String,
     /// Packed scalars.
     pub scalars: Vec<u8>,
-    /// Bytes of the record, without the padding after it. Before you store the record in a shard with a
-    /// different number, rewrite its frame.
+    /// Bytes of the record, without the padding after it. Rewrite the frame before storing the record in a
+    /// shard with a different number.
     pub bytes: Vec<u8>,
 }
 
 impl WholeRecord {
-    /// Parses the record into its parts.
+    /// Parses the record.
     ///
     /// # Errors
-    /// None if `limits` are the limits of the scan that found the record.
+    /// None if the scan that found the record had the same `limits`.
     pub fn record(&self, limits: &Limits) -> Result<Record<'_>> {
         Ok(Record::parse_trusted(self.frame, &self.bytes, limits)?)
     }
 }
 
-/// A range of bytes that does not hold a whole record.
+/// A byte range without an intact record.
 #[derive(Debug)]
 pub struct Lost {
     /// Byte range in the file.
     pub range: Range<u64>,
     /// Index of the record, if the shard's index lists it.
     pub record: Option<u64>,
-    /// Key of the sample according to the index. Without an index, the key is read from the damaged record,
-    /// so it may be damaged too.
+    /// Key of the sample according to the index. Without an index, it is read from the damaged record and may
+    /// be damaged too.
     pub key: Option<String>,
-    /// Why no record could be read.
+    /// The reason why no record could be read.
     pub why: Error,
 }
 
 /// One finding of a scan.
 #[derive(Debug)]
 pub enum Salvaged {
-    /// A whole record.
+    /// An intact record.
     Whole(WholeRecord),
-    /// A gap between whole records.
+    /// A gap between intact records.
     Lost(Lost),
 }
 
-/// Scans one shard for whole records, in stored order.
+/// Scans one shard for intact records, in stored order.
 ///
 /// ```no_run
 /// use shardpack_reader::{Limits, SalvageScan, Salvaged};
@@ -81,14 +81,14 @@ pub struct SalvageScan {
     damage: Vec<Error>,
     /// Metadata from the shard's own index, which may be shared with other shards.
     pub(super) own_metadata: Option<SharedMetadata>,
-    /// Metadata from another file in the folder, and where it was found.
+    /// Metadata from another file in the folder, with its origin.
     pub(super) metadata: Option<(Metadata, MetadataSource)>,
     expected_records: Option<u64>,
 }
 
 impl SalvageScan {
-    /// Opens a shard that the user named, no matter how damaged it is. The path itself may be a symlink. For
-    /// all shards of a folder, use [`SalvageFolder`](crate::SalvageFolder).
+    /// Opens a shard that the user named, however damaged. The path itself may be a symlink. For all shards of
+    /// a folder, use [`SalvageFolder`](crate::SalvageFolder).
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
@@ -108,8 +108,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // If the footer and the header disagree, the footer, and with it the index, belongs to another shard
-        // or to an older version of this one.
+        // If the footer and the header disagree, the footer and its index belong to another shard or to an
+        // older version of this one.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -134,20 +134,19 @@ impl SalvageScan {
         Ok(Self { walk, limits, identity, damage, own_metadata, metadata: None, expected_records })
     }
 
-    /// Returns the format version, the dataset and the number of the shard. They are read from the header or,
-    /// if it is damaged, from the footer.
+    /// Returns the shard's format version, dataset and number, from the header or, if it is damaged, from the footer.
     #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// Returns the errors found in the header, the footer and the index. They do not prevent records from being found.
+    /// Returns the errors found in the header, the footer and the index. Records can be found in spite of them.
     #[must_use]
     pub fn damage(&self) -> &[Error] {
         &self.damage
     }
 
-    /// Returns schema, classes and recipe from the first available source: the shard's own index, the
+    /// Returns schema, classes and recipe from the first of these that has them: the shard's own index, the
     /// manifest in the same folder, or another shard there.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
@@ -155,21 +154,21 @@ impl SalvageScan {
         own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
     }
 
-    /// Returns the file, so that records can be read again after the scan. It may be closed while other files
-    /// are read, and is reopened when needed.
+    /// Returns the file, for reading records again after the scan. It may be closed while other files are read,
+    /// and is reopened on demand.
     #[must_use]
     pub fn source(&self) -> SalvageSource {
         SalvageSource(self.walk.file().clone())
     }
 
-    /// Returns the number of records that the shard should have; `None` if the footer is damaged.
+    /// Returns the number of records that the shard should have, or `None` if the footer is damaged.
     #[must_use]
     pub const fn expected_records(&self) -> Option<u64> {
         self.expected_records
     }
 }
 
-/// The file that a scan has read.
+/// The file read by a scan.
 #[derive(Debug, Clone)]
 pub struct SalvageSource(ShardFile);
 
@@ -178,7 +177,7 @@ impl SalvageSource {
     ///
     /// # Errors
     /// `Io` if they cannot be read, `Format` if the file was replaced by one of a different size, `Usage` if
-    /// they do not fit in memory.
+    /// the bytes do not fit into memory.
     pub fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         self.0.read_exact_at(room(&mut buffer, bytes)?, offset)?;
@@ -197,7 +196,7 @@ impl Iterator for SalvageScan {
                     .map(|record| (record.key.to_owned(), record.scalars.to_vec()));
                 match parts {
                     Ok((key, scalars)) => Salvaged::Whole(WholeRecord { offset, frame, key, scalars, bytes }),
-                    // This should not happen, because the walk has already parsed the record with the same limits.
+                    // This should not happen, because the walk has parsed the record with the same limits.
                     Err(e) => Salvaged::Lost(Lost {
                         range: offset..offset.saturating_add(frame.padded_bytes()),
                         record: None,

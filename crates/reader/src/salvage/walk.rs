@@ -1,8 +1,8 @@
-//! Walks through a shard from record to record by reading their frames, and finds the next record after damage.
+//! Walks through a shard from record to record by their frames, and finds the next record after damage.
 //!
-//! A frame contains the length of its record and has its own CRC32, so the walk needs no index. If there is
-//! an index, it gives the offset of the next record after damage. Otherwise, the walk searches all multiples
-//! of 64 for a frame whose CRC32 matches.
+//! A frame contains the length of its record and has its own CRC32, so the walk needs no index. After damage,
+//! the index gives the offset of the next record if there is an index. Otherwise, the walk searches all
+//! multiples of 64 for a frame whose CRC32 matches.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -12,9 +12,9 @@ use shardpack_format::{
 };
 use std::ops::Range;
 
-/// Bytes read at a time while searching for a frame.
+/// Number of bytes to read at a time while searching for a frame.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Number of bytes skipped after a failed disk read.
+/// Number of bytes to skip after a failed disk read.
 const BAD_BYTES: u64 = 4096;
 const INDEX_MAGIC: &[u8] = b"SHRDINDX";
 
@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Record { offset: u64, frame: Frame, bytes: Vec<u8> },
     Lost {
         range: Range<u64>,
-        /// The row of the index that has this offset, if there is one.
+        /// The row of the index with this offset, if any.
         row: Option<u64>,
         key: Option<String>,
         why: crate::Error,
@@ -45,7 +45,7 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Bytes of records that may still be read without finding a matching CRC32. Without this limit,
+    /// Number of bytes of records that may still be read without finding a matching CRC32. Without this limit,
     /// malicious frames could make the total work quadratic.
     patience: u64,
     window: Vec<u8>,
@@ -53,7 +53,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Begins at the first record. If `shard_number` is known, records of other shards are ignored.
+    /// Starts at the first record. If `shard_number` is known, ignores records of other shards.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -100,7 +100,7 @@ impl Walk {
         }
     }
 
-    /// Reads a record. If it is damaged, the error contains everything that is known about it.
+    /// Reads a record. If it is damaged, the error contains everything known about it.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -128,7 +128,7 @@ impl Walk {
         }
     }
 
-    /// Checks a frame before memory is allocated for its record.
+    /// Checks a frame before allocating memory for its record.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -150,7 +150,7 @@ impl Walk {
     }
 
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // If the frame's own CRC32 matches, the length is right, unless these bytes come from elsewhere.
+        // If the frame's own CRC32 matches, its length is correct, unless these bytes are from elsewhere.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {
@@ -165,7 +165,7 @@ impl Walk {
         self.search(offset)
     }
 
-    /// Finds the next frame after `offset`. Frames begin at multiples of 64.
+    /// Finds the next frame after `offset`. Frames start at multiples of 64.
     fn search(&mut self, offset: u64) -> u64 {
         let mut at = offset.saturating_add(FRAME_BYTES);
         while at < self.end {
@@ -195,7 +195,7 @@ impl Walk {
         self.end
     }
 
-    /// Returns true if a frame of this shard or the index begins at `offset`.
+    /// Returns true if a frame of this shard, or the index, starts at `offset`.
     fn is_start(&mut self, offset: u64) -> bool {
         match self.frame_at(offset) {
             Ok(Ok(frame)) => self.check_plausible(offset, &frame).is_ok(),
@@ -222,14 +222,14 @@ impl Walk {
         rest.get(..64).unwrap_or(rest)
     }
 
-    /// Loads the 64 bytes that begin at `offset`, or fewer at the end of the file.
+    /// Loads the 64 bytes at `offset`, or fewer at the end of the file.
     fn load(&mut self, offset: u64) -> Result<()> {
         let need = offset.saturating_add(FRAME_BYTES).min(self.file.len());
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Read little at first, because an intact shard needs only the frame. A search that continues from
-        // there loads a full window next.
+        // Read little at first, because an intact shard needs only the frame. If a search continues from there,
+        // load a full window.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

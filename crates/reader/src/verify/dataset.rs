@@ -68,7 +68,7 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Maximum number of manifests that are searched for shards that the verified manifest does not list.
+/// Maximum number of manifests to search for shards that the verified manifest does not list.
 const MAX_GENERATIONS: usize = 1000;
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
@@ -108,7 +108,7 @@ struct Extra<'a> {
 }
 
 impl<'a> Extra<'a> {
-    /// Searches the other generations, newest first, until every shard has been found in one of them.
+    /// Searches the other generations, newest first, until every shard has been found in one.
     fn of(mut unknown: Vec<&'a str>, manifest: &Manifest, storage: &dyn Storage, limits: &Limits) -> Self {
         let read = |name: &str| {
             let other = manifest_in(storage, name, limits).ok()?;
@@ -142,7 +142,7 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Subject> {
     let mut report = VerifyReport::default();
-    // Even a damaged manifest is better evidence of a dataset than the listing of the folder.
+    // Even a damaged manifest is better evidence of a dataset than the files in the folder.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match shard_names(&*folder) {
         Ok(names) => names,
@@ -152,7 +152,7 @@ fn in_folder(
             );
             Vec::new()
         }
-        // The manifest's error is more useful than the error of the listing.
+        // The manifest's error is more useful than the listing's.
         Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();
@@ -180,7 +180,7 @@ fn in_folder(
             other => Err(other),
         },
         Err(error) => {
-            // Each shard describes itself, so the shards are verified even without a manifest.
+            // Each shard describes itself, so verify the shards even without a manifest.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
             Ok(Subject {
                 manifest: None,

@@ -1,4 +1,4 @@
-//! Checks the content of records whose structure is sound. Labels are compared with the classes. On request,
+//! Checks the content of records whose structure is intact. Labels are compared with the classes. On request,
 //! every field is decoded, and every segment index is compared with its picture.
 
 use super::{DecodePicture, VerifyOptions};
@@ -11,7 +11,7 @@ use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldKind, FieldValue, Limits, Record, bug, check_json};
 use shardpack_jpeg::{SegmentIndex, SegmentIndexer};
 
-/// Checks the fields of records, and keeps its scratch memory for the next record.
+/// Checks the fields of records, reusing its scratch memory between them.
 #[derive(Default)]
 pub(super) struct FieldChecker {
     decoder: ArrayDecoder,
@@ -41,7 +41,7 @@ impl FieldChecker {
         out
     }
 
-    /// Checks the segment index of a picture. Returns `None` if stored field `position` has none.
+    /// Checks the segment index of a picture. Returns `None` if stored field `position` has no segment indexes.
     fn segments(
         &mut self,
         shard: &Shard,
@@ -96,7 +96,7 @@ impl FieldChecker {
     }
 }
 
-/// Checks a label. The specification does not restrict labels of types other than integers.
+/// Checks a label. The specification does not restrict labels that are not integers.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

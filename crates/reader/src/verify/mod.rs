@@ -1,8 +1,8 @@
 //! Reads every byte of a dataset, and reports errors by file, sample and offset.
 //!
-//! The work is cut into spans of consecutive records, and each thread takes one span after another. It reads
-//! its span in pieces of 512 KiB into a buffer that stays in its CPU cache, and checks them there, so that
-//! the CRC32 costs only a few percent of the read. After a damaged record, it continues with the next one.
+//! The records are divided into spans of consecutive records, and each thread takes one span after another. It
+//! reads the span in pieces of 512 KiB into a buffer that stays in its CPU cache, and checks them there, so the
+//! CRC32 costs only a few percent of the read. After a damaged record, it continues with the next one.
 
 mod dataset;
 mod fields;
@@ -24,14 +24,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A decoder of pictures, provided by the caller. It gets the media type and the bytes of a picture, and
-/// returns an error message if the picture cannot be decoded.
+/// A picture decoder provided by the caller. It gets the media type and the bytes of a picture, and returns an
+/// error message if decoding fails.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
-/// Callback for the progress. The verifying threads call it after each piece of work.
+/// Progress callback. The verifying threads call it after each piece of work.
 pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 
-/// Callback for each shard whose header, footer and index are intact. The verifying threads call it with the
+/// Callback for each shard with an intact header, footer and index. The verifying threads call it with the
 /// index of the target.
 pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
@@ -50,7 +50,7 @@ pub struct Progress {
     pub bytes_total: u64,
     /// Samples checked so far.
     pub samples_done: u64,
-    /// Number of samples according to the manifest; `None` for a lone shard.
+    /// Number of samples according to the manifest, or `None` for a lone shard.
     pub samples_total: Option<u64>,
 }
 
@@ -59,23 +59,23 @@ pub struct Progress {
 pub struct VerifyOptions<'a> {
     /// Limits on sizes that a file may request.
     pub limits: Limits,
-    /// Generation of the dataset to verify, counted from 1. The default is the newest.
+    /// Generation of the dataset to verify, counted from 1. Default: the newest.
     pub generation: Option<u32>,
-    /// Decodes every field: arrays with their codec, text as UTF-8, JSON, and pictures with this function. If
-    /// it is `None`, only structure and CRC32s are checked.
+    /// Decode every field: arrays with their codec, text as UTF-8, JSON, and pictures with this function. With
+    /// `None`, only structure and CRC32s are checked.
     pub deep: Option<&'a DecodePicture<'a>>,
-    /// Compares the SHA-256 of each shard with the manifest. This means that each shard is read by a single thread.
+    /// Compare the SHA-256 of each shard with the manifest. Each shard is then read by a single thread.
     pub digest: bool,
-    /// Number of threads. The default 0 means one per core.
+    /// Number of threads. Default: 0, which means one per core.
     pub threads: usize,
-    /// Allows shards to be symlinks to anywhere.
+    /// Allow shards to be symlinks to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that could be opened, in any order. The caller can then compare the manifest
-    /// with figures computed from the columns.
+    /// Called with each shard that could be opened, in any order, for example to compare the manifest with
+    /// figures computed from the columns.
     pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work with the progress so far.
     pub on_progress: Option<&'a OnProgress<'a>>,
-    /// Stops the verification early once it is set to true. The report is then marked as cancelled.
+    /// Stops the verification early when set to true. The report is then marked as cancelled.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -96,27 +96,27 @@ impl std::fmt::Debug for VerifyOptions<'_> {
 pub struct VerifyReport {
     /// Number of shards that the dataset should have.
     pub shards: u64,
-    /// Number of samples that were checked, whether intact or damaged.
+    /// Number of samples checked, whether intact or damaged.
     pub samples: u64,
     /// Number of samples with at least one problem.
     pub damaged_samples: u64,
-    /// Number of samples that the manifest lists but that were not found, because their shard is missing or truncated.
+    /// Number of samples in the manifest that were not found, because their shard is missing or truncated.
     pub missing_samples: u64,
     /// Bytes read.
     pub bytes: u64,
     /// All problems, sorted by shard and offset. Empty if the dataset is intact.
     pub problems: Vec<Problem>,
-    /// Remarks that are not problems, such as files in the folder that the manifest does not name.
+    /// Remarks that are not problems, such as files in the folder that are not in the manifest.
     pub notes: Vec<String>,
-    /// True if the verification was stopped before the end.
+    /// True if the verification was stopped early.
     pub cancelled: bool,
-    /// The manifest that was verified and its path, if the manifest exists and is readable. The file itself
-    /// may have been replaced in the meantime.
+    /// The verified manifest and its path, if the manifest exists and is readable. The file itself may have
+    /// been replaced in the meantime.
     pub manifest: Option<(PathBuf, Manifest)>,
 }
 
 impl VerifyReport {
-    /// Returns whether everything was read and no problem was found.
+    /// Returns true if everything was read and no problems were found.
     ///
     /// ```
     /// assert!(shardpack_reader::VerifyReport::default().is_whole());
@@ -127,20 +127,19 @@ impl VerifyReport {
     }
 }
 
-/// Verifies the dataset at `path`, which may be a folder, a manifest, or a lone shard.
+/// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
 /// All bytes are checked: header, footer and index of each shard; frame, CRC32, head and padding of each
-/// record; the agreement of the records with the index; fields against the schema; labels against the
-/// classes; the uniqueness of keys and sample ids; and shards against the manifest. SHA-256 digests are
-/// checked only with [`VerifyOptions::digest`]. Two values cannot be confirmed from the dataset and are not
-/// checked: the manifest's minor version, and its fidelity figures, which [`VerifyOptions::on_shard`] can
-/// check.
+/// record; records against the index; fields against the schema; labels against the classes; keys and sample
+/// ids for duplicates; and shards against the manifest. SHA-256 digests are checked only with
+/// [`VerifyOptions::digest`]. Two values cannot be confirmed from the dataset and are not checked: the
+/// manifest's minor version, and its fidelity figures, which [`VerifyOptions::on_shard`] can check.
 ///
-/// The memory in use consists of a buffer per thread (512 KiB or the largest record), the indexes of the
-/// shards being checked, and 56 bytes per sample.
+/// Memory is needed for a buffer per thread (512 KiB or the largest record), for the indexes of the shards
+/// being checked, and for 56 bytes per sample.
 ///
 /// # Errors
-/// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither a
+/// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it contains neither a
 /// manifest nor a shard. All problems in the data, including missing and unreadable files, are listed in the
 /// report.
 ///
@@ -156,7 +155,7 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions<'_>) -> Result<Ver
     dataset::verify(path.as_ref(), options)
 }
 
-/// Verifies the dataset in `storage`. If a `name` is given, it is the name of the manifest or lone shard to verify.
+/// Verifies the dataset in `storage`, or the manifest or lone shard `name` in it.
 ///
 /// # Errors
 /// Same as [`verify`].

@@ -4,10 +4,10 @@ use crate::error::Error;
 use shardpack_format::{Error as FormatError, Hint, visible};
 use std::fmt;
 
-/// One problem in a dataset, with its location as far as it is known.
+/// One problem in a dataset, with its location if known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Problem {
-    /// The file, written as the user would write it.
+    /// The file as the user would write it.
     pub file: String,
     /// Byte offset in the file.
     pub offset: Option<u64>,
@@ -17,18 +17,18 @@ pub struct Problem {
     pub key: Option<String>,
     /// Kind of problem: `format` if the bytes violate the specification, `limit` if they exceed the caller's
     /// limits, `io` if the system could not read them, or `internal` if the check itself failed because of a
-    /// bug in this project.
+    /// bug in shardpack.
     pub kind: &'static str,
     /// The part of the layout that is wrong.
     pub what: String,
     /// The expected value.
     pub expected: String,
-    /// The value that was found.
+    /// The actual value.
     pub found: String,
     /// Message after the location, if it does not consist of the three parts above.
     #[serde(skip)]
     pub text: Option<String>,
-    /// Hint that names the next step. It is not part of the message.
+    /// Hint about the next step, which is not part of the message.
     #[serde(skip)]
     pub hint: Option<Hint>,
 }

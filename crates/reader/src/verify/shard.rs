@@ -1,4 +1,4 @@
-//! Checks the records of a span, which are read in pieces that stay in the CPU cache.
+//! Checks the records of a span, reading them in pieces that stay in the CPU cache.
 
 use super::VerifyOptions;
 use super::fields::FieldChecker;
@@ -16,7 +16,7 @@ use shardpack_format::Error;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Number of bytes per read. Together with the memory of the checks, they fit into the cache of one core.
+/// Number of bytes per read. They must fit into the cache of one core, together with the memory of the checks.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
 #[derive(Default)]
@@ -34,8 +34,8 @@ pub(crate) struct RecordFindings {
 }
 
 impl Worker {
-    /// Announces reads up to `window` bytes ahead. Calls `each_run` with the number of bytes and of records
-    /// of each run. The callback returns whether to continue.
+    /// Checks records, and announces reads up to `window` bytes ahead. Calls `each_run` with the number of
+    /// bytes and records of each run, and stops once it returns false.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -61,12 +61,12 @@ impl Worker {
             }
             let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
             if let Err(error) = read {
-                // A digest of only the readable part would be meaningless.
+                // A digest of just the readable part would be meaningless.
                 *hasher = None;
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Read the run again record by record, so that only the records with unreadable bytes are lost.
+                    // Read the run again record by record, to lose only the records with unreadable bytes.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);

@@ -1,5 +1,4 @@
-//! Checks that hold across shards: all of them state the same dataset and schema, and each number, key and id
-//! occurs only once.
+//! Checks across shards: all of them must state the same dataset and schema, and no number, key or id may occur twice.
 
 use super::problem::Problem;
 use super::target::Target;
@@ -7,7 +6,7 @@ use super::unique::Unique;
 use shardpack_format::{DatasetId, Error as FormatError, Limits, Manifest, SharedMetadata};
 use std::collections::HashSet;
 
-/// Identity and metadata that each shard states. They are compared once all shards have been opened.
+/// Identity and metadata of each shard, compared once all shards have been opened.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) unique: Unique,
@@ -44,7 +43,7 @@ impl Statements {
                 put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
             }
             if let Some(manifest) = manifest {
-                // The dataset id, number, size, counts and schema were already compared when the shard was opened.
+                // Opening the shard has already compared the dataset id, number, size, counts and schema.
                 if !manifest.has_classes(metadata.classes.as_deref()) {
                     put(
                         *target,

@@ -27,14 +27,13 @@ impl Target {
         Self { name, path: file.path().into(), bytes: file.len(), source: TargetFile::Lone(file) }
     }
 
-    /// Creates the target for a shard in a folder. `bytes` is the size that the manifest states, if there is one.
+    /// Creates the target for a shard in a folder. `bytes` is its size according to the manifest, if any.
     pub(super) fn pooled(handles: &Arc<Handles>, name: &str, path: PathBuf, bytes: Option<u64>) -> Self {
         let bytes = bytes.unwrap_or_else(|| ShardFile::pooled(handles, name).map_or(0, |file| file.len()));
         Self { name: name.into(), path, bytes, source: TargetFile::Pooled(Arc::clone(handles)) }
     }
 
-    /// Returns the key of a record. It is read from the file again, because keys are rarely needed and
-    /// therefore not kept.
+    /// Returns the key of a record. Keys are rarely needed and therefore not kept, so this reads the file again.
     pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
         let index = Anatomy::read(&self.file().ok()?, limits, None).ok()?.index?.ok()?;
         index.key(record).map(str::to_owned)

@@ -1,5 +1,5 @@
-//! Finds keys and sample ids that occur twice. This takes 56 bytes of memory per sample, because the keys
-//! themselves are not kept.
+//! Finds keys and sample ids that occur twice. This takes 56 bytes per sample, because the keys themselves are
+//! not kept.
 
 use crate::shard::Shard;
 use std::hash::{BuildHasher, RandomState};
@@ -7,10 +7,10 @@ use std::hash::{BuildHasher, RandomState};
 /// Location of a record: its target, and its index in the shard.
 pub(super) type Spot = (usize, u64);
 
-/// Hashes of the keys, and the ids, of all samples seen so far.
+/// Key hashes and ids of all samples seen so far.
 ///
-/// A key is represented by two 64-bit hashes with random keys. Among 10⁹ samples, the probability that two
-/// different keys collide is 10⁻²⁰.
+/// A key is represented by two 64-bit hashes with random seeds. Among 10⁹ samples, two different keys collide
+/// with a probability of 10⁻²⁰.
 #[derive(Debug, Default)]
 pub(super) struct Unique {
     first: RandomState,
@@ -33,8 +33,8 @@ impl Unique {
         self.ids.push((sample_id, spot));
     }
 
-    /// Returns `sample key` or `sample id` for every occurrence after the first, with its location and the
-    /// location of the previous occurrence.
+    /// Returns `sample key` or `sample id` for every occurrence after the first, with its location and that of
+    /// the previous occurrence.
     pub(super) fn duplicates(mut self) -> Vec<(&'static str, Spot, Spot)> {
         let mut out = Vec::new();
         self.keys.sort_unstable();

@@ -1,4 +1,4 @@
-//! The verifying threads. They open shards, cut them into spans, and take spans in turn.
+//! The verifying threads, which open shards, divide them into spans, and take turns at the spans.
 
 use super::problem::Problem;
 use super::shard::{RecordFindings, Worker, hash_range};
@@ -21,11 +21,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Number of bytes per span: small enough for many spans per thread and shard, large enough for sequential reading.
 const SPAN_BYTES: u64 = 64 << 20;
-/// Number of bytes per span over a network. It is larger, because a thread waits for the first bytes of each span.
+/// Number of bytes per span over a network, where a thread has to wait for the first bytes of each span.
 const FAR_SPAN_BYTES: u64 = 512 << 20;
 const SHARDS_AHEAD: usize = 16;
 
-/// Consecutive records of one shard. If a digest is wanted, these are all its records.
+/// Consecutive records of one shard, or all its records if a digest is requested.
 #[derive(Debug)]
 struct RecordSpan {
     shard: Arc<Shard>,
@@ -53,7 +53,7 @@ struct Run<'a> {
     manifest: Option<&'a Manifest>,
     storage: Option<&'a dyn Storage>,
     options: &'a VerifyOptions<'a>,
-    /// Number of bytes that each thread announces ahead of its reads.
+    /// Number of bytes that each thread announces ahead.
     window: u64,
     bytes_total: u64,
     bytes_done: AtomicU64,
@@ -91,7 +91,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // Ignore a thread that cannot be started. With fewer threads, the work only takes longer.
+            // Ignore a thread that cannot be started. With fewer threads, the work just takes longer.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -150,7 +150,7 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next span or, if there is none, the next shard to open. Waits while another thread opens a shard.
+    /// Returns the next span or, if there are none, the next shard to open. Waits while another thread opens a shard.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -174,7 +174,7 @@ impl Run<'_> {
         }
     }
 
-    /// Announces the first few shards at once, and later one more for each opened shard.
+    /// Announces the first few shards at once, then one more for each opened shard.
     fn advise(&self, target: usize) {
         let Some(storage) = self.storage else { return };
         let first = if target == 0 { 0 } else { target.saturating_add(SHARDS_AHEAD) };
@@ -198,7 +198,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks everything in a shard except its records, and cuts them into spans.
+    /// Checks everything in a shard except its records, and divides these into spans.
     fn open(&self, target: usize) -> Vec<RecordSpan> {
         let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
         let known = self.done().statements.known();
@@ -310,7 +310,8 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// Checks a shard without a usable index. The frames lead to the records, so that damaged samples can be named.
+    /// Checks a shard without a usable index, finding the records by their frames, so that damaged samples can
+    /// be named.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;
@@ -343,7 +344,7 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Adds the number of samples that the manifest promises for a shard beyond the `found` ones.
+    /// Counts the samples as missing that the manifest promises for a shard beyond the `found` ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

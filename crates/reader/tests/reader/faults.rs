@@ -1,4 +1,4 @@
-//! Tests for reads that arrive in pieces, are interrupted, or fail.
+//! Tests reads that arrive in pieces, are interrupted, or fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -94,7 +94,7 @@ fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
     let disk = OnDisk::new(&[per_shard; 40]);
     std::fs::remove_file(disk.shard_path(5)).unwrap();
     std::fs::remove_file(disk.shard_path(6)).unwrap();
-    // Change the last byte of a record before its padding, which is far from any frame.
+    // Change the last byte of a record before its padding, far from any frame.
     let row = Dataset::open(disk.path()).unwrap().shard(9).unwrap().row(1).unwrap();
     disk.edit(9, |bytes| bytes[(row.offset + row.length - 1) as usize] ^= 1);
     let mut expected: Vec<Option<u64>> = Vec::new();

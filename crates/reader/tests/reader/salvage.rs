@@ -1,4 +1,4 @@
-//! Tests that salvaging a damaged shard returns exactly the records that are still whole.
+//! Tests that salvaging a damaged shard returns exactly the records that are still intact.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -92,8 +92,8 @@ fn neighbouring_damage_and_zeroed_blocks() {
 
 #[test]
 fn a_record_inside_a_damaged_record_is_not_a_sample() {
-    // The value of this sample is itself a shard with the same number, whose records must not be salvaged
-    // when the record around them is damaged.
+    // The value of this sample is itself a shard with the same number. When the outer record is damaged, the
+    // records inside must not be salvaged.
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
     let mut inner = small_shard(10..12);
     samples[1].text.clear();
@@ -113,14 +113,14 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn malicious_frames_do_not_waste_time() {
-    // Each frame claims the rest of the file, and its CRC32 does not match. Trying them all would mean
+    // Each frame claims the rest of the file, with a CRC32 that does not match. Trying them all would mean
     // reading 80 GB. Eight times as many frames must take eight times as long, not 64 times.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");
 }
 
-/// Measures CPU time, which other work on the machine does not change.
+/// Measures CPU time, which is independent of other work on the machine.
 fn time_wasted(cells: u64) -> Duration {
     let mut bytes = Identity::new(ID, 0).encode_header().to_vec();
     for i in 0..cells {

@@ -1,5 +1,5 @@
-//! Tests that `verify` names every damaged sample and continues after each, and that it reports no problem
-//! for an intact dataset.
+//! Tests that `verify` names every damaged sample and continues after each, and reports no problems in an
+//! intact dataset.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! Small datasets for tests, made with the format crate alone.
+//! Small datasets for tests, made with only the format crate.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// One sample of the test schema, which has a text, a picture (absent if `None`), a small array, a label and a height.
+/// A sample of the test schema: a text, a picture (absent if `None`), a small array, a label and a height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
     pub id: u64,
@@ -145,7 +145,7 @@ pub fn entry(name: &str, bytes: &[u8]) -> ShardEntry {
     }
 }
 
-/// A dataset on disk with `counts[k]` samples in shard k. The ids of the samples count up from 0.
+/// A dataset on disk with `counts[k]` samples in shard k. Sample ids count up from 0.
 pub struct OnDisk {
     pub dir: tempfile::TempDir,
     pub manifest: Manifest,
@@ -200,7 +200,7 @@ pub fn index_of(bytes: &[u8]) -> (Footer, Index) {
     (footer, index)
 }
 
-/// Recomputes the CRC32 of the footer, so that the reader refuses the changed field rather than the CRC32.
+/// Recomputes the CRC32 of the footer, so that the reader must refuse the changed field itself.
 pub fn fix_footer(bytes: &mut [u8]) {
     let start = bytes.len() - 128;
     let crc = crc32fast::hash(&bytes[start..start + 116]);

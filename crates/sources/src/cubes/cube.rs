@@ -1,4 +1,4 @@
-//! Results that a format reader returns: the header, the cube and the mask.
+//! Results of a format reader: header, cube and mask.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -25,7 +25,7 @@ impl CubeHeader {
         Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
     }
 
-    /// Lets plain elements stay in the file if they are already in the order of the cube.
+    /// Leaves the values in the file if the elements are already in the order of the cube.
     pub(super) fn read_as_needed(self, layout: &CubeLayout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }
@@ -42,8 +42,8 @@ pub struct LoadedCube {
     pub array: Array,
     /// Value that marks missing data, rounded to the element type.
     pub no_data: Option<f64>,
-    /// All other content of the file, in file order and with keys in snake_case. This includes `variable`
-    /// (the name of the array, if arrays have names), `wavelengths` and `fwhm` (numbers, one per channel),
+    /// All other content of the file, in file order and with snake_case keys. This includes `variable` (the
+    /// name of the array, in formats that name arrays), `wavelengths` and `fwhm` (numbers, one per channel),
     /// `wavelength_units`, `bbl`, `description`, and map information.
     pub meta: Map<String, Value>,
 }
@@ -63,7 +63,7 @@ impl LoadedCube {
     }
 }
 
-/// Rounds a no-data value in the same way as the writer rounds elements.
+/// Rounds a no-data value as the writer rounds elements.
 pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
     match dtype {
         #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]
@@ -77,7 +77,7 @@ pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
 /// A label mask in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedMask {
-    /// Labels in the order `[height, width]`, of an integer type or `bool`.
+    /// Labels in the order `[height, width]`, as integers or `bool`.
     pub array: Array,
     /// Value of unlabelled pixels, if the file has one.
     pub no_data: Option<f64>,

@@ -1,4 +1,4 @@
-//! The error type of cube files, which always names the file.
+//! The error type for cube files, which always names the file.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError};
 use shardpack_io::Cause;
@@ -27,7 +27,7 @@ pub enum CubeError {
         /// Error of the operating system.
         error: Cause,
     },
-    /// The file violates its format, or is cut off.
+    /// The file violates its format, or is truncated.
     Format {
         /// The file.
         path: Box<Path>,
@@ -40,8 +40,8 @@ pub enum CubeError {
         /// Hint for the user.
         hint: Option<Box<Hint>>,
     },
-    /// A valid file that shardpack cannot read as a cube, for example because it has complex numbers, four
-    /// axes, or an unsupported compression.
+    /// A valid file that shardpack cannot read as a cube, for example because of complex numbers, four axes, or
+    /// an unsupported compression.
     Unsupported {
         /// The file.
         path: Box<Path>,
@@ -50,11 +50,11 @@ pub enum CubeError {
         /// Hint for the user.
         hint: Option<Box<Hint>>,
     },
-    /// The options do not fit this file.
+    /// The options do not match this file.
     Usage {
         /// The file.
         path: Box<Path>,
-        /// Mismatch between option and file.
+        /// The mismatch between the options and the file.
         text: Box<str>,
         /// Hint for the user.
         hint: Option<Box<Hint>>,
@@ -63,14 +63,14 @@ pub enum CubeError {
     Limit {
         /// The file.
         path: Box<Path>,
-        /// Quantity that exceeds the limit.
+        /// Name of the size that exceeds the limit.
         what: Box<str>,
         /// The limit, in bytes.
         limit: u64,
         /// Required memory, in bytes.
         found: u64,
     },
-    /// The run's cancellation flag was raised; see [`CubeRun`](super::CubeRun).
+    /// The run was cancelled; see [`CubeRun`](super::CubeRun).
     Cancelled {
         /// The file.
         path: Box<Path>,
@@ -78,7 +78,7 @@ pub enum CubeError {
 }
 
 impl CubeError {
-    /// Returns the path of the file that failed.
+    /// Returns the path of the file with the error.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -91,7 +91,7 @@ impl CubeError {
         }
     }
 
-    /// Returns the problem without the file's path.
+    /// Describes the problem without the file's path.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {

@@ -8,20 +8,20 @@ use super::values::OpenCube;
 use shardpack_array::Array;
 use std::path::PathBuf;
 
-/// A file format for cubes. A file is recognised by its first bytes, then opened and read.
+/// A file format for cubes. Its first bytes identify a file, which is then opened and read.
 pub(super) trait CubeFormat: Sync {
-    /// Returns true if the file, which begins with `head`, has this format.
+    /// Returns true if the file has this format. `head` is the start of the file.
     ///
     /// # Errors
     /// `Io` if more bytes than `head` are needed and cannot be read.
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
-    /// Returns true if a file in a mask folder may be a mask. The file has `bytes` bytes and begins with `head`.
+    /// Returns true if a file in a mask folder may be a mask, judging by its start `head` and its size in bytes.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
         false
     }
 
-    /// Returns the file that holds the values, if it is not `source`.
+    /// Returns the file that contains the values, unless it is `source` itself.
     fn data_file(&self, _source: &CubeFile) -> Option<PathBuf> {
         None
     }
@@ -31,17 +31,18 @@ pub(super) trait CubeFormat: Sync {
 
     fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube>;
 
-    /// Opens the cube but leaves its values in the file. Returns `None` if the values must be loaded into memory.
+    /// Opens the cube and leaves its values in the file. Returns `None` if the values must be loaded into memory.
     fn open_in_file(&self, _source: &CubeFile, _want: &Purpose) -> Result<Option<OpenCube>> {
         Ok(None)
     }
 
-    /// Reads the labels of a mask, `[height, width]`. Returns `None` if the format reads masks as cubes of one band.
+    /// Reads the labels of a mask as `[height, width]`. Returns `None` if masks of this format are read as
+    /// cubes with one band.
     fn labels(&self, _source: &CubeFile, _max_bytes: u64) -> Result<Option<Array>> {
         Ok(None)
     }
 
-    /// Returns the height and width of a mask, or `None` if the headers do not contain them.
+    /// Returns the height and width of a mask, or `None` if the headers lack them.
     fn label_size(&self, _source: &CubeFile) -> Result<Option<[u64; 2]>> {
         Ok(None)
     }

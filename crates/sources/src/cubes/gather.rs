@@ -1,31 +1,30 @@
-//! Permutes axes and swaps bytes, in tiles that fit in the cache.
+//! Permutes axes and swaps bytes, in tiles that fit into the cache.
 //!
-//! The caller of [`GatherPlan::new`] must have checked the length of every loop against the available memory.
+//! The caller of [`GatherPlan::new`] must have checked that every loop stays within the available memory.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
-/// A tile of 8-byte elements takes 8 KiB in the source and in the output, so that both stay in a first-level
-/// cache of 32 KiB.
+/// A tile of 8-byte elements takes 8 KiB in each of source and output, so both fit into a 32 KiB L1 cache.
 const TILE: usize = 32;
 
 const ROWS: usize = 16;
 
-/// A walk over stored elements. The output element `[i, j, k]` comes from the stored element `start ± i·s₀ +
+/// A traversal of the stored elements. The output element `[i, j, k]` is the stored element `start ± i·s₀ +
 /// j·s₁ + k·s₂`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GatherPlan {
     dims: [usize; 3],
     start: usize,
     strides: [usize; 3],
-    /// True if the first axis is walked downwards.
+    /// True if the first axis is traversed backwards.
     flip: bool,
 }
 
 impl GatherPlan {
-    /// Creates a plan. `dims` and `strides` belong to the three axes of the output, outermost first. Returns
+    /// Creates a plan. `dims` and `strides` describe the output's three axes, outermost first. Returns
     /// `None` if the elements are already in order.
     pub(super) fn new(dims: [usize; 3], start: usize, strides: [usize; 3], flip: bool) -> Option<Self> {
         let [h, w, c] = dims;
-        // The stride of an axis of length one does not matter.
+        // The stride of an axis of length one is irrelevant.
         let in_order = (w * c, c, 1);
         let same = (h == 1 || strides[0] == in_order.0)
             && (w == 1 || strides[1] == in_order.1)
@@ -33,8 +32,7 @@ impl GatherPlan {
         if same && (!flip || h == 1) {
             return None;
         }
-        // With a single band, the other two axes are transposed in tiles. The inner axis of a tile must be
-        // longer than one.
+        // With a single band, the other two axes are transposed in tiles, whose inner axis must be longer than one.
         if c == 1 && !flip {
             return Some(Self { dims: [1, h, w], start, strides: [0, strides[0], strides[1]], flip });
         }
@@ -46,8 +44,8 @@ impl GatherPlan {
     }
 }
 
-/// Collects the elements of `stored`, which have `size` bytes each, in the order of `plan`. If `swap` is
-/// true, reverses the bytes of each element.
+/// Collects the elements of `stored`, of `size` bytes each, in the order of `plan`. Reverses the bytes of each
+/// element if `swap` is true.
 pub(super) fn gather(stored: &[u8], plan: &GatherPlan, size: u64, swap: bool) -> Vec<u8> {
     let mut out = vec![0; stored.len()];
     match (size, swap) {
@@ -96,7 +94,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// Gathers a few rows at a time, so that both sides are walked in pieces of a few KiB.
+/// Gathers a few rows at a time, to traverse both sides in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {

@@ -1,4 +1,4 @@
-//! Facts about a cube in a file, whatever the format.
+//! Facts about a cube in a file, independent of the format.
 
 use super::cube::CubeHeader;
 use super::formats::CubeKind;
@@ -12,16 +12,16 @@ pub struct CubeInfo {
     pub kind: CubeKind,
     /// Shape in the order `[height, width, channels]`.
     pub shape: [u64; 3],
-    /// Element type of the cube that [`load`](super::load) returns.
+    /// Element type of the cube as returned by [`load`](super::load).
     pub dtype: Dtype,
     /// Size of the cube in memory, in bytes.
     pub array_bytes: u64,
     /// True if [`open`](super::open) leaves the values in the file.
     pub in_file: bool,
-    /// Bytes on disk, including a separate data file.
+    /// Bytes on disk, including any separate data file.
     pub source_bytes: u64,
-    /// Name of the array, for formats in which arrays have names (`.npz`, `.mat`, HDF5).
-    /// [`load`](super::load) puts it into `meta` as `variable`.
+    /// Name of the array, in formats that name arrays (`.npz`, `.mat`, HDF5). In the `meta` of
+    /// [`load`](super::load), it is called `variable`.
     pub variable: Option<String>,
     /// Names of the other arrays, except scalars and vectors. Empty if the options name an array.
     pub others: Vec<String>,

@@ -1,4 +1,4 @@
-//! Layout of the elements of a cube in its file, and the conversion to `[height, width, channels]` in C order.
+//! Layout of a cube's elements in its file, and conversion to `[height, width, channels]` in C order.
 
 use super::error::Result;
 use super::gather;
@@ -13,26 +13,26 @@ pub(super) struct CubeLayout {
     pub(super) order: AxisOrder,
 }
 
-/// Order of the axes in the file, slowest first. `Rows` stands for the height, `Columns` for the width, and
-/// `Bands` for the channels.
+/// Order of the axes in the file, slowest first. Rows are along the height, columns along the width, and bands
+/// are channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOrder {
-    /// Rows, columns, bands. This is the order of loaded cubes, of ENVI BIP, of chunky TIFF and of C.
+    /// Rows, columns, bands, as in loaded cubes, ENVI BIP, chunky TIFF and C.
     Bip,
     /// Rows, bands, columns, as in ENVI BIL.
     Bil,
-    /// Bands, rows, columns, as in ENVI BSQ, planar TIFF and a stack of pages.
+    /// Bands, rows, columns, as in ENVI BSQ, planar TIFF and stacked pages.
     Bsq,
     /// Bands, columns, rows, as in Fortran order and MATLAB.
     Fortran,
     /// Columns, rows, bands, as in a MATLAB matrix of bands × pixels.
     Columns,
-    /// Same as `Columns`, but with the rows from the bottom up, as in Tivita cubes.
+    /// Like `Columns`, but with rows from the bottom up, as in Tivita cubes.
     ColumnsUpward,
 }
 
 impl CubeLayout {
-    /// Returns the size of all elements, in bytes.
+    /// Returns the total size of the elements, in bytes.
     ///
     /// # Errors
     /// `Format` if an axis is empty or the product overflows; `Limit` if the size exceeds `max_bytes`.
@@ -54,11 +54,11 @@ impl CubeLayout {
         Ok(bytes)
     }
 
-    /// Converts the stored elements to little-endian `[height, width, channels]` in C order. Works in place
-    /// if the elements are already in order; otherwise allocates one more array.
+    /// Converts the stored elements to little-endian `[height, width, channels]` in C order. Works in place if
+    /// they are already in order, and otherwise allocates a second array.
     ///
     /// # Errors
-    /// `Format` if the length of `stored` does not fit this layout.
+    /// `Format` if the length of `stored` does not match this layout.
     pub(super) fn assemble(&self, source: &CubeFile, stored: Vec<u8>) -> Result<Vec<u8>> {
         let expected = self.bytes(source, u64::MAX)?;
         if stored.len() as u64 != expected {
@@ -75,20 +75,20 @@ impl CubeLayout {
             Some(plan) => gather::gather(&stored, &plan, self.dtype.bytes(), self.big_endian),
         };
         if self.dtype == Dtype::Bool {
-            // NumPy and MATLAB take any non-zero byte as true, but stored booleans must be 0 or 1.
+            // NumPy and MATLAB treat any non-zero byte as true, but stored booleans must be 0 or 1.
             cube.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         Ok(cube)
     }
 
-    /// Returns true if the stored elements are already in the order of the cube. Their byte order may differ.
+    /// Returns true if the elements are stored in the order of the cube, in either byte order.
     pub(super) fn is_stored_order(&self) -> bool {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }
 
     /// Returns the plan for reordering the elements, or `None` if they are already in order.
     fn plan(&self) -> Option<gather::GatherPlan> {
-        // The shape has been checked, so the product of its axes is at most the memory that holds the elements.
+        // The checked shape bounds the product of the axes by the memory of the elements.
         let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
             AxisOrder::Bip => (0, [w * c, c, 1], false),

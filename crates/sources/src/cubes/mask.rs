@@ -1,4 +1,4 @@
-//! Label masks, with one class number per pixel. They are read from PNG or from any cube file of one band.
+//! Label masks, with one class number per pixel, from a PNG or any cube file with one band.
 
 use super::cube::LoadedMask;
 use super::error::{CubeError, Result};
@@ -14,22 +14,22 @@ use std::path::Path;
 
 /// Reads a label mask, `[height, width]`, from a PNG or from any file that [`load`](super::load) can read.
 ///
-/// Integers and booleans do not change. Floats must be whole numbers. They become the smallest integer type
-/// that holds them, which is unsigned unless one of them is negative. A PNG must be grey or have a palette;
-/// the indices of a palette are the labels, and 1, 2 and 4 bits become uint8. In a file with several arrays,
-/// `options.variable` names the array; the default is the array with two axes.
+/// Integers and booleans do not change. Floats must be whole numbers and become the smallest integer type that
+/// fits, unsigned unless there are negative values. A PNG must be grey or have a palette. The labels are the
+/// palette indices, and 1, 2 and 4 bits become uint8. For a file with several arrays, `options.variable` names
+/// the array; the default is the array with two axes.
 ///
 /// # Errors
-/// Same as [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has colours,
-/// and `Format` if a float is not a whole number.
+/// Same as [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has colours, and
+/// `Format` if a float is not a whole number.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
     options.run.or_cancelled(path, load_from(&source, options))
 }
 
-/// Reads a label mask like [`load_mask`], but from a file in memory, for example a member of an archive.
-/// Errors show `name` as the path. Formats that consist of several files are not supported.
+/// Like [`load_mask`], but reads a file in memory, such as a member of an archive. Errors show `name` as the
+/// path. Formats with several files are not supported.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of};
@@ -43,7 +43,7 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
     options.run.or_cancelled(name, load_from(&CubeFile::held(name, bytes, &options.run), options))
 }
 
-/// Returns the height and width of a label mask. Reads only the header if the mask is a PNG.
+/// Returns the height and width of a label mask. For a PNG, reads only the header.
 pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;

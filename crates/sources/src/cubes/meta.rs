@@ -1,8 +1,8 @@
-//! Metadata as JSON, with numbers as JSON numbers and one spelling per key.
+//! Metadata as JSON, with JSON numbers and one spelling per key.
 
 use serde_json::{Map, Number, Value};
 
-/// Parses `text` as a number if possible, otherwise as a string. Integers stay integers.
+/// Parses `text` as a number if possible, otherwise as a string. Integers remain integers.
 pub(super) fn scalar(text: &str) -> Value {
     let text = text.trim();
     if let Ok(integer) = text.parse::<i64>() {
@@ -20,7 +20,7 @@ pub(super) fn list<'a>(items: impl Iterator<Item = &'a str> + Clone) -> Value {
     items.map(|item| if numbers { scalar(item) } else { Value::String(item.trim().to_owned()) }).collect()
 }
 
-/// Converts numbers to JSON. NaN and infinity, which JSON does not have, become `null`.
+/// Converts numbers to JSON. NaN and infinity become `null`, because JSON lacks them.
 pub(super) fn floats(values: &[f64]) -> Value {
     values.iter().map(|&value| float(value)).collect()
 }
@@ -50,7 +50,7 @@ pub(super) fn snake_case(key: &str) -> String {
     out
 }
 
-/// Returns the canonical key for a vector that is stored next to the cube, if the vector has a usual name.
+/// Returns the canonical key for a vector stored with the cube, if its name is a usual one.
 pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),
@@ -64,7 +64,7 @@ pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }
 
-/// Inserts a value unless the key exists, because the first occurrence counts.
+/// Inserts a value unless the key exists, because the first occurrence wins.
 pub(super) fn insert_new(meta: &mut Map<String, Value>, key: &str, value: Value) {
     if !meta.contains_key(key) {
         meta.insert(key.to_owned(), value);

@@ -1,10 +1,10 @@
 //! Readers of cube files: NumPy, Blosc2, ENVI, MATLAB, TIFF, PNG, Tivita, HDF5.
 //!
-//! The format of a file is determined by its content, not by its name. [`probe`] names the format. [`peek`]
-//! returns the shape and element type without reading the values. [`load`] returns the cube as `[height,
-//! width, channels]`, and [`load_mask`] returns a label mask as `[height, width]`. Files are untrusted: sizes
-//! are compared with the file and with [`CubeOptions::max_bytes`] before memory is allocated, and no bytes
-//! make these functions panic.
+//! The format is detected from the content of a file, not from its name. [`probe`] returns the format. [`peek`]
+//! returns the shape and element type without reading the values. [`load`] returns the cube as `[height, width,
+//! channels]`, and [`load_mask`] returns a label mask as `[height, width]`. Files are untrusted: sizes are
+//! checked against the file and [`CubeOptions::max_bytes`] before memory is allocated, and no input makes these
+//! functions panic.
 //!
 //! | format | read | refused |
 //! |---|---|---|
@@ -19,7 +19,8 @@
 //! | Tivita | `SpecCube.dat` | |
 //! | HDF5, MATLAB v7.3 | with the cargo feature `hdf5` | without it |
 //!
-//! The readers need memory for one cube, plus its stored bytes if these are in another order. They start no threads.
+//! The readers need memory for one cube, plus its stored bytes if those are in a different order. They start no
+//! threads.
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]

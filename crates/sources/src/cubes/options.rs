@@ -12,18 +12,17 @@ use shardpack_format::Limits;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Names to try for the array, in files with several arrays (`.npz`, `.mat`, HDF5). The first name that
-    /// is in the file is read; `*` matches any characters. Default empty: the only array of three axes is
-    /// read, or else the only array of two axes. Other formats ignore this.
+    /// Names of the array to read, for files with several arrays (`.npz`, `.mat`, HDF5). The first name found
+    /// in the file is used; `*` matches any characters. Default: empty, which reads the only array with three
+    /// axes, or else the only array with two. Other formats ignore this.
     pub variable: Vec<String>,
-    /// Height and width of the picture. It is for MATLAB matrices of bands × pixels, or of pixels × bands,
-    /// whose pixels are in MATLAB's column order: pixel `p` is in row `p mod height` and column `p / height`.
-    /// If both axes fit, the matrix is read as bands × pixels. Arrays of three axes and other formats ignore
-    /// this.
+    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands. The pixels
+    /// must be in MATLAB's column order: pixel `p` is in row `p mod height` and column `p / height`. If both
+    /// axes fit, the matrix is read as bands × pixels. Arrays with three axes and other formats ignore this.
     pub spatial: Option<(u64, u64)>,
-    /// Largest cube, in decoded bytes. Default 1 GiB, like the limit of dataset readers.
+    /// Maximum size of a cube, in decoded bytes. Default: 1 GiB, as in dataset readers.
     pub max_bytes: u64,
-    /// State that all cubes of the run share. The default is empty and has no cancellation flag.
+    /// State shared by all cubes of the run. Default: empty, without a cancellation flag.
     pub run: CubeRun,
 }
 

@@ -1,4 +1,4 @@
-//! Recognises the format of a file, and calls its reader.
+//! Recognises the format of a file and calls its reader.
 
 use super::cube::LoadedCube;
 use super::error::{CubeError, Result};
@@ -10,7 +10,7 @@ use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
-/// Number of bytes in which every format is recognised, except for HDF5 after a long user block.
+/// Number of bytes that are enough to recognise any format, except HDF5 after a long user block.
 const HEAD_BYTES: u64 = 520;
 
 /// Returns true if files with this lower-case extension are usually cubes.
@@ -20,7 +20,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 
 /// Detects the kind of a cube file from its content. Returns `None` if [`load`] cannot read it.
 ///
-/// Reads a few hundred bytes. For a zip archive, reads the directory.
+/// Reads a few hundred bytes or, for a zip archive, its directory.
 ///
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
@@ -32,9 +32,9 @@ pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<Cube
     recognise(&CubeFile::open(path, &options.run)?)
 }
 
-/// Returns the data file that belongs to an ENVI header, if it exists. Returns `None` for every other file.
+/// Returns the data file of an ENVI header, if it exists, and `None` for any other file.
 ///
-/// A data file that has a header is not a sample of its own.
+/// A data file with a header is not a separate sample.
 #[must_use]
 pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
     let source = CubeFile::open(path, &options.run).ok()?;
@@ -44,7 +44,7 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
 /// Returns the shape, element type and source size of a cube without reading its values.
 ///
 /// # Errors
-/// Same as [`load`], but only for the headers. Damage in the rest of a compressed stream is found only by [`load`].
+/// Same as [`load`], but only for the headers. Only [`load`] finds damage in the rest of a compressed stream.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -72,10 +72,10 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 /// ```
 ///
 /// # Errors
-/// `Io` if the operating system reports an error; `Format` if the file is damaged; `Unsupported` if its
-/// content cannot be a cube, for example because of complex numbers, four axes or no elements; `Usage` if the
-/// options do not fit the file; `Limit` if the cube exceeds `options.max_bytes`; `Cancelled` if the flag of
-/// `options.run` is raised.
+/// `Io` if the operating system reports an error; `Format` if the file is damaged; `Unsupported` if its content
+/// cannot be a cube, for example because of complex numbers, four axes or no elements; `Usage` if the options
+/// do not match the file; `Limit` if the cube exceeds `options.max_bytes`; `Cancelled` if the flag of
+/// `options.run` is set.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -83,9 +83,9 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     options.run.or_cancelled(path, loaded)
 }
 
-/// Opens a cube. Unlike [`load`], leaves the values in the file if the file is plain and stores them in the
-/// order of the cube. Other values are read into `spare` if it is large enough; its old content is dropped.
-/// Reused memory pages cost a third of fresh pages.
+/// Opens a cube. Unlike [`load`], leaves the values in the file if they are stored uncompressed and in the
+/// order of the cube. Other values are read into `spare` if it is large enough, which discards its content.
+/// Reused memory pages cost a third of what fresh pages do.
 ///
 /// # Errors
 /// Same as [`load`].

@@ -1,4 +1,4 @@
-//! State that the cubes of one run share: the flag that stops the run, and listings of folders.
+//! State shared by the cubes of a run: the cancellation flag, and listings of folders.
 
 use super::error::{CubeError, Result};
 #[cfg(test)]
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Maximum number of names in the kept listings.
+/// Maximum number of names in the cached listings.
 const MAX_NAMES: usize = 1 << 20;
 
-/// State that the cubes of one run share. Clones share it too.
+/// State shared by the cubes of one run, and by clones of this value.
 ///
 /// It is not an option, so any two values compare as equal.
 ///
@@ -56,14 +56,14 @@ struct Siblings {
 }
 
 impl CubeRun {
-    /// Creates a run that stops when `cancel` is raised. All reads then fail with
+    /// Creates a run that stops when `cancel` is set. All reads then fail with
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
         Self::within(Files::default(), cancel)
     }
 
-    /// Creates a run whose files are in these stores or on this machine.
+    /// Creates a run for files in these stores or on this machine.
     pub fn within(files: Files, cancel: Option<Arc<AtomicBool>>) -> Self {
         Self(Arc::new(RunState { files, cancel, ..RunState::default() }))
     }
@@ -72,7 +72,7 @@ impl CubeRun {
         &self.0.files
     }
 
-    /// Returns true if the flag is raised.
+    /// Returns true if the flag is set.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         #[cfg(test)]
@@ -82,19 +82,19 @@ impl CubeRun {
         self.0.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Fails if the cancellation flag is raised. This version is for readers of streams.
+    /// Fails if the cancellation flag is set. For readers of streams.
     pub(super) fn check(&self) -> io::Result<()> {
-        // The kind is not `Interrupted`, because callers retry after that error.
+        // Do not use the kind `Interrupted`, because callers retry after it.
         if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }
     }
 
-    /// Returns the result. If the cancellation flag is raised, any error is replaced by `Cancelled`.
+    /// Returns `result`, but replaces any error with `Cancelled` if the cancellation flag is set.
     pub(super) fn or_cancelled<T>(&self, path: &Path, result: Result<T>) -> Result<T> {
         result.map_err(|error| if self.is_cancelled() { CubeError::cancelled(path) } else { error })
     }
 
-    /// Returns the names in `folder` that have this stem, sorted. The folder is listed once, and again if it
-    /// has changed, because listing it for every file would take quadratic time.
+    /// Returns the names in `folder` with this stem, sorted. The listing of the folder is cached until the
+    /// folder changes, because listing it for every file would take quadratic time.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
         if let Some(names) = self.0.files.names(folder) {
             let own = names.into_iter().map(OsString::from);
@@ -126,7 +126,7 @@ impl CubeRun {
 }
 
 impl Siblings {
-    /// Lists a folder. The listing is empty if the folder cannot be read.
+    /// Lists a folder. An unreadable folder has an empty listing.
     fn list(folder: &Path, modified: Option<SystemTime>) -> Self {
         let mut by_stem: HashMap<OsString, Vec<OsString>> = HashMap::new();
         let mut names = 0;
@@ -178,7 +178,7 @@ mod tests {
         std::fs::write(folder.path().join("x.b"), "").unwrap();
         std::fs::write(folder.path().join("x.a"), "").unwrap();
         std::fs::write(folder.path().join("y.a"), "").unwrap();
-        // File times are coarse, so set a different time to make the change visible.
+        // File times are coarse, so change the time explicitly.
         let folder_file = std::fs::File::open(folder.path()).unwrap();
         folder_file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(of_x(), ["x.a", "x.b"]);

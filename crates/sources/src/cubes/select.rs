@@ -1,4 +1,4 @@
-//! Chooses the cube if a file has several arrays.
+//! Selects the cube in a file with several arrays.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -7,14 +7,14 @@ use super::source::CubeFile;
 use crate::words::{first, list, short};
 use shardpack_format::{Hint, Setting};
 
-/// Maximum number of requested names in a message.
+/// Maximum number of requested names shown in a message.
 const NAMED: usize = 8;
 
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
-    /// An array of three axes, or else of two.
+    /// An array with three axes, or else two.
     Cube(&'a CubeOptions),
-    /// An array of two axes.
+    /// An array with two axes.
     Mask(&'a CubeOptions),
 }
 
@@ -30,7 +30,8 @@ impl<'a> Purpose<'a> {
     }
 }
 
-/// The chosen array and its layout in the file. If the caller named no array, also the names of the other candidates.
+/// The selected array and its layout in the file. If the caller did not name the array, also the names of the
+/// other candidates.
 pub(super) struct ChosenArray<'a, T> {
     pub(super) array: &'a T,
     pub(super) layout: CubeLayout,
@@ -49,7 +50,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Describes the lengths of up to eight axes.
+/// Formats the lengths of up to eight axes.
 fn describe_dims(dims: &[u64]) -> String {
     match dims.get(..8) {
         Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
@@ -69,8 +70,8 @@ pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) ->
     pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
-/// Returns the index of the array for `want`. This is the array that the caller named; or else the only array
-/// with three axes; or else the only array with two axes.
+/// Selects an array for `want` and returns its index: the array that the caller named, else the only array with
+/// three axes, else the only array with two axes.
 pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
@@ -98,7 +99,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         return Err(source.usage(format_args!("no numeric array named {wanted}: the file has {}", all())));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
-        // An array of one row or one column is a list of wavelengths or labels, not a picture.
+        // An array with one row or one column is a list of wavelengths or labels, not a picture.
         let picture = |dims: &[u64]| dims.len() == rank && (rank == 3 || !dims.contains(&1));
         (0..).zip(candidates).filter(|(_, candidate)| picture(candidate.dims)).map(|(index, _)| index).collect()
     };
@@ -109,7 +110,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             [one] if rank == 2 || !candidates.iter().any(|other| is_larger_matrix(other, candidates.get(*one))) => {
                 return Ok(*one);
             }
-            // The only array of three axes may be the ground truth for a matrix of bands × pixels.
+            // The only array with three axes may be the ground truth for a matrix of bands × pixels.
             [_] => {
                 let text = format!("the file has a matrix larger than its cube: {}", all());
                 let hint = name_one().then("; a matrix of bands × pixels also needs ");
@@ -125,8 +126,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         }
     }
     match candidates {
-        // Choose the only array. If it cannot be used, the error will say why. A vector is not chosen,
-        // because it may come from a MATLAB file that was cut off between two variables.
+        // Take the only array, even if it is unusable, because the error will then say why. Do not take a
+        // vector, which may come from a MATLAB file that was truncated between two variables.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let axes = if ranks.len() == 2 { "3 or 2" } else { "2" };
@@ -139,13 +140,13 @@ fn name_one() -> Hint {
     Hint::new("name an array with ").and([Setting::any("variable", "NAME")])
 }
 
-/// Returns true if `name` matches `pattern`, in which `*` stands for any characters.
+/// Returns true if `name` matches `pattern`, in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let start = parts.next().unwrap_or_default();
     let Some(end) = parts.next_back() else { return false };
     let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    // Taking the earliest match for each part leaves the most text for later parts.
+    // Matching each part as early as possible leaves the most text for the others.
     inner.is_some_and(|inner| {
         parts.try_fold(inner, |rest, part| Some(rest.split_at(rest.find(part)? + part.len()).1)).is_some()
     })
@@ -156,8 +157,8 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
 }
 
-/// Does the same as [`select`], for MATLAB files. If the caller gave the shape of the picture but no name,
-/// prefers a matrix with this number of pixels over a cube.
+/// Like [`select`], for MATLAB files. If the caller specified the picture's size but no name, prefers a matrix
+/// with that number of pixels over a cube.
 pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
     if let (Purpose::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
@@ -177,7 +178,7 @@ pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Can
     select(source, want, candidates)
 }
 
-/// Returns the shape `[height, width, channels]` of an array with three axes, or with two axes, which is one band.
+/// Returns the shape `[height, width, channels]` of an array with three axes, or with two axes and therefore one band.
 pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
     let shape = match *dims {
         [h, w] => [h, w, 1],

@@ -1,4 +1,4 @@
-//! File access for the cube readers. Reads are checked against the length of the file, and errors name the file.
+//! File access for the cube readers. Reads are checked against the file length, and errors name the file.
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
@@ -8,13 +8,13 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open regular file. Every read has its own offset, except in streams.
+/// An open regular file. Apart from streams, every read specifies its offset.
 pub(super) struct CubeFile {
     file: Arc<OpenFile>,
     path: PathBuf,
     len: u64,
     run: CubeRun,
-    /// Memory of an earlier cube, reused for the first large piece of this one.
+    /// Memory of an earlier cube, reused for this cube's first large piece.
     spare: Mutex<Vec<u8>>,
 }
 
@@ -24,18 +24,18 @@ impl fmt::Debug for CubeFile {
     }
 }
 
-/// Minimum size of a piece for which the spare memory is used.
+/// Minimum size of a piece that uses the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Number of bytes that are read or decoded between two checks for cancellation. It is small in tests, so
-/// that a small file has many pieces.
+/// Number of bytes to read or decode between two checks for cancellation. It is small in tests, so that small
+/// files have many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
-/// Maximum ratio by which deflate can expand data. If a file claims more, the claim is false.
+/// Maximum ratio by which deflate can expand data. A file that claims more is damaged.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 impl CubeFile {
-    /// Opens a regular file. A FIFO or a device is refused, because it could block forever.
+    /// Opens a regular file. Fails for a FIFO or a device, which could block forever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
         let file = run.files().open(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {
@@ -48,14 +48,14 @@ impl CubeFile {
         Ok(Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() })
     }
 
-    /// Wraps bytes in memory; messages show `path` for them.
+    /// Wraps bytes in memory. Messages show `path` as their path.
     pub(super) fn held(path: &Path, bytes: Vec<u8>, run: &CubeRun) -> Self {
         let file = OpenFile::held(path, bytes);
         let len = file.len();
         Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
     }
 
-    /// Returns another handle to the same file, without the spare memory.
+    /// Returns a second handle to the same file, without the spare memory.
     pub(super) fn share(&self) -> Self {
         Self {
             file: Arc::clone(&self.file),
@@ -79,8 +79,7 @@ impl CubeFile {
         self.len
     }
 
-    /// Checks that the range `[offset, offset + len)` is within the file. Call it before memory is allocated
-    /// for the range.
+    /// Checks that the range `[offset, offset + len)` lies in the file. Call it before allocating memory for the range.
     pub(super) fn check_range(&self, what: &str, offset: u64, len: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
@@ -92,7 +91,7 @@ impl CubeFile {
         }
     }
 
-    /// Reads exactly the bytes `[offset, offset + len)`, directly into memory of that size.
+    /// Reads exactly the bytes `[offset, offset + len)`, straight into memory of that size.
     pub(super) fn read_at(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>> {
         self.check_range(what, offset, len)?;
         let mut bytes = self.alloc(what, len)?;
@@ -101,7 +100,7 @@ impl CubeFile {
         while left > 0 {
             self.check_cancel()?;
             let piece = left.min(PIECE_BYTES as u64);
-            // Read from the file itself, because this fills new memory without setting it to zero first.
+            // Read from the file itself, because that fills new memory without zeroing it first.
             let read = match self.file.file() {
                 Some(file) => { file }.take(piece).read_to_end(&mut bytes),
                 None => (&*self.file).take(piece).read_to_end(&mut bytes),
@@ -128,8 +127,8 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Appends at most `len` bytes from `reader` to `out`, which must have the capacity. Returns the number
-    /// of bytes. Checks for cancellation, because a few bytes may inflate to many.
+    /// Appends up to `len` bytes from `reader` to `out`, within its capacity, and returns their number. Checks
+    /// for cancellation, because a few bytes may inflate to many.
     pub(super) fn append(&self, reader: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut left = len;
         while left > 0 {
@@ -149,8 +148,8 @@ impl CubeFile {
         self.read_at("first bytes", 0, len.min(self.len))
     }
 
-    /// Returns a stream over the range `[offset, offset + len)`. Use only one at a time, because streams
-    /// share the position in the file.
+    /// Returns a stream over the range `[offset, offset + len)`. Use one stream at a time, because they share
+    /// the file position.
     pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<CubeStream<'_>>> {
         self.seek(offset)?;
         Ok(CubeStream(self).take(len))
@@ -174,19 +173,19 @@ impl CubeFile {
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
-    /// Returns `Cancelled` if the flag of the run is raised. Loops that do not read call this.
+    /// Returns `Cancelled` if the flag of the run is set. For loops that do not read.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }
 
-    /// Allocates `len` zeros, or fails if memory runs out.
+    /// Allocates `len` zeros. Fails if memory runs out.
     pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let mut bytes = self.alloc(what, len)?;
         bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
         Ok(bytes)
     }
 
-    /// Resizes `bytes` to `len`, in place if the capacity is enough.
+    /// Resizes `bytes` to `len`, in place if the capacity suffices.
     pub(super) fn resize(&self, what: &'static str, bytes: &mut Vec<u8>, len: u64) -> Result<()> {
         let len = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| self.out_of_memory(what))?;
@@ -194,7 +193,7 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Allocates an empty buffer with capacity for `len` bytes, or fails if memory runs out.
+    /// Allocates an empty buffer with a capacity of `len` bytes. Fails if memory runs out.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };
@@ -241,7 +240,7 @@ impl CubeFile {
     }
 }
 
-/// A stream that starts at the current position in the file. Every read checks for cancellation first.
+/// A stream from the current file position. Every read checks for cancellation first.
 #[derive(Clone, Copy)]
 pub(super) struct CubeStream<'a>(&'a CubeFile);
 

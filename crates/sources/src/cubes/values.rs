@@ -1,4 +1,5 @@
-//! Cubes whose values need not be in memory. If a file is already in the order of the cube, it is read as needed.
+//! Cubes that may leave their values in the file. If the file is already in the order of the cube, it is read
+//! on demand.
 
 use super::gather;
 use super::layout::CubeLayout;
@@ -23,7 +24,7 @@ pub struct OpenCube {
 pub enum CubeValues {
     /// The values are in a file, in C order.
     InFile(ValuesInFile),
-    /// The values are in memory, because the file stores them compressed or in another order.
+    /// The values are in memory, because the file stores them compressed or in a different order.
     InMemory(Array),
 }
 
@@ -38,8 +39,7 @@ pub struct ValuesInFile {
 }
 
 impl ValuesInFile {
-    /// Creates values from the elements of `layout`, which begin at `offset` and must already be in the order
-    /// of the cube.
+    /// Creates values from the elements of `layout`, which start at `offset` and must be in the order of the cube.
     pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
         let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }

@@ -1,4 +1,4 @@
-//! Listed files: path, size, and modification time.
+//! Listed files with their path, size and modification time.
 
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
@@ -19,9 +19,9 @@ pub(crate) struct SourceFile {
 pub struct SideFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// Size when it was listed, in bytes.
+    /// Size at the time of listing, in bytes.
     pub bytes: u64,
-    /// Modification time when it was listed, in ns since 1970.
+    /// Modification time at the time of listing, in ns since 1970.
     pub mtime_ns: i64,
 }
 

@@ -1,7 +1,7 @@
-//! Files of sources. They are on this machine or in a store; in a store, the path is a URL.
+//! Files of sources, on this machine or in a store. A path into a store is a URL.
 //!
-//! A store lists its objects once, with their versions, and opens each object in the version that was listed.
-//! The run announces its next reads, so that the store can fetch objects ahead.
+//! The objects of a store are listed once, with their versions, and always read in the listed version. The run
+//! announces its next reads, so that the store can fetch objects ahead.
 
 pub mod listed;
 mod object;
@@ -21,13 +21,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Largest object that is announced as a whole, in bytes. Only the two ends of larger objects are announced.
+/// Maximum size of an object that is announced whole, in bytes. For larger objects, only the two ends are announced.
 const WHOLE_BYTES: u64 = 256 << 10;
-/// Bytes read at each end of an object.
+/// Number of bytes read at each end of an object.
 const END_BYTES: u64 = 16 << 10;
-/// The stores of a source. By default there are none, and all paths are local.
+/// The stores of a source. Default: none, with only local paths.
 ///
-/// This is not an option, so any two values compare as equal. Clones share the stores.
+/// Any two values compare as equal, because this is not an option. Clones share the stores.
 ///
 /// ```
 /// use shardpack_sources::{Files, SourceOptions};
@@ -52,7 +52,7 @@ struct Store {
 struct StoreState {
     /// Listed objects, by path below the root.
     listed: HashMap<String, Listed>,
-    /// Announced objects that are not yet released.
+    /// Objects that were announced and not yet released.
     ready: HashMap<String, Arc<OpenObject>>,
 }
 
@@ -87,10 +87,10 @@ impl Files {
         Self { stores: Arc::new(stores), confines: self.confines }
     }
 
-    /// Returns the maximum number of bytes that may be announced ahead, or 0 if all files are local.
+    /// Returns the maximum number of bytes to announce ahead, or 0 if all files are local.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
-        // The other half is for unannounced reads.
+        // The other half is reserved for unannounced reads.
         self.stores.iter().map(|store| store.storage.read_ahead_bytes() / 2).max().unwrap_or(0)
     }
 
@@ -111,7 +111,7 @@ impl Files {
         self.place(path).is_some()
     }
 
-    /// Fails if the path is a URL of a store that was not opened.
+    /// Fails if the path is the URL of a store that has not been opened.
     pub fn check(&self, path: &Path) -> Result<()> {
         if self.has(path) || !path.to_str().is_some_and(is_url) {
             return Ok(());
@@ -120,7 +120,7 @@ impl Files {
         Err(SourceError::NotASource { path: path.to_owned(), expected, found })
     }
 
-    /// Lists all files below a folder of a store, unsorted. It is called once for each store.
+    /// Lists all files below a folder of a store, unsorted. Called once per store.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<SourceFile>> {
         let missing = || SourceError::io("list", folder)(ErrorKind::NotFound);
         let (store, below) = self.place(folder).ok_or_else(missing)?;
@@ -132,7 +132,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Returns the objects at `paths` in stores, to be written to a listing file.
+    /// Returns the store objects at `paths`, for a listing file.
     pub(crate) fn listed(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Listed> {
         let known = paths.filter_map(|path| {
             let (store, key) = self.place(&path)?;
@@ -170,7 +170,7 @@ impl Files {
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 
-    /// Returns the size of a file, or of a listed object in a store. Returns `None` if it does not exist.
+    /// Returns the size of a file or of a listed object, or `None` if it does not exist.
     pub(crate) fn size(&self, path: &Path) -> Option<u64> {
         match self.place(path) {
             Some((store, key)) => store.state().listed.get(key).map(|listed| listed.bytes),
@@ -187,7 +187,7 @@ impl Files {
         Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
-    /// Adds a folder outside which no local source file may be opened from now on.
+    /// Restricts local source files to this folder, in addition to the folders added before.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
         self.confines.confine(root)
     }
@@ -196,12 +196,12 @@ impl Files {
         self.confines.open(path)
     }
 
-    /// Opens a regular file, or an object in a store, that belongs to a source.
+    /// Opens a regular file or a store object that belongs to a source.
     pub(crate) fn open(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, |path| self.open_local(path))
     }
 
-    /// Does the same as [`Self::open`], for a path that the user named. It may be inside or outside the source.
+    /// Like [`Self::open`], for a path that the user named, which may be outside the source.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }
@@ -238,7 +238,7 @@ impl Files {
     /// Announces that a file is no longer needed.
     pub fn release(&self, path: &Path) {
         if let Some((store, key)) = self.place(path) {
-            // Drop the object outside the lock, because the store has its own lock.
+            // Drop the object after releasing the lock, because the store has its own lock.
             let gone = store.state().ready.remove(key);
             drop(gone);
         }
@@ -275,8 +275,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// Describes an object as a file. Stores give times in whole seconds, so the fraction is made from the ETag.
-/// Comparing times then detects every change.
+/// Describes an object as a file. Stores report times in whole seconds, so the fraction is derived from the
+/// ETag. This way, comparing times detects every change.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

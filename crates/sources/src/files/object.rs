@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Minimum read size. A store charges for requests, and each takes a round trip.
+/// Minimum size of a read, because a store charges per request and each takes a round trip.
 const WINDOW_BYTES: u64 = 64 << 10;
 
-/// An open object, which its readers share.
+/// An open object, shared by its readers.
 #[derive(Debug)]
 pub(super) struct OpenObject {
     pub(super) bytes: Arc<dyn ReadAt>,
-    /// Offset and bytes of the last small read, which was extended to the window size.
+    /// Offset and bytes of the last small read, which was extended to the size of the window.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
@@ -24,7 +24,7 @@ impl OpenObject {
     }
 
     /// Reads at least one byte, unless `offset` is past the end. Bytes in the window are not requested again,
-    /// because the store drops bytes once they have been read.
+    /// because the store discards bytes once they have been read.
     fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, piece) = &mut *window;
@@ -51,7 +51,7 @@ impl OpenObject {
     }
 }
 
-/// The first read error of a store. It is not a flaw of a file. Clones share it.
+/// The first read error of a store, which is not a flaw of any file. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 
@@ -67,7 +67,7 @@ impl FirstFailure {
     }
 }
 
-/// An open file or object. Like a file, it has a single position for readers of streams.
+/// An open file or object. Like a file, it has a single position for streaming readers.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     inner: Inner,

@@ -6,16 +6,15 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Size of the first read in bytes. It is enough for the header of nearly every picture, including its
-/// thumbnail and profile. The kernel reads ahead more anyway.
+/// Size of the first read in bytes, enough for the header of nearly every picture, including its thumbnail and
+/// profile. The kernel reads ahead more anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Bytes with a known length that can be read by offset.
+/// Bytes of known length that can be read at any offset.
 pub(crate) trait ReadAt {
     fn len(&self) -> u64;
 
-    /// Reads exactly `len` bytes from `offset`. If there are fewer, fails with `UnexpectedEof` before memory
-    /// is allocated.
+    /// Reads exactly `len` bytes at `offset`. Fails with `UnexpectedEof`, before allocating memory, if there are fewer.
     fn read_at(&self, offset: u64, len: u64) -> io::Result<Cow<'_, [u8]>>;
 
     fn head(&self, len: u64) -> io::Result<Cow<'_, [u8]>> {
@@ -37,7 +36,7 @@ fn slice(bytes: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..usize::try_from(offset.checked_add(len)?).ok()?)
 }
 
-/// A file of known size whose first bytes are in memory.
+/// A file of known size with its first bytes in memory.
 #[derive(Debug)]
 pub(crate) struct FileAt {
     file: OpenFile,

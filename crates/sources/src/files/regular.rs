@@ -1,5 +1,5 @@
-//! Opens untrusted paths, but only if they are regular files. Folders of the reader and output files of the
-//! writer are opened by functions of their own.
+//! Opens untrusted paths, but only if they are regular files. The reader's folders and the writer's output
+//! files are opened elsewhere.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
@@ -12,12 +12,12 @@ use std::sync::{PoisonError, RwLock};
 
 /// Opens a regular file for reading.
 ///
-/// Refuses a pipe, a socket or a device before opening it, because opening a pipe waits for a writer, and
-/// opening a device can have side effects. The file may be replaced in between. The flags therefore keep
-/// `open` from waiting, and the type is checked again afterwards.
+/// Checks the type before opening, because opening a pipe waits for a writer, and opening a device can have
+/// side effects. As the file may be replaced in between, flags keep `open` from blocking, and the type is
+/// checked again afterwards.
 ///
 /// # Errors
-/// Errors of the system; `InvalidInput` if the path is not a regular file.
+/// Fails with an error of the operating system, or with `InvalidInput` if the path is not a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     check(&std::fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -27,16 +27,16 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// A folder of the user. Links must not lead out of it.
+/// A folder of the user that links must not lead out of.
 #[derive(Debug)]
 pub(crate) struct Bounds {
-    /// Real path, without links.
+    /// Real path, with links resolved.
     root: PathBuf,
     folder: OwnedFd,
 }
 
 impl Bounds {
-    /// Creates the bounds of the folder with this real path.
+    /// Creates the bounds for the folder with this real path.
     ///
     /// # Errors
     /// Fails if the folder cannot be opened.
@@ -46,12 +46,12 @@ impl Bounds {
     }
 
     /// Opens a regular file below the folder for reading. Returns `None` if the path leads elsewhere. Links
-    /// inside the folder are followed. Each component is checked while it is opened, so a link that appears
-    /// in the meantime is not followed.
+    /// inside the folder are followed. Each component is checked as it is opened, so a link that appears in the
+    /// meantime is not followed.
     pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(match self.open_plain(below) {
-            // A component is a link, or the folder does not exist.
+            // A component of the path is a link, or the folder does not exist.
             Err(error)
                 if matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::LOOP | Errno::NOTDIR)) =>
             {
@@ -72,7 +72,7 @@ impl Bounds {
         self.open_plain(real.strip_prefix(&self.root).map_err(|_| outside())?)
     }
 
-    /// Opens a path without links, each component relative to the previous one.
+    /// Opens a path that contains no links, each component relative to the previous one.
     fn open_plain(&self, below: &Path) -> io::Result<(File, Metadata)> {
         const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
         let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -96,12 +96,12 @@ impl Bounds {
     }
 }
 
-/// Folders of a source. No file outside them is opened. If there are no folders, all files may be opened.
+/// The folders of a source. Files outside them cannot be opened. An empty list allows all files.
 #[derive(Debug, Default)]
 pub(crate) struct Confines(RwLock<Vec<Bounds>>);
 
 impl Confines {
-    /// Adds the folder with this real path. A folder that is already known is opened again and kept only once.
+    /// Adds the folder with this real path. Reopens a folder that is already known, and keeps it only once.
     ///
     /// # Errors
     /// Fails if the folder cannot be opened.
@@ -118,7 +118,8 @@ impl Confines {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// Errors of the system; `InvalidInput` if the path is not a regular file or is outside all folders.
+    /// Fails with an error of the operating system, or with `InvalidInput` if the path is not a regular file or
+    /// is outside all folders.
     pub(crate) fn open(&self, path: &Path) -> io::Result<(File, Metadata)> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if all.is_empty() {

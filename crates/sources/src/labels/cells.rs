@@ -1,9 +1,9 @@
 //! Parses the text of a cell without changing its meaning.
 
-/// Limit up to which float64 represents every integer exactly.
+/// float64 represents all integers up to this limit exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Parses an integer in its usual spelling. `007` and `+7` are codes, so they stay text.
+/// Parses an integer in its usual spelling. `007` and `+7` are codes and remain text.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let usual = text == "0" || digits.bytes().next().is_some_and(|first| first.is_ascii_digit() && first != b'0');
@@ -23,7 +23,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    // Refuse `1e999`, which would become infinite.
+    // Reject `1e999`, which would become infinite.
     (!value.is_infinite() || body.to_ascii_lowercase().starts_with("inf")).then_some(value)
 }
 

@@ -1,5 +1,5 @@
-//! CSV with a header. Each column gets the narrowest type that fits all its cells: true/false, integer,
-//! number, or text. Columns that the user declares to be text stay text.
+//! CSV with a header. Each column gets the narrowest type that fits all its cells: boolean, integer, number, or
+//! text. Columns that the user declares as text remain text.
 
 use super::{TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -7,15 +7,13 @@ use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Maximum size of a row in bytes. Even an empty cell, which is one byte of the file, takes eight more bytes
-/// while its row is read.
+/// Maximum size of a row in bytes. An empty cell is one byte of the file, but takes eight more while its row is read.
 const MAX_ROW: u64 = 16 << 20;
 
-/// Number of bytes of the next row that the CSV reader may already hold.
+/// Number of bytes of the next row that the CSV reader may have buffered.
 const BUFFER: usize = 8 << 10;
 
-/// An input that limits the bytes of each row. Without a limit, an open quote would make the rest of the file
-/// a single cell.
+/// Limits the bytes of each row. Otherwise an unclosed quote would turn the rest of the file into a single cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -36,7 +34,7 @@ struct Building {
     integers: bool,
     numbers: bool,
     filled: bool,
-    /// Line of the first empty cell.
+    /// Line number of the first empty cell.
     empty: Option<u64>,
 }
 
@@ -90,7 +88,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     let header = header.clone();
     let names: Vec<&str> = header.iter().collect();
     let key_place = rows.key_column(&names, 1)?;
-    // If lines end in CR LF, the reader counts the LF as a part of the next line.
+    // With CR LF line endings, the reader counts the LF as part of the next line.
     let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
     let behind = u64::from(reader.position().line() == 1 + inside);
     let mut columns: Vec<_> = names.iter().map(|name| Building::new(rows.is_text(name))).collect();
@@ -120,8 +118,8 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// Returns the error of a damaged row. `start` is the reader's number for its first line, which is too low by
-/// `behind` lines.
+/// Returns the error for a damaged row. `start` is the reader's number for its first line, which is too low by
+/// `behind`.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -1,9 +1,8 @@
-//! JSON Lines, with one object per line and the same names in all lines, or a single list of such objects.
-//! The types are the types of JSON; lists and objects stay text.
+//! JSON Lines, with one object per line and the same names in all of them, or a single list of such objects.
+//! Values have their JSON types; lists and objects are stored as text.
 //!
-//! JSON has no NaN or infinity. The strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol
-//! Buffers and in the output of `unpack`. This applies only to columns that otherwise hold numbers or
-//! nothing.
+//! JSON has no NaN or infinity. The strings `NaN`, `Infinity` and `-Infinity` represent them, as in Protocol
+//! Buffers and in the output of `unpack`, but only in columns that otherwise contain only numbers and nulls.
 
 use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -26,15 +25,15 @@ enum Cell {
     Text(String),
     /// A list or an object.
     Json(String),
-    /// A value that fits no column.
+    /// A value that fits into no column.
     Unfit(Unfit),
 }
 
-/// Reason why a value fits no column. It is reported only for packed samples, once the column is known.
+/// Reason why a value fits into no column. It is only reported for packed samples, once the column is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,
-    /// The value is too large for int64, and float64 would lose digits.
+    /// The value is too large for int64 and would lose digits as float64.
     Huge,
 }
 
@@ -53,7 +52,7 @@ impl Cell {
     fn of(raw: &RawValue) -> serde_json::Result<Self> {
         let text = raw.get();
         if text.starts_with(['[', '{']) {
-            // A table may contain any JSON, so check it against the limits of a reader.
+            // A table may contain any JSON, so check the limits of readers.
             return match check_json(text.as_bytes(), &Limits::default()) {
                 Ok(()) => Ok(Self::Json(in_one_line(text))),
                 Err(error) => Err(serde::de::Error::custom(error)),
@@ -63,7 +62,7 @@ impl Cell {
     }
 }
 
-/// Joins the lines of a value, because `unpack` needs it on a single line. Strings in JSON never contain line breaks.
+/// Joins the lines of a value, because `unpack` needs it on one line. JSON strings never contain line breaks.
 fn in_one_line(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
@@ -156,13 +155,13 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<
     Ok(table.finish(rows))
 }
 
-/// Returns true if a table with this start is a list of objects.
+/// Returns true if a table that starts like this is a list of objects.
 pub(super) fn is_list(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
 }
 
-/// Reads a list of objects into memory, at most `MAX_LIST` bytes. Each object becomes a row.
+/// Reads a list of objects, at most `MAX_LIST` bytes, into memory. Each object is a row.
 pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let mut text = Vec::new();
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
@@ -179,7 +178,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     let (mut table, mut line, mut rest) = (JsonTable::default(), 1, text);
     for object in objects {
         rows.cancel.check()?;
-        // The object is a slice of the text, so its address gives its line.
+        // The object is a slice of the text, so its address tells its line.
         let start = object.get().as_ptr().addr().saturating_sub(rest.as_ptr().addr());
         let (before, after) = rest.split_at_checked(start).unwrap_or((rest, &[]));
         line += before.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -192,7 +191,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
 #[derive(Default)]
 struct JsonTable {
     header: Option<(ColumnNames, usize)>,
-    /// Values of the columns, whose types are set by the first row that belongs to a packed sample.
+    /// Values of the columns. The first row of a packed sample determines the types.
     columns: Vec<Option<ColumnValues>>,
 }
 
@@ -262,12 +261,12 @@ impl ColumnNames {
         Self { list, places }
     }
 
-    /// Puts the cells of a row in the order of the columns. The row must have exactly these names.
+    /// Puts the cells of a row into column order. The row must have exactly these names.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;
         for (i, (name, cell)) in pairs.into_iter().enumerate() {
-            // Most tables have the same order in all rows, so try this order first.
+            // Most tables have the same order in all rows, so try that first.
             let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
             match place.and_then(|place| cells.get_mut(place)) {
                 None => _ = unknown.get_or_insert(name),
@@ -319,8 +318,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     })
 }
 
-/// Adds a cell to a column, which may mix integers and other numbers as long as no digits are lost. On
-/// failure, returns the problem and a hint.
+/// Adds a cell to a column. A column may mix integers and other numbers if no digits are lost. On failure,
+/// returns the problem and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -362,7 +361,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// Returns the problem with a line that is not an object, and a hint.
+/// Describes the problem with a line that is not an object, and returns a hint.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {
@@ -374,7 +373,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     }
 }
 
-/// Returns the text of an error without a place like "at line 1 column 7", because the line is always the first.
+/// Returns the text of an error without a position such as "at line 1 column 7", because the line is always 1.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())

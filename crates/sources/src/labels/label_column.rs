@@ -1,4 +1,4 @@
-//! Chooses the column of a table that holds the labels.
+//! Finds the column of a table that contains the labels.
 
 use super::{LISTED_COLUMNS, Labels, TableRows, list, short};
 use crate::classes;
@@ -8,7 +8,7 @@ use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
-/// Name of the preferred column.
+/// Name of the preferred label column.
 const LABEL: &str = "label";
 
 pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &TableRows<'_>) -> Result<Labels> {
@@ -54,8 +54,8 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
 }
 
 impl Labels {
-    /// Uses the only text column as classes if its texts repeat often enough. The column also stays a field.
-    /// Returns a note for the user.
+    /// Uses the only text column as classes if its values repeat often enough. The column is also kept as a
+    /// field. Returns a note for the user.
     pub(crate) fn guess(&mut self) -> Option<Note> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
             ColumnValues::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
@@ -86,11 +86,11 @@ impl Labels {
     }
 }
 
-/// Number of samples up to which texts may be classes even if none repeats. In larger tables, such texts are
-/// captions or names.
+/// Maximum number of samples for which text can be classes even if no value repeats. In larger tables, such
+/// text is captions or names.
 const FEW: usize = 20;
 
-/// Names of columns with repeated texts that do not describe a sample's content.
+/// Columns with repeated text that does not describe the content of a sample.
 const NO_LABELS: [&str; 7] = ["split", "subset", "set", "fold", "partition", "licence", "license"];
 
 fn is_no_label(name: &str) -> bool {
@@ -138,7 +138,7 @@ mod tests {
         let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
                     field as well\nhint: `--label-column NAME` names their column";
         assert_eq!(told(&listing), [note]);
-        // Class folders have priority over a guessed column.
+        // Class folders take precedence over a guessed column.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
         let listing = list("a/", &in_folder, LabelColumn::Guessed).unwrap();
         assert_eq!((listing.classes.as_slice(), &listing.labels_from), (&["a".to_owned()][..], &LabelsFrom::Folders));
@@ -151,7 +151,7 @@ mod tests {
             let listing = list("", &alone, LabelColumn::Guessed).unwrap();
             assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
             assert_eq!(columns(&listing), [name, "n"]);
-            // If there is a column such as `split`, a second text column is the only candidate.
+            // If there is a column such as `split`, the second text column is the only candidate.
             let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
             assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
             let named = LabelColumn::Named(name.to_owned());
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());
-        // Columns of numbers are not taken for overlooked classes.
+        // Columns of numbers are not mistaken for overlooked classes.
         let numbers = "file,age\n0.jpg,1\n1.jpg,2\n2.jpg,3\n3.jpg,4\n";
         assert!(list("", numbers, LabelColumn::Guessed).unwrap().notes.is_empty());
         let captions: Texts = (0..30).map(|n| ["a", "b", "c"][n % 3]).collect();
@@ -182,7 +182,7 @@ mod tests {
         let named = |name: &str| LabelColumn::Named(name.to_owned());
         let listing = list("", SPECIES, named("species")).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing), listing.notes.len()), (2, vec!["n"], 0));
-        // A column of numbers gives the labels themselves.
+        // A column of numbers contains the labels themselves.
         let listing = list("", SPECIES, named("n")).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing)), (0, vec!["species", "label"]));
         let listing = list("", SPECIES, LabelColumn::AlsoField("species".to_owned())).unwrap();

@@ -1,9 +1,9 @@
-//! Reads the table of `--labels FILE`. It has one row per sample and is CSV with a header, JSON Lines, or a
-//! list of JSON objects.
+//! Reads the table of `--labels FILE`, with one row per sample: CSV with a header, JSON Lines, or a list of
+//! JSON objects.
 //!
-//! One column names the sample. It is the column that the user chose, or else the first of `KEY_NAMES`. The
-//! other columns become fields. `names.rs` finds the sample of a row, and `label_column.rs` finds the label
-//! column. Each sample must have exactly one row.
+//! One column names the sample: the column that the user chose, or else the first of `KEY_NAMES`. The other
+//! columns become fields. `names.rs` finds the sample of a row, and `label_column.rs` finds the label column.
+//! Each sample must have exactly one row.
 
 mod cells;
 mod csv;
@@ -23,37 +23,37 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// Names of the key column, best first.
+/// Names for the key column, in order of preference.
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
-/// Maximum number of columns, because readers accept this number of fields by default.
+/// Maximum number of columns, equal to the readers' default limit on fields.
 const MAX_COLUMNS: usize = 1024;
 
 const LISTED_COLUMNS: usize = 20;
 
-/// Longest line of a table, in bytes.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Maximum size of a list in bytes. Unlike a file of lines, a list is read into memory as a whole.
+/// Maximum size of a list in bytes. Unlike a file of lines, a list is read into memory whole.
 const MAX_LIST: u64 = 1 << 30;
 
-/// Field names that `pack` makes itself, which no column of the table may have.
+/// Names of fields that `pack` itself adds, which columns of the table must not use.
 const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
-/// The columns of a table, in the order of the samples.
+/// The columns of a table, in sample order.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Labels {
     pub(crate) columns: Vec<TableColumn>,
     pub(crate) classes: Option<Classes>,
-    /// Name of the label column. If there is one, the names of folders are not used.
+    /// Name of the label column, if any. Folder names are then not used as labels.
     pub(crate) label_column: Option<String>,
 }
 
-/// Reads `file` for the sorted samples `keys`. Skips rows of samples that are in `left_out`.
-/// `options.key_column` names the key column. The columns in `options.text_columns` are text, even if all
-/// their cells are numbers. Stops when `cancel` is raised.
+/// Reads `file` for the sorted samples `keys`, skipping rows for samples in `left_out`. `options.key_column`
+/// names the key column. The columns in `options.text_columns` are text even if all their cells are numbers.
+/// Stops when `cancel` is set.
 pub(crate) fn read(
     file: &Path,
     options: &SourceOptions,
@@ -100,7 +100,7 @@ pub(crate) fn read(
     label_column::find(columns, &options.label_column, &rows)
 }
 
-/// Returns a hint if one column name looks like several names, because the separator is not a comma.
+/// Returns a hint if a column name looks like several names, because the separator is not a comma.
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
@@ -115,7 +115,7 @@ struct TableRows<'a> {
     names: KeyIndex<'a>,
     left_out: KeyIndex<'a>,
     cancel: Cancel<'a>,
-    /// Number of the line with the row of each sample. 0 means that there is no row yet.
+    /// Line number of each sample's row, or 0 if it has no row yet.
     line_of: Vec<u64>,
     row_of: Vec<u32>,
     count: u32,
@@ -132,7 +132,7 @@ impl TableRows<'_> {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Accepts the row of a sample, or returns false if the sample was skipped.
+    /// Accepts a sample's row. Returns false if the sample was skipped.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
@@ -147,7 +147,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// Returns the hint for a sample that has several rows: to write a single row in JSON Lines, with a list.
+    /// Returns the hint for a sample with several rows: write one row in JSON Lines, with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
@@ -219,7 +219,7 @@ impl TableRows<'_> {
         Err(self.error(Some(line), message, "keep wide data in a separate file, such as an array"))
     }
 
-    /// Checks all names. Returns the position of the key column.
+    /// Checks all names and returns the position of the key column.
     fn key_column(&mut self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);

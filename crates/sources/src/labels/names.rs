@@ -1,11 +1,11 @@
-//! Finds samples by the names that a table has for them.
+//! Finds samples by the names used in a table.
 //!
-//! A key is a path below the source. Users often leave out the extension, the folders, or both. Such a name
-//! counts only if a single file matches.
+//! A key is a path below the source. Users often omit the extension, the folders, or both. Such a name is
+//! accepted only if it matches exactly one file.
 
 use std::cell::OnceCell;
 
-/// Parts of a key that a name may omit, fewest first.
+/// Parts of a key that a name may omit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Omission {
     Extension,
@@ -13,7 +13,7 @@ pub(super) enum Omission {
     Both,
 }
 
-/// All omissions, in order of preference.
+/// All omissions, smallest first, which is the order of preference.
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {
@@ -38,10 +38,9 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Index of keys by name. Shortened keys are indexed only when they are first needed, because most tables
-/// have whole keys.
+/// Index of keys by name. Shortened keys are indexed on demand, because most tables have complete keys.
 pub(super) struct KeyIndex<'a> {
-    /// Sorted.
+    /// Sorted keys.
     keys: &'a [&'a str],
     orders: [OnceCell<Vec<u32>>; 3],
 }
@@ -59,7 +58,7 @@ impl<'a> KeyIndex<'a> {
         self.keys.binary_search(&key).ok()
     }
 
-    /// Returns at most two keys that are equal to `name` after the omission.
+    /// Returns at most two keys that equal `name` after the omission.
     pub(super) fn by(&self, way: Omission, name: &str) -> Vec<usize> {
         let rest = |place: &u32| way.of(self.key(*place as usize));
         let Some(order) = self.orders.get(way as usize) else { return Vec::new() };

@@ -60,7 +60,7 @@ fn a_list_of_json_objects_equals_json_lines() {
     assert_eq!(values(&indented, "captions"), ColumnValues::Json(one_line.into_iter().collect()));
     assert_eq!(values(&indented, "n"), values(&lines, "n"));
 
-    // Messages name the line in which an object starts.
+    // A message names the line in which the object starts.
     let unknown = format!("[\n{},\n\n{}]", objects[0], objects[1].replace("a/1", "a/9"));
     assert!(error(&unknown).starts_with(", line 4: no sample has the key `a/9.jpg`"), "{}", error(&unknown));
     assert!(error("[]").contains("3 of 3 samples have no row"), "{}", error("[]"));
@@ -216,7 +216,7 @@ fn json_errors_name_line_and_reason() {
         let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
         assert_eq!(error(row("a/1.jpg")), format!(", line 1: {expected}"));
         assert_eq!(error(first.to_owned() + &row("a/2.jpg")), format!(", line 2: {expected}"));
-        // The row of a skipped sample may have any values, and it does not set the type of a column.
+        // The row of a skipped sample may have any values, and does not determine the type of a column.
         let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
         let labels = read_text(row("skipped.gif") + first + rest).unwrap();
         assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
@@ -284,7 +284,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
                    hint: write the path below the source, extension included";
     assert_eq!(read("key,n\n1,1\n", &["1.jpg", "1.png"], &[], None).unwrap_err(), several);
     assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
-    // An exact name has priority over a shortened one.
+    // An exact name takes precedence over a shortened one.
     let labels = read("key,n\n1.png,1\n1,2\n", &["1", "1.png"], &[], None).unwrap();
     assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![2, 1]));
 
@@ -347,7 +347,7 @@ fn tables_of_many_columns_are_refused_at_once() {
         assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
         let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
         assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
-        // A table with the maximum number of columns is read, whatever their order.
+        // A table with the maximum number of columns is accepted, whatever their order.
         let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
             let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
             format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))
@@ -388,7 +388,7 @@ fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
         let expected =
             "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that is not closed";
-        // An open quote, and then a row that consists of commas, are refused in a table of any length.
+        // An unclosed quote, and a row made of commas, are refused however long the table is.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
         for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
             assert_eq!(error([start.as_bytes(), &rest].concat()), format!(", line {line}: {expected}"));
@@ -396,7 +396,7 @@ fn csv_rows_end() {
         for start in ["", "key,n\na/1.jpg,1"] {
             assert!(error([start.as_bytes(), &vec![b','; 64 << 20]].concat()).contains(expected));
         }
-        // Many rows together may exceed the limit of one row.
+        // All rows together may exceed the limit of a single row.
         let cell = "y".repeat(8 << 20);
         let table = format!("key,n\na/1.jpg,{cell}\na/2.jpg,{cell}\nb/3.jpg,{cell}\n");
         assert_eq!(values(&read_text(table).unwrap(), "n"), texts(&[&cell, &cell, &cell]));
@@ -437,7 +437,7 @@ fn an_empty_class_is_refused_by_line_and_key() {
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
     let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
     assert!(text.contains("line 1: empty cell in the class column `label`, for `a/1.jpg`"), "{text}");
-    // Text in a column next to the classes may be empty.
+    // A text column next to the classes may have empty cells.
     read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
 }
 

@@ -6,8 +6,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::PictureFormat;
 
-/// Returns true if `head` begins a BMP. The signature of two letters is not sufficient, so the length of the
-/// second header must match too, and the pixels must begin after it. Reserved bytes are not always zero.
+/// Returns true if `head` is the start of a BMP. The two-letter signature is not enough, so the length of the
+/// second header must match too, and the pixels must start after it. Reserved bytes are not always zero.
 pub(super) fn is_bmp(head: &[u8]) -> bool {
     let has_header = |bytes: u32| matches!(bytes, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124);
     head.starts_with(b"BM")
@@ -22,7 +22,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
         let [width, height, bits] = [18, 20, 24].map(|at| le16(head, at).map(u32::from));
         (width, height, bits, Some(0))
     } else {
-        // A negative height means that rows are stored from the top.
+        // A negative height means that the top row is stored first.
         let [width, height] = [18, 22].map(|at| le32(head, at).map(|side| side.cast_signed().unsigned_abs()));
         (width, height, le16(head, 28).map(u32::from), le32(head, 30))
     };

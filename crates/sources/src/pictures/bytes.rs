@@ -1,13 +1,13 @@
-//! Little-endian and big-endian numbers, and limits on searches in a picture's bytes.
+//! Little-endian and big-endian numbers, and limits on searching a picture's bytes.
 
-/// Number of bytes at the end of a file that are searched for the end of the picture, before the whole file is read.
+/// Number of bytes at the end of a file that are searched for the end of the picture before the whole file is.
 pub(super) const TAIL_BYTES: u64 = 4 << 10;
 
-/// Largest file, in bytes, that is searched completely for the end of its picture.
+/// Maximum size, in bytes, of a file to search completely for the end of its picture.
 pub(super) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// Maximum number of chunks that are skipped in the search for Exif data, followed by the maximum number of
-/// bytes of Exif data that are read.
+/// Maximum number of chunks to skip when looking for Exif data. The next constant is the maximum size of Exif
+/// data to read.
 pub(super) const MAX_CHUNKS: usize = 1_000;
 pub(super) const MAX_EXIF_BYTES: u64 = 64 << 10;
 

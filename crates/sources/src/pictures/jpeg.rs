@@ -1,4 +1,4 @@
-//! JPEG files: reads the facts in the header, and finds the end of the picture.
+//! JPEG files: reads the header and finds the end of the picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
@@ -7,8 +7,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{JpegError, JpegHeader, PictureFormat, end_of_image};
 
-/// Maximum size of a JPEG header. A CMYK profile takes about 600 KiB and Exif data at most 64 KiB. The rest
-/// is for panoramas and depth maps in APP segments.
+/// Maximum size of a JPEG header. A CMYK profile takes about 600 KiB, and Exif data at most 64 KiB. The rest is
+/// for panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
@@ -38,7 +38,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     })
 }
 
-/// Returns the feature of the JPEG that few programs support, if it has one. A file that violates T.81 is damaged.
+/// Returns the feature of the JPEG that few programs support, if any. A file that violates T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG that begins with a differential frame")),
@@ -47,7 +47,7 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     }
 }
 
-/// Reads the DHP segment at `offset`, which has the layout of a frame header and the dimensions of the whole
+/// Reads the DHP segment at `offset`, which is laid out like a frame header and has the dimensions of the whole
 /// picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
@@ -84,7 +84,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInf
 /// The first segment after the tables and the metadata.
 enum JpegStart {
     Frame(JpegHeader),
-    /// The segment that begins a hierarchy of frames.
+    /// A segment that starts a hierarchy of frames.
     Hierarchical {
         offset: u64,
     },
@@ -96,7 +96,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
         let prefix = file.head(have)?;
         match JpegHeader::parse(&prefix) {
             Ok(header) => return Ok(JpegStart::Frame(header)),
-            // The parser knows only frames, and stops where a hierarchy of frames begins.
+            // The parser only knows frames, so it stops where a hierarchy of frames starts.
             Err(JpegError::Damaged { offset, .. })
                 if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
             {
@@ -106,7 +106,8 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
                 }
-                // A header of thousands of small segments must not be walked thousands of times.
+                // Grow the buffer exponentially, to avoid rescanning a header of thousands of small segments
+                // thousands of times.
                 have = needed.max(2 * have);
             }
             Err(JpegError::Truncated { needed }) => {
@@ -120,15 +121,14 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     }
 }
 
-/// Finds the end of the picture. Nearly every file ends at EOI, but a few have padding or another picture after it.
+/// Finds the end of the picture. Nearly every file ends at EOI, but some have padding or another picture after it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
     let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;
     if tail.ends_with(b"\xFF\xD9") {
         return Ok(file.len());
     }
-    // A tail can be checked cheaply only if it is all zeros. Other markers may belong to a picture that
-    // follows this one.
+    // A quick check only works if the tail is all zeros. Other markers may belong to a picture that follows this one.
     let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
         return Ok(from + content as u64);

@@ -1,6 +1,6 @@
-//! Pictures, which are recognised by their content: see [`PictureFormat`]. The dimensions come from the first
-//! bytes of a file, and the last bytes show that it is complete, so nothing is decoded here. Later, packing
-//! decodes each picture once, except baseline JPEGs.
+//! Pictures, recognised by their content: see [`PictureFormat`]. The first bytes of a file tell its dimensions,
+//! and the last bytes that it is complete, so nothing is decoded here. Packing later decodes each picture once,
+//! except for baseline JPEGs.
 #![deny(clippy::indexing_slicing)]
 
 mod bmp;
@@ -24,7 +24,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     PictureFormat::ALL.iter().any(|format| format.extensions().contains(&extension))
 }
 
-/// Returns the kind of picture in `bytes`, which is a whole file. Returns `None` if the kind is unknown.
+/// Returns facts about the picture file `bytes`, or `None` if its kind is unknown.
 ///
 /// ```
 /// use shardpack_sources::pictures::probe_picture;
@@ -33,8 +33,8 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// A flaw if the picture is damaged, cut off, or of an unsupported type: GIF, HEIF, AVIF, JPEG 2000, JPEG XL,
-/// animated WebP.
+/// Returns a flaw if the picture is damaged, truncated, or of an unsupported type: GIF, HEIF, AVIF, JPEG 2000,
+/// JPEG XL, animated WebP.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),

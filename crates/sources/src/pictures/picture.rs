@@ -1,13 +1,13 @@
-//! A picture and the facts in its header.
+//! A picture and the facts from its header.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use shardpack_jpeg::PictureFormat;
 
-/// The type needs a name, because serde takes a plain `&str` as borrowed from the input.
+/// A named type, because serde would borrow a plain `&str` from the input.
 type Word = &'static str;
 
-/// Facts in the header of a picture.
+/// Facts from the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
     /// Media type of the [`PictureFormat`], for example `image/jpeg`.
@@ -17,16 +17,16 @@ pub struct PictureInfo {
     pub width: u32,
     /// Stored height in pixels, before any Exif orientation.
     pub height: u32,
-    /// True for pictures other than JPEG that have more than 8 bits per sample. They are stored unchanged and
+    /// True for pictures other than JPEGs with more than 8 bits per sample. They are stored unchanged and
     /// decoded to 8 bits.
     pub deep: bool,
-    /// Exif orientation, 1..=8, if there is one. Always `None` for JPEGs.
+    /// Exif orientation, 1..=8, if any. Always `None` for JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
-    /// Band that the picture has besides its colours. It is stored unchanged, but it is not decoded.
+    /// Band in addition to the colours. It is stored unchanged, but not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Facts about a JPEG; `None` for other formats.
+    /// Facts about a JPEG, or `None` for other formats.
     pub jpeg: Option<JpegFacts>,
 }
 
@@ -40,7 +40,7 @@ pub enum Beside {
 }
 
 impl PictureInfo {
-    /// Returns the height and width for display, after the Exif orientation is applied.
+    /// Returns the height and width after applying the Exif orientation.
     pub const fn upright(&self) -> [u32; 2] {
         match self.orientation() {
             5..=8 => [self.width, self.height],
@@ -66,23 +66,22 @@ impl PictureInfo {
 pub struct JpegFacts {
     /// True if a GPU can decode the picture; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// Feature that few programs support, if the picture has one: lossless or hierarchical process,
-    /// arithmetic coding, 12 bits, or two components. Such a picture is stored like any other, but `gpu_jpeg`
-    /// is false.
+    /// Feature that few programs support, if any: lossless or hierarchical process, arithmetic coding, 12 bits,
+    /// or two components. Such a picture is stored like any other, but `gpu_jpeg` is false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
     /// True for a progressive JPEG.
     pub progressive: bool,
     /// Number of components, 1 to 4.
     pub components: u8,
-    /// Number of MCUs between restart markers. 0 means that there are no restart markers.
+    /// Number of MCUs between restart markers, or 0 if there are none.
     pub restart_interval: u16,
-    /// Exif orientation, 1..=8, if there is one. It is not read from a hierarchical JPEG.
+    /// Exif orientation, 1..=8, if any. Not read from hierarchical JPEGs.
     pub orientation: Option<u8>,
-    /// True if there is an ICC profile. It is not looked for in a hierarchical JPEG.
+    /// True if there is an ICC profile. Always false for hierarchical JPEGs, which are not searched for profiles.
     pub icc: bool,
-    /// Number of stored bytes after EOI. It is also 0 if these bytes are a second whole JPEG that reaches to
-    /// the end, because only the last bytes are read.
+    /// Number of bytes after EOI. Only the last bytes are read, so the number is also 0 if a second complete
+    /// JPEG fills the rest.
     pub trailing_bytes: u64,
 }
 

@@ -18,7 +18,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     }
     let from = file.len().saturating_sub(TAIL_BYTES);
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
-    // Bytes after the end are allowed but rare. Search the whole file only if there are such bytes.
+    // Bytes after the end are allowed but rare, so search the whole file only if there are any.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in {} bytes", file.len())));
     }
@@ -29,7 +29,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     Ok(PictureInfo { media_type: PictureFormat::Png.media_type(), width, height, deep, exif, beside, jpeg: None })
 }
 
-/// Returns the Exif orientation, as decoders read it, and true if there is a transparency chunk.
+/// Returns the Exif orientation as decoders read it, and whether there is a transparency chunk.
 fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
     let (mut exif, mut is_clear) = (None, false);
     walk_png(file, &mut exif, &mut is_clear);
@@ -47,7 +47,7 @@ fn walk_png(file: &(impl ReadAt + ?Sized), exif: &mut Option<u8>, is_clear: &mut
             b"IDAT" | b"IEND" => return None,
             _ => {}
         }
-        // A chunk has 12 more bytes, for its length, name and CRC32.
+        // A chunk also has 12 bytes for its length, name and CRC32.
         at += length + 12;
     }
     None

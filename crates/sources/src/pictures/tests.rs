@@ -107,7 +107,7 @@ fn jpeg_facts() {
     assert_eq!((progressive.gpu_jpeg, progressive.progressive), (false, true));
 }
 
-/// Returns a hierarchical JPEG: a DHP segment, and the half-size frame with which a decoder would begin.
+/// Returns a hierarchical JPEG: a DHP segment, and the half-size frame that decoding would start with.
 fn hierarchical(components: u8, length: u8) -> Vec<u8> {
     let mut dhp = vec![0xFF, 0xDE, 0, length, 8, 0, 17, 0, 33, components];
     dhp.extend([1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0]);
@@ -135,7 +135,7 @@ fn rare_jpegs_are_kept_and_marked() {
         assert_eq!((picture.media_type, picture.width, picture.height), ("image/jpeg", 33, 17), "{rare}");
         let facts = picture.jpeg.unwrap();
         assert_eq!((facts.rare, facts.gpu_jpeg, facts.trailing_bytes), (Some(rare), false, 0));
-        // As with other kinds of JPEG, only whole files are accepted.
+        // As with other kinds of JPEG, the file must be complete.
         assert_eq!(flaw(&bytes[..bytes.len() - 2]).0, BadKind::Damaged, "{rare}");
     }
 }

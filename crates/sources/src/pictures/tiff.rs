@@ -1,4 +1,4 @@
-//! The first page of a TIFF or BigTIFF (TIFF 6.0). It is parsed only as far as is needed to tell a picture from a cube.
+//! The first page of a TIFF or BigTIFF (TIFF 6.0), parsed only far enough to tell a picture from a cube.
 #![deny(clippy::indexing_slicing)]
 
 use super::picture::{Beside, PictureInfo};
@@ -8,7 +8,7 @@ use shardpack_base::tiff::{TiffDirectory, TiffFile};
 use shardpack_jpeg::PictureFormat;
 use std::borrow::Cow;
 
-/// Maximum number of directories. A photograph has a few.
+/// Maximum number of directories. A photo has just a few.
 const MAX_DIRECTORIES: u32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,16 +16,16 @@ pub(crate) struct TiffHeader {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) samples: u32,
-    /// Number of bits of the first sample. In every file seen so far, all samples have the same number.
+    /// Number of bits of the first sample, which has been the same for all samples in every file seen so far.
     pub(crate) bits: u32,
     /// Sample format: 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
-    /// Exif orientation; 1 if the tag is absent.
+    /// Exif orientation, or 1 if the tag is missing.
     pub(crate) orientation: u32,
-    /// Number of pages of full resolution: 1, or 2 for "more than one".
+    /// Number of full-resolution pages: 1, or 2 for more than one.
     pub(crate) pages: u32,
-    /// Colour space: 0 and 1 = gray, 2 = RGB, 3 = palette, 5 = CMYK, others are other colours. `None` if the
-    /// tag is absent.
+    /// Colour space: 0 and 1 = grey, 2 = RGB, 3 = palette, 5 = CMYK, otherwise another one. `None` if the tag
+    /// is missing.
     pub(crate) photometric: Option<u32>,
     /// True if the first extra band is tagged as alpha.
     pub(crate) has_alpha: bool,
@@ -33,18 +33,17 @@ pub(crate) struct TiffHeader {
 
 impl TiffHeader {
     /// Returns true if the TIFF looks like a picture: one page of unsigned samples with up to eight bits, in
-    /// gray, RGB, a palette or CMYK, perhaps with alpha. If it has an extra band without a tag, which may be
-    /// near infrared, it is a cube.
+    /// grey, RGB, a palette or CMYK, with or without alpha. An untagged extra band may be near infrared and
+    /// makes it a cube.
     pub(crate) const fn is_picture(&self) -> bool {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// Returns true if the user may choose to store the TIFF as a picture. Pictures with sixteen bits or an
-    /// extra band are also allowed then.
+    /// Returns true if the user may store the TIFF as a picture, which also allows sixteen bits or an extra band.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
-        // A gray picture would lose further bands.
+        // A grey picture would lose any further bands.
         self.pages == 1 && self.format == 1 && has_bits && has_bands && (self.colors() > 1 || !self.has_unknown_band())
     }
 
@@ -99,7 +98,7 @@ impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
     }
 }
 
-/// Reads the directories of `file`, which must have the signature of a TIFF.
+/// Parses the directories of `file`, which must start with a TIFF signature.
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     let file = PictureFile(file);
     let mut directory = TiffDirectory::first(&file)?;
@@ -107,7 +106,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     for _ in 1..MAX_DIRECTORIES {
         let Some(next) = directory.next()? else { break };
         directory = next;
-        // Pages of reduced resolution and masks are versions of another page, so they do not count.
+        // Masks and pages of reduced resolution are versions of another page, so they do not count.
         if directory.integer_or(254, 0)? & 0b101 == 0 {
             page.pages = 2;
             break;
@@ -132,7 +131,7 @@ impl TiffHeader {
             samples: number(277, 1)?,
             bits: number(258, 1)?,
             format: number(339, 1)?,
-            // A picture with an invalid orientation is not bad.
+            // An invalid orientation does not make the picture bad.
             orientation: number(274, 1).unwrap_or(1),
             pages: 1,
             photometric: directory.integer(262)?.and_then(|value| u32::try_from(value).ok()),
@@ -176,7 +175,7 @@ mod tests {
         let link = 8 + 2 + 9 * 12;
         bytes[link..link + 4].copy_from_slice(&8u32.to_le_bytes());
         assert_eq!(parse(bytes.as_slice()).unwrap().pages, 2);
-        // In the same file, all pages now claim to be thumbnails.
+        // Make all pages of the same file claim to be thumbnails.
         bytes[10..12].copy_from_slice(&254u16.to_le_bytes());
         bytes[18] = 1;
         assert!(parse(bytes.as_slice()).unwrap_err().detail.contains("0 × 3"));

@@ -16,7 +16,7 @@ fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
         let length = u64::from(le32(&head, 4)?);
         if head.starts_with(b"EXIF") {
             let exif = file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?;
-            // Some writers put the marker with which Exif segments of JPEGs begin before the data.
+            // Some writers put the marker of JPEG's Exif segments in front of the data.
             return exif_orientation(exif.strip_prefix(b"Exif\0\0").unwrap_or(&exif));
         }
         at += 8 + length.next_multiple_of(2);

@@ -4,7 +4,7 @@
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
-/// Returns a PNG that has only the parts that are read to recognise it: signature, IHDR, an empty IDAT, and IEND.
+/// Returns a PNG with only the parts needed to recognise it: signature, IHDR, an empty IDAT, and IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut head = b"IHDR".to_vec();
     head.extend(width.to_be_bytes());
@@ -82,7 +82,7 @@ pub(crate) fn npy() -> Vec<u8> {
     out
 }
 
-/// Returns a uint8 NumPy array of zeros, of any shape.
+/// Returns a uint8 NumPy array of zeros with this shape.
 pub(crate) fn npy_of(shape: &[usize]) -> Vec<u8> {
     npy_with("|u1", shape, &vec![0; shape.iter().product()])
 }

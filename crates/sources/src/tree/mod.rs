@@ -1,4 +1,4 @@
-//! The files below a source, sorted by key, and information on ignored files.
+//! The files below a source, sorted by key, and what was ignored.
 
 pub(crate) mod store;
 pub(crate) mod walk;
@@ -9,7 +9,7 @@ use crate::{cubes, pictures};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Names of files that operating systems and viewers leave behind. Names with a leading dot are always ignored.
+/// Names of files left behind by operating systems and viewers. Names with a leading dot are always ignored.
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 
@@ -17,18 +17,18 @@ const RUBBISH: &[&str] =
 pub(crate) struct Tree {
     /// Folder that keys are relative to: an absolute path with links resolved.
     pub(crate) root: PathBuf,
-    /// True if the source is a single file. `files` then has only this file, not the others in its folder.
+    /// True if the source is a single file. `files` then contains only this file, not the others in its folder.
     pub(crate) single: bool,
-    /// Files, sorted by the bytes of the key.
+    /// Files sorted by the bytes of their keys.
     pub(crate) files: Vec<SourceFile>,
     pub(crate) folders: Vec<String>,
     /// Keys of second-level folders, sorted.
     pub(crate) inner: Vec<String>,
-    /// Files whose names or types rule them out as samples, sorted.
+    /// Files that cannot be samples because of their name or type, sorted.
     pub(crate) bad: Vec<BadInput>,
-    /// Number of hidden files and other rubbish that were ignored. A folder of them counts as one.
+    /// Number of ignored hidden files and other rubbish. A folder counts as one.
     pub(crate) ignored: u64,
-    /// Ignored files that could be samples by their names. They may be in ignored folders.
+    /// Ignored files that could be samples judging by their names, including those in ignored folders.
     pub(crate) hidden: HiddenFiles,
     /// Keys of followed links that lead out of the source, sorted.
     pub(crate) followed: Vec<String>,
@@ -37,9 +37,9 @@ pub(crate) struct Tree {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
-    /// Key of the first ignored file that could be a sample, in the order of keys.
+    /// Key of the first ignored file, in key order, that could be a sample.
     pub(crate) first: Option<String>,
-    /// True if there may be more of these files, because a folder has too many names to check.
+    /// True if there may be more such files, because a folder has too many names to check.
     pub(crate) is_at_least: bool,
 }
 
@@ -47,7 +47,7 @@ impl HiddenFiles {
     /// Counts the file with this key if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
-        // macOS writes a file whose name begins with `._` next to each file.
+        // Next to each file, macOS writes one whose name starts with `._`.
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         if !name.starts_with("._") && (pictures::has_extension(extension) || cubes::has_extension(extension)) {
             self.count += 1;

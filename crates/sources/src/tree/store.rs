@@ -1,4 +1,4 @@
-//! Files of a source in a store. The names of objects contain `/`, and are sorted into folders as on a disk.
+//! Files of a source in a store. Object names contain `/` and are sorted into folders as on disk.
 
 use super::{Tree, is_ignored};
 use crate::bad::{BadKind, Flaw};
@@ -8,17 +8,17 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Returns the folder that keys are relative to: the URL without a trailing slash.
+/// Returns the folder that keys are relative to, which is the URL without a trailing slash.
 pub(crate) fn root(src: &Path) -> PathBuf {
     src.to_str().map_or_else(|| src.to_owned(), |url| url.trim_end_matches('/').into())
 }
 
-/// Does the same as [`super::walk::walk`], for a folder of a store. A store has no links.
+/// Like [`super::walk::walk`], for a folder of a store. Stores have no links.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree> {
     let mut tree = Tree::empty(root(src));
     let mut found = files.list(src)?;
     if found.is_empty() {
-        // Stores have no empty folders, so the name is most likely wrong.
+        // Stores have no empty folders, so the name is probably wrong.
         let (expected, found) = ("a folder with objects", "no object below this name");
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found });
     }
@@ -32,7 +32,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         }
         let passed = ends(&file.key).find(|end| is_ignored(OsStr::new(last(file.key.get(..*end).unwrap_or_default()))));
         let seen = passed.unwrap_or(file.key.len());
-        // These are the folders that would be listed on a disk, down to an ignored folder.
+        // The folders that would be listed on disk, down to an ignored folder.
         let parents: Vec<&str> =
             ends(&file.key).filter(|end| *end < seen).filter_map(|end| file.key.get(..end)).collect();
         folders.extend(parents.first().map(|&name| name.to_owned()));
@@ -48,8 +48,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
             None => kept.push(file),
         }
     }
-    // Some programs create a folder as an empty object that has the name of the folder. The listing drops the
-    // trailing slash of its name, so an empty folder can be recognised only by the missing extension.
+    // Some programs create a folder as an empty object with the name of the folder. The listing drops the
+    // trailing slash of that name, so an empty folder can only be recognised by its missing extension.
     let is_folder = |key: &str, next: Option<&str>| {
         !last(key).contains('.') || next.is_some_and(|next| next.starts_with(&format!("{key}/")))
     };
@@ -79,7 +79,7 @@ fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Returns the part of `path` below `root`, or `None` if it is not below `root`.
+/// Returns the part of `path` below `root`, or `None` if `path` is elsewhere.
 fn below<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
     path.to_str()?.trim_end_matches('/').strip_prefix(root.to_str()?)?.strip_prefix('/')
 }

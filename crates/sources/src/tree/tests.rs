@@ -100,7 +100,7 @@ fn refuses_pipes_sockets_and_bad_names() {
             ("socket", BadKind::Special)
         ]
     );
-    // A pipe that is given as the source must not be opened, because that would wait for a writer.
+    // A pipe given as the source must not be opened, because that would wait for a writer.
     assert!(matches!(
         walk(&root.path().join("pipe"), &[], &Files::default(), Follow::Inside, Cancel::default()),
         Err(SourceError::NotASource { .. })
@@ -148,8 +148,8 @@ fn links_out_of_the_source_are_followed_on_request() {
     symlink(outside.path().join("x/1"), root.path().join("a/file")).unwrap();
     symlink(outside.path().join("y"), root.path().join("folder")).unwrap();
     symlink("a/0", root.path().join("inside")).unwrap();
-    // These links are circular: one leads to the parent of the source, one from there back into the source,
-    // and others from folder to folder outside.
+    // These links are circular: one leads to the parent of the source, one from there back into the source, and
+    // others from folder to folder outside.
     symlink(outside.path().parent().unwrap(), root.path().join("above")).unwrap();
     symlink(root.path(), outside.path().join("y/back")).unwrap();
     symlink(outside.path().join("x"), outside.path().join("y/x")).unwrap();
@@ -184,7 +184,7 @@ fn circles_of_links_end() {
     symlink(".", root.path().join("self")).unwrap();
     symlink("loop", root.path().join("loop")).unwrap();
     symlink("..", root.path().join("a/up")).unwrap();
-    // Two folders that link to each other are each entered once, from the other.
+    // Each of two folders that link to each other is entered once through the other.
     symlink("../b", root.path().join("a/x")).unwrap();
     symlink("../a", root.path().join("b/y")).unwrap();
     let tree = list(root.path());

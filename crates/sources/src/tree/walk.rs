@@ -1,6 +1,6 @@
-//! Walks the files of a source, sorted by key, and calls `stat` once for each.
+//! Walks the files of a source, sorted by key, calling `stat` once per file.
 //!
-//! Folders are listed level by level, without recursion. The folders of a level are listed in parallel on the
+//! Folders are listed level by level, without recursion. All folders of a level are listed in parallel on the
 //! caller's rayon pool.
 
 use super::{HiddenFiles, Tree, is_ignored, store};
@@ -19,14 +19,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of folders entered through links. Links to links multiply: a few hundred of them can form
-/// an endless tree.
+/// Maximum number of folders to enter through links. Links to links multiply: a few hundred of them can form an
+/// endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Maximum number of times that a folder is entered through symbolic links.
+/// Maximum number of times to enter the same folder through symbolic links.
 const MAX_TIMES: u32 = 100;
 
-/// Maximum number of names checked in all hidden folders of a folder.
+/// Maximum number of names to check in all hidden folders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
 fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
@@ -59,14 +59,14 @@ fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Follow only links to files that are inside the source.
+    /// Follow only links to files inside the source.
     Inside,
     /// Follow all links, except circular ones.
     Everywhere,
 }
 
-/// Lists `src`, which is a folder or a single file. Existing paths in `exclude` are left out and not counted,
-/// except `src` itself.
+/// Lists `src`, a folder or a single file. Existing paths in `exclude` are omitted and not counted, except for
+/// `src` itself.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
     files.check(src)?;
     if files.has(src) {
@@ -79,7 +79,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
         return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
     }
     if follow == Follow::Inside {
-        // The data, mask and metadata of a single file are next to it.
+        // The data file, mask and metadata of a single file are next to it.
         let folder = if metadata.is_file() { real.parent().unwrap_or(&real) } else { &real };
         files.confine(folder).map_err(SourceError::io("open", src))?;
     }
@@ -113,7 +113,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
 }
 
 fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
-    // Use the name that the user wrote, rather than the link's target.
+    // Use the name that the user wrote, rather than the name of the link's target.
     let name = src.file_name().or(real.file_name()).unwrap_or_default();
     let Some(key) = name.to_str() else {
         let found = "a name that is not UTF-8";
@@ -132,7 +132,7 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 
 #[derive(Debug)]
 struct Folder {
-    /// Key of the folder and `/`. Empty for the root.
+    /// Key of the folder, followed by `/`. Empty for the root.
     prefix: String,
     real: PathBuf,
     /// Innermost symbolic link on the path to the folder.
@@ -141,14 +141,14 @@ struct Folder {
 
 #[derive(Debug)]
 struct Link {
-    /// Real path of the folder that holds the link.
+    /// Real path of the folder that contains the link.
     home: PathBuf,
     outer: Option<Arc<Link>>,
 }
 
 impl Folder {
-    /// Returns true if entering `target` leads back here, because it contains this folder or the folder of a
-    /// link on the path to this folder.
+    /// Returns true if entering `target` would lead back here, because it contains this folder or the folder of
+    /// a link on the path to it.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();
@@ -167,7 +167,7 @@ impl Folder {
 enum Node {
     File(SourceFile),
     Folder(Folder),
-    /// Target of a link that leads out of the source, and the link's key.
+    /// Target of a link that leads out of the source, with the key of the link.
     Outside(Box<Self>, String),
     Bad(BadInput),
     Ignored(HiddenFiles),
@@ -180,7 +180,7 @@ struct TreeWalk<'a> {
     follow: Follow,
     tree: Tree,
     linked: usize,
-    /// Number of times that each folder was entered through links.
+    /// Number of times each folder has been entered through links.
     times: HashMap<PathBuf, u32>,
     cancel: Cancel<'a>,
 }
@@ -188,7 +188,7 @@ struct TreeWalk<'a> {
 impl TreeWalk<'_> {
     fn list(&self, folder: &Folder) -> io::Result<Vec<Node>> {
         let entries = fs::read_dir(&folder.real)?.collect::<io::Result<Vec<_>>>()?;
-        // Compare names, which avoids building a path for every file.
+        // Compare names, to avoid building a path for every file.
         let excluded: Vec<_> = self
             .exclude
             .iter()
@@ -261,13 +261,13 @@ impl TreeWalk<'_> {
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
     }
 
-    /// Returns the folders of the next level.
+    /// Adds the contents of the folders in `level` to the tree, and returns the folders of the next level.
     fn take(&mut self, level: &[Folder], listed: Vec<io::Result<Vec<Node>>>) -> Result<Vec<Folder>> {
         let mut next = Vec::new();
         for (folder, nodes) in level.iter().zip(listed) {
             let nodes = match nodes {
                 Ok(nodes) => nodes,
-                // If the root cannot be read, that is an error and not just one bad input.
+                // An unreadable root is an error, not just one bad input.
                 Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };
@@ -280,7 +280,7 @@ impl TreeWalk<'_> {
                     node => node,
                 };
                 match node {
-                    // Links never lead to links, because each is resolved to its final target.
+                    // Links are resolved to their final targets, so a link never leads to another link.
                     Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),

@@ -29,8 +29,8 @@ impl Addition {
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // An attempt that has already begun may have written its manifest. `next_generation` would then
-        // return another number.
+        // An earlier attempt may already have written its manifest, and `next_generation` would then return a
+        // different number.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };
@@ -43,7 +43,7 @@ impl Addition {
         Ok((report, self.appended(generation, samples, new_classes, notes)))
     }
 
-    /// Returns the report of an addition whose samples all existed already.
+    /// Returns the report for an addition that contains no new samples.
     pub(crate) fn unchanged(&self) -> Result<(Report, Appended)> {
         let mut report = self.growth.unchanged()?;
         report.samples = 0;
@@ -56,8 +56,8 @@ impl Addition {
         Appended { generation, samples, new_classes, known: self.held.count(), notes }
     }
 
-    /// Drops an unfinished commit, whose samples are lost together with the spool. If its generation is
-    /// already complete, this or the next writer renames it into place.
+    /// Discards an unfinished commit, since its samples are lost with the spool. If its generation is already
+    /// complete, this writer or the next one renames it into place.
     pub(crate) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);

@@ -1,4 +1,4 @@
-//! Derives the fields of a program's samples, and the columns generated for them, from an existing dataset.
+//! Derives the fields and generated columns of a program's samples from an existing dataset.
 
 use super::recipe::AppendRecipe;
 use crate::collect::error::{CollectError, Result};
@@ -12,7 +12,7 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Maximum number of records to read in search of the element types and axes of arrays. The first record is
+/// Maximum number of records to read when looking for the element types and axes of arrays. The first record is
 /// usually enough.
 const READ: u64 = 64;
 
@@ -176,7 +176,7 @@ fn strange(field: &str) -> CollectError {
     )
 }
 
-/// Refuses a dataset with fields that new samples from a program would lack.
+/// Fails if the dataset has fields that new samples from a program would lack.
 fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     let other = base.fields().iter().find(|field| !made.contains(field));
     match other.or_else(|| made.iter().find(|field| !base.fields().contains(field))) {
@@ -185,8 +185,8 @@ fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     }
 }
 
-/// Refuses a packed dataset whose masks were shrunk together with their pictures. A program's masks are
-/// stored unchanged, and loaders reject masks whose size differs from their picture.
+/// Fails for a packed dataset whose masks were shrunk together with their pictures. A program's masks are
+/// stored at full size, and loaders reject a mask whose size differs from its picture's.
 pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> Result<()> {
     let shrinks = recipe.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {

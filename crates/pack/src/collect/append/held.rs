@@ -1,4 +1,4 @@
-//! Samples whose keys the dataset already holds.
+//! Handles samples whose keys are already in the dataset.
 
 use crate::collect::encode::RecordWorkspace;
 use crate::collect::error::{CollectError, Result};
@@ -12,11 +12,11 @@ use shardpack_sources::words::short;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// The existing samples of a dataset, and those samples of the program that have the same keys.
+/// The existing samples of a dataset, and the program's samples that have the same keys.
 #[derive(Debug)]
 pub(crate) struct HeldSamples {
     pub(crate) opened: Dataset,
-    /// The previous generation, with which a repeated addition is recognised.
+    /// The previous generation, used to recognise a repeated addition.
     before: Option<Dataset>,
     on_known_key: OnKnownKey,
     taken: Mutex<TakenSamples>,
@@ -25,11 +25,10 @@ pub(crate) struct HeldSamples {
 #[derive(Debug, Default)]
 struct TakenSamples {
     left_out: u64,
-    /// Number of samples whose indexed values differ from the values in the dataset.
+    /// Number of samples whose values in the index differ from the dataset's.
     others: u64,
     first_other: Option<String>,
-    /// Keys that the program gave again although the newest addition already holds them. A program may repeat
-    /// a call that already succeeded.
+    /// Keys that are already in the newest addition and were added again. A program may repeat a call that succeeded.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
@@ -48,8 +47,8 @@ impl HeldSamples {
         Ok(self.opened.by_key(key)?)
     }
 
-    /// Skips or refuses a sample whose key belongs to sample `index` of the dataset. `is_first` means that
-    /// the program has added no new sample before it.
+    /// Skips or refuses a sample whose key belongs to sample `index` of the dataset. `is_first` is true if the
+    /// program has not added any new sample yet.
     pub(crate) fn take(
         &self,
         layout: &ProgramLayout,
@@ -68,7 +67,7 @@ impl HeldSamples {
             }
             return Ok(());
         }
-        // A sample of the newest addition is accepted again, because the program may repeat the whole call.
+        // Accept samples of the newest addition again, because the program may be repeating the whole call.
         let is_of_last = match &self.before {
             Some(before) => before.by_key(key)?.is_none(),
             None => false,
@@ -89,8 +88,8 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Returns true if there is nothing to add. Refuses repeated samples unless they are exactly the newest
-    /// addition and no sample is new.
+    /// Returns true if there is nothing to add. Fails if samples were repeated, unless they are exactly the
+    /// newest addition and no sample is new.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
@@ -137,7 +136,7 @@ impl HeldSamples {
     }
 }
 
-/// Returns the record without its frame and padding. Only the frame depends on where the record is stored.
+/// Returns the record without its frame and padding, because only the frame depends on where the record is stored.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {

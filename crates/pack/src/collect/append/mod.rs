@@ -1,6 +1,7 @@
 //! Adds samples from a program to a dataset as its next generation (spec §3.5).
 //!
-//! The dataset determines the schema, the classes and the recipe. The caller's declarations must agree with them.
+//! The existing dataset determines the schema, the classes and the recipe. Anything that the caller declares
+//! must match them.
 
 mod commit;
 mod fields;
@@ -33,14 +34,14 @@ use std::sync::Mutex;
 /// ```
 #[derive(Debug, Clone)]
 pub struct AppendOptions {
-    /// Class names to which the labels of the new samples refer, numbered from 0. Known classes keep their
-    /// numbers in the dataset; new classes get the next numbers. Default: labels are the dataset's own class
-    /// numbers.
+    /// Class names that the labels of the new samples refer to, numbered from 0. Known classes keep their
+    /// numbers in the dataset, and new classes get the next free numbers. Default: labels are the dataset's own
+    /// class numbers.
     pub classes: Option<Vec<String>>,
-    /// Treatment of samples whose keys the dataset already holds. Default: stop.
+    /// What to do with samples whose keys are already in the dataset. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Packing options by name, such as `codec` and `shard_size`. Each must equal the option that the dataset
-    /// records; an option that the dataset does not record applies as given. Default: none.
+    /// Packing options by name, such as `codec` and `shard_size`. An option that the dataset records must have
+    /// the recorded value; any other option is used as given. Default: none.
     pub storage: Vec<(String, OptionValue)>,
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
@@ -68,10 +69,10 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// Reads packing options by name. Storage options are compared with the dataset's once it is opened.
+    /// Parses packing options by name. Storage options are compared with the dataset's when it is opened.
     ///
     /// # Errors
-    /// Fails if an option does not exist, cannot have its value, or has no meaning for an existing dataset.
+    /// Fails if an option does not exist, has an invalid value, or does not apply to an existing dataset.
     pub fn read(given: Vec<(String, OptionValue)>) -> Result<Self, ArgumentError> {
         let mut options = Self::default();
         for (name, value) in given {
@@ -120,7 +121,7 @@ pub(super) struct OpenedDataset {
 }
 
 impl Addition {
-    /// Opens the dataset in the folder `out` and locks it.
+    /// Opens and locks the dataset in the folder `out`.
     pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
         let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
         if threads == 0 {
@@ -151,7 +152,7 @@ impl Addition {
             threads,
             memory_bytes,
         };
-        // Building the table of keys now finds damage before the caller has added any samples.
+        // Build the table of keys now, to find damage before the caller adds any samples.
         opened.by_key("")?;
         let before = grow::before(out, &opened, &limits);
         let addition = Self {
@@ -166,11 +167,11 @@ impl Addition {
     }
 }
 
-/// Fails if the folder holds no dataset. Without this check, a lock file would be created there.
+/// Fails if the folder contains no dataset, because locking would otherwise create a lock file there.
 fn refuse_none(out: &Path) -> Result<()> {
     let names = std::fs::read_dir(out).into_iter().flatten().flatten();
     let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();
-    // If only the newest manifest is missing, opening the writer reports the older one that exists.
+    // If only the newest manifest is missing, the writer reports the older one when it opens the folder.
     if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use shardpack_recipe::{
 };
 use std::collections::BTreeMap;
 
-/// The options in the recipe, or the caller's options where the recipe has none.
+/// Options from the recipe, or from the caller where the recipe has none.
 pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
     pub(super) arrays: ArrayOptions,
@@ -63,7 +63,8 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Refuses an option of `group` whose value differs from a value in `there`, unless all of `made` have the given value.
+/// Fails if an option of `group` differs from its value in `there`. A value is also accepted if all of `made`,
+/// the settings actually chosen, have it.
 fn compare(
     group: &str,
     given: &[(String, OptionValue)],
@@ -89,7 +90,7 @@ fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> Strin
     option.spelled(options).unwrap_or_else(|| "none".to_owned())
 }
 
-/// Returns `None` if there are no pictures, or if only the caller knows their storage options.
+/// Returns the dataset's picture options, or `None` if there are no pictures or only the caller knows the options.
 fn pictures(
     base: &Manifest,
     recipe: &DatasetRecipe,
@@ -99,8 +100,8 @@ fn pictures(
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
-    // The recipes of clip datasets and of datasets written by other programs may lack these options, so the
-    // columns decide.
+    // The recipes of clip datasets and of datasets from other programs may lack these options, so derive them
+    // from the columns.
     let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);
@@ -119,7 +120,7 @@ fn pictures(
         other => PictureOptions::of(other),
     };
     let mut options = StorageOptions { pictures, ..StorageOptions::default() };
-    // The columns of tiled pictures do not show the remaining options, so the caller's options apply.
+    // The columns of tiled pictures do not reveal the remaining options, so use the caller's.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {
         options.apply(&others)?;
@@ -133,7 +134,7 @@ fn chosen(base: &Manifest, recipe: &DatasetRecipe) -> BTreeMap<String, (ArrayOpt
     arrays.filter_map(|field| Some((field.name.clone(), entry(&field.name)?))).collect()
 }
 
-/// Returns the options with which a caller would request exactly the chosen settings.
+/// Returns the options that request exactly the chosen settings.
 fn made(asked: &ArrayOptions, settings: &ArraySettings) -> ArrayOptions {
     ArrayOptions {
         coder: Some(settings.coder),

@@ -49,14 +49,14 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     assert!(error(mixed(1).with_key("../up")).contains("sample key: expected a relative path"));
     let wide = Array::new(Dtype::F32, vec![1, 1, 1], 1e9f32.to_le_bytes().to_vec()).unwrap();
     let fine = collector.add(with("cube", Some(wide.into())));
-    // An integer that float16 cannot represent exactly is stored as an integer.
+    // Integers are stored as they are, even if float16 cannot represent them exactly.
     assert!(fine.is_ok(), "{fine:?}");
     let wide = [0.3f32, 1e5].iter().flat_map(|v| v.to_le_bytes()).collect();
     let wide = Array::new(Dtype::F32, vec![1, 1, 2], wide).unwrap();
     let text = error(Sample { key: Some("wide".into()), ..with("cube", Some(wide.into())) });
     assert!(text.starts_with("sample `wide`: field `cube`: value at [0, 0, 1] is out of float16's range"), "{text}");
-    // A refused sample can be corrected and added again. Only numbers must be present in every sample, and a
-    // class may be given by name.
+    // A refused sample can be corrected and added again. Only numbers are required in every sample, and a class
+    // may be given by name.
     let mended = with("photo", None);
     collector.add(Sample { key: Some("wide".into()), ..mended }).unwrap();
     let named = Sample { key: Some("named".into()), ..with("label", Some("b".into())) };
@@ -163,7 +163,7 @@ fn a_cancelled_commit_can_be_repeated() {
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // A different sample makes a different dataset, so the files of the first attempt are removed.
+    // A different sample makes a different dataset, so the next commit removes the files of the first attempt.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,

@@ -1,4 +1,4 @@
-//! Tests adding samples whose keys the dataset already holds.
+//! Tests adding samples whose keys are already in the dataset.
 
 use super::*;
 
@@ -55,12 +55,12 @@ fn the_same_command_with_other_samples_is_refused() {
     refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: label `c7` in the dataset, `c1` in the new sample");
     refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: label `c7` in the dataset, `new` in the new sample");
     refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: column `age`: 2 in the dataset, 3 in the new sample");
-    // Text values are in the records, which are read only if a call is repeated.
+    // Text values are stored in the records, which are only read if a call is repeated.
     let error = add("key,label,age,who\nb.jpg,c7,2,z\n", stop).unwrap_err().to_string();
     assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, `z` in the new sample"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
     assert!(error.starts_with("the dataset has no field for the column `size` of the table"), "{error}");
-    // The file has the same size as before; only its time differs.
+    // The file keeps its size and only gets a new time.
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
@@ -83,7 +83,7 @@ fn another_cube_under_the_same_key_is_refused() {
     add().unwrap();
     assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
     place.touch("week/b.npy", SystemTime::now() + Duration::from_secs(9));
-    // A file that was merely copied again counts as the same file.
+    // A fresh copy of a file counts as the same file.
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
     assert!(
@@ -104,7 +104,7 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 2);
     let add = || place.add("week", &AddOptions::default());
     add().unwrap();
-    // The copied file has the same picture as before, so there is no note.
+    // The new copy has the same picture, so there is no note.
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     assert!(add().unwrap().packed.notes.is_empty());
     place.photo("week/b.jpg", 3);

@@ -1,4 +1,4 @@
-//! Tests salvaging, and verifying, datasets with several generations.
+//! Tests salvaging and verifying datasets with several generations.
 
 use super::*;
 use crate::salvage::{SalvageOptions, Survey, restore_manifest};
@@ -28,7 +28,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
     assert!(survey.notes[0].text.starts_with("removed samples are copied too"), "{:?}", survey.notes);
-    // If two samples have the same key, the newer one has replaced the older one and is kept.
+    // Of two samples with the same key, the newer one is kept, because it replaced the older one.
     place.photo("next/a.jpg", 9);
     place.add("next", &AddOptions::default()).unwrap();
     assert_eq!(scan(&newest).places_lost(), 0);
@@ -42,7 +42,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
         dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec()
     };
     assert_eq!(bytes(&Dataset::open(&saved).unwrap()), bytes(&place.open(None)));
-    // A lost manifest is restored byte for byte from the kept copy.
+    // A lost manifest is restored byte for byte from its copy.
     let (path, before) = (out.join("manifest.json"), fs::read(out.join("manifest.json")).unwrap());
     for lost in [None, Some(b"{".as_slice())] {
         fs::remove_file(&path).unwrap();
@@ -67,7 +67,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     }
 }
 
-/// Creates a dataset with three samples, two of which are left in its second generation.
+/// Creates a dataset with three samples, two of them remaining in its second generation.
 fn withdrawn() -> (Place, std::path::PathBuf) {
     let place = Place::new();
     place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);

@@ -1,4 +1,4 @@
-//! Cases T: files that are truncated, bit-flipped, torn or swapped, or that are not files at all.
+//! Cases T: files that are truncated, bit-flipped, torn, swapped, or not files at all.
 
 use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use crate::support::{self, ID, OnDisk, TestSample, fix_footer, fix_header, index_of, small_shard};
@@ -119,7 +119,7 @@ fn t08_not_a_regular_file() {
     std::fs::File::create(&sparse).unwrap().set_len(1 << 30).unwrap();
     assert_format(open(&sparse), "1 GiB of zeros");
     assert_format(open_bytes(dir.path(), b""), "empty");
-    // Salvage scans the whole file and finds no record, only one gap.
+    // Salvage scans the whole file and finds no records, just one gap.
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
 
@@ -156,7 +156,7 @@ fn t10_a_shard_of_another_dataset() {
     assert!(assert_format(open(), "another dataset").contains("dataset id"));
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     assert!(assert_format(open(), "another number").contains("shard number"));
-    // The footer is from a shard with different samples, but with the same dataset and shard number.
+    // The footer is from a shard with different samples, but the same dataset and shard number.
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();
@@ -168,7 +168,7 @@ fn t10_a_shard_of_another_dataset() {
 fn t11_header_and_footer_disagree() {
     let dir = support::scratch();
     let bytes = small_shard(0..3);
-    // These are the offsets of the minor version, the optional features, the dataset id and the shard number.
+    // Offsets of the minor version, the optional features, the dataset id and the shard number.
     for at in [10, 24, 40, 48] {
         let mut header = bytes.clone();
         header[at] ^= 1;

@@ -110,8 +110,8 @@ fn l08_index_that_overlaps_something() {
 #[test]
 fn l09_lengths_stored_twice_must_agree() {
     let dir = support::scratch();
-    // The length in the frame differs from the index, but the record still ends within its padding, so the
-    // next record keeps its place.
+    // The length in the frame differs from the index, but the record still ends within its padding, so the next
+    // record stays in place.
     for change in [-1_i64, 1] {
         let mut bytes = small_shard(0..3);
         let (_, index) = index_of(&bytes);

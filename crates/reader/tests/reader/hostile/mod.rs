@@ -1,7 +1,6 @@
 //! Hostile and broken shards and manifests: files (cases T), lengths (L), structure (S) and names (N).
 //!
-//! Cases about structure recompute the CRC32s, so that the reader must refuse the structure itself rather
-//! than the CRC32.
+//! Structure cases recompute the CRC32s, so that the reader must refuse the structure itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

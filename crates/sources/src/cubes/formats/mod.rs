@@ -1,4 +1,4 @@
-//! The cube file formats, each in its own module, and their table.
+//! The table of cube file formats. Each format has its own module.
 
 mod blosc2;
 mod envi;
@@ -14,11 +14,10 @@ use super::format::CubeFormat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A file is tested for the formats in this order. The extensions are in lower case, and include the extensions of side
-/// files.
+/// Formats are tested in this order. The extensions are lower-case and include the extensions of side files.
 macro_rules! formats {
     ($($(#[$doc:meta])* $kind:ident($name:literal, $title:literal, $extensions:expr) => $format:path,)+) => {
-        /// A file format that holds cubes.
+        /// A file format for cubes.
         ///
         /// ```
         /// use shardpack_sources::cubes::CubeKind;
@@ -32,7 +31,7 @@ macro_rules! formats {
         impl CubeKind {
             pub(super) const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Returns the name of the program. Formats of one program share it.
+            /// Returns the name of the program. Several formats may belong to one program.
             const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+
@@ -65,16 +64,16 @@ formats! {
     Npy("NumPy", "NumPy array", ["npy"]) => npy::Npy,
     /// A zip archive of NumPy arrays.
     Npz("NumPy", "NumPy archive", ["npz"]) => npz::Npz,
-    /// One array in a contiguous Blosc2 frame, as nnU-Net and mlarray write it. Leading axes of length 1 are left out
-    /// if there are more than three.
+    /// One array in a contiguous Blosc2 frame, as written by nnU-Net and mlarray. If there are more than three
+    /// axes, leading axes of length 1 are dropped.
     Blosc2("Blosc2", "Blosc2 array", ["b2nd", "b2frame"]) => blosc2::Blosc2,
     /// The text header of an ENVI cube, with its data file in the same folder; see [`companion`](super::companion).
     EnviHeader("ENVI", "ENVI header", ["hdr", "img", "dat"]) => envi::Envi,
-    /// A TIFF or BigTIFF of numbers, in either byte order: integers of 1 or 8–64 bits, or floats of 16–64
-    /// bits, chunky or planar, in strips or tiles. It may be uncompressed or compressed with LZW, deflate,
-    /// PackBits or zstd, with predictors 1–3. Pages of one band are stacked.
+    /// A TIFF or BigTIFF with numbers, in either byte order: integers of 1 or 8–64 bits, or floats of 16–64
+    /// bits, chunky or planar, in strips or tiles, uncompressed or compressed with LZW, deflate, PackBits or
+    /// zstd, with predictors 1–3. Pages with one band are stacked.
     Tiff("TIFF", "TIFF", ["tif", "tiff"]) => tiff::Tiff,
-    /// A grey or colour PNG of 1 to 16 bits, which is read as uint8 or uint16.
+    /// A grey or colour PNG of 1 to 16 bits, read as uint8 or uint16.
     Png("PNG", "PNG", ["png"]) => png::Png,
     /// An HDF5 file. MATLAB files of version 7.3 are HDF5 files too.
     Hdf5("HDF5", "HDF5 file", ["h5", "hdf5", "nc", "mat"]) => hdf5::Hdf5,
@@ -87,7 +86,7 @@ formats! {
 }
 
 impl CubeKind {
-    /// Returns the name of each format once, in the order of recognition.
+    /// Returns the name of each program once, in order of recognition.
     pub(crate) fn names() -> Vec<&'static str> {
         let mut names = Vec::new();
         for name in Self::ALL.iter().map(|kind| kind.name()) {

@@ -1,4 +1,4 @@
-//! `.npy` files. Their header is a Python dict literal. This reader is strict and accepts nothing else.
+//! `.npy` files. Their header is a Python dict literal, which this reader parses strictly.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -25,7 +25,7 @@ pub(super) struct Header {
     pub(super) big_endian: bool,
     pub(super) fortran: bool,
     pub(super) dims: Vec<u64>,
-    /// Offset of the first element in the array file.
+    /// Offset of the first element in the `.npy` file.
     pub(super) data_offset: u64,
 }
 
@@ -37,7 +37,7 @@ impl Header {
     }
 }
 
-/// Reads the header of an array file: `source` itself or one of its members.
+/// Reads the header of a `.npy` file, which is `source` itself or one of its members.
 pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Header> {
     let mut fixed = [0; 8];
     exact(source, file, &mut fixed)?;
@@ -129,8 +129,7 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
     }
 }
 
-/// Parses NumPy's name of an element type, which stands in a file of `format`. Also returns true for big-endian
-/// elements.
+/// Parses NumPy's name of an element type in a file of `format`. Also returns whether the elements are big-endian.
 pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dtype, bool)> {
     if descr.starts_with(['[', '(', '{']) {
         return Err(refused(source, format, "structured types are"));
@@ -166,7 +165,7 @@ pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dty
             });
         }
     };
-    // `=` or a missing byte order means the order of the machine that wrote the file, which is unknown.
+    // `=` or no byte order means the order of the machine that wrote the file, which is unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
         return Err(source.format(format_args!("{format} byte order"), "`<` or `>`", format_args!("{descr:?}")));
     }
@@ -179,7 +178,7 @@ fn refused(source: &CubeFile, format: &str, found: &str) -> CubeError {
     ))
 }
 
-/// The rest of the header, not yet parsed. Each method consumes one token and the blanks before it.
+/// The unparsed rest of the header. Each method consumes one token and the blanks before it.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
@@ -200,7 +199,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// Parses a tuple of integers. Python 2 wrote the integers with an `L`.
+    /// Parses a tuple of integers, which Python 2 wrote with an `L` suffix.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();
@@ -214,7 +213,7 @@ impl<'a> Text<'a> {
             values.push(number.parse().ok()?);
             self.0 = rest.strip_prefix('L').unwrap_or(rest);
             let comma = self.take(",").is_some();
-            // `(3)` is a number in Python, not a tuple.
+            // In Python, `(3)` is a number and not a tuple.
             if !comma && (values.len() < 2 || !self.peek(")")) {
                 return None;
             }

@@ -13,7 +13,7 @@ use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Maximum number of members. NumPy archives have a few arrays.
+/// Maximum number of members. NumPy archives only have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
 /// Limit on the total size of all headers. Many directory entries may share one deflated header.
@@ -28,7 +28,7 @@ struct Member {
 }
 
 fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
-    // The name of the first member is enough to recognise every NumPy file, even a damaged one.
+    // The name of the first member is enough to recognise a NumPy archive, even a damaged one.
     let length =
         head.get(26..28).map_or(0, |field| field.iter().rev().fold(0, |acc, &byte| acc << 8 | usize::from(byte)));
     if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
@@ -47,7 +47,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a readable archive", error)
 }
 
-/// Lists the arrays that can become a cube. Arrays of strings and objects cannot.
+/// Lists the arrays that can be read as cubes, which excludes strings and objects.
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
@@ -78,7 +78,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         }
     }
     match refused {
-        // There is no other array, so tell the user why this one failed.
+        // There is no other array, so report why this one failed.
         Some(error) if members.is_empty() => Err(error),
         _ => Ok((archive, members)),
     }
@@ -120,7 +120,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
-    // Read up to the end of the member, so that the CRC-32 is checked.
+    // Read to the end of the member, so that its CRC-32 is checked.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a readable zip member", error))?;
     Ok(stored)
@@ -161,7 +161,7 @@ impl CubeFormat for Npz {
         for beside in &members {
             let Some(key) = meta::per_channel_key(&beside.name) else { continue };
             if meta::is_vector(&beside.header.dims, channels)
-                // The first occurrence of a key counts, so later ones are not read.
+                // The first occurrence of a key wins, so skip later ones.
                 && !cube.meta.contains_key(key)
                 && let Some(values) = vector(source, &mut archive, beside)?
             {

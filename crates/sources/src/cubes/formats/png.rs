@@ -22,7 +22,7 @@ impl<'a> PngReader<'a> {
     fn open(source: &'a CubeFile) -> Result<Self> {
         source.stream(0, 0)?;
         let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
-        // Keep palette indices and samples as they are stored, without expanding them to colours or applying gamma.
+        // Keep palette indices and samples as stored, without expanding them to colours or applying gamma.
         decoder.set_transformations(png::Transformations::IDENTITY);
         let reader = decoder.read_info().map_err(|error| bad(source, error))?;
         Ok(Self { source, reader })
@@ -39,7 +39,7 @@ impl<'a> PngReader<'a> {
         CubeLayout { dtype, big_endian: true, shape, order: AxisOrder::Bip }
     }
 
-    /// Reads the samples. Each sample of 1, 2 or 4 bits becomes one byte.
+    /// Reads the samples, expanding 1, 2 or 4 bits to one byte each.
     fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
         let (source, layout) = (self.source, self.layout());
         let [height, width, channels] = layout.shape;
@@ -81,7 +81,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     }
 }
 
-/// Opens a picture. Palettes are refused, because palette indices are not intensities.
+/// Opens a picture. Fails for palettes, because palette indices are not intensities.
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {

@@ -1,5 +1,4 @@
-//! Small files that claim to have large contents. Each must be refused with a clear message, within limits of
-//! memory and time.
+//! Small files that claim to have large contents. Each must fail with a clear message, within memory and time limits.
 
 use super::blosc2_writer::Blosc2Spec;
 use super::source::PIECE_BYTES;
@@ -13,10 +12,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A directory entry: its tag, type, count, and its value or offset.
+/// A directory entry: tag, type, count, and value or offset.
 type Tag = (u16, u16, u32, u32);
 
-/// Returns a little-endian TIFF that consists of the header, `data`, and a sequence of pages with equal tags.
+/// Returns a little-endian TIFF with a header, `data`, and a sequence of pages with identical tags.
 fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
     let mut out = b"II\x2a\0\0\0\0\0".to_vec();
     out.extend(data);
@@ -43,7 +42,7 @@ fn tiled(side: u32, offset: u32, bytes: u32) -> [Tag; 4] {
     [(322, 4, 1, side), (323, 4, 1, side), (324, 4, 1, offset), (325, 4, 1, bytes)]
 }
 
-/// Returns the error of [`load`]; [`peek`] must fail too.
+/// Returns the error of [`load`], and checks that [`peek`] fails too.
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::new();
@@ -89,8 +88,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes after the previous one and claims 65,535 entries. The link to the
-        // next directory is at its end.
+        // Each directory starts four bytes after the previous one and claims 65,535 entries. At its end is the
+        // link to the next.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(8 + 2 + 65_535 * 12, 0xff);
         for next in 1..3000u32 {
@@ -109,7 +108,7 @@ fn pages_that_share_a_table_of_bytes() {
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
         assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
-        // For a large file, the absolute limit is below eight times the size of the file.
+        // For a large file, the absolute limit is below eight times the file size.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
         assert!(found.contains("size of the TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
     });
@@ -119,7 +118,7 @@ fn pages_that_share_a_table_of_bytes() {
 fn a_cube_above_the_limit_is_refused_before_its_tables() {
     let folder = Folder::new();
     let options = CubeOptions { max_bytes: 2999, ..CubeOptions::default() };
-    // The table is outside the file, so reading it would give a different error.
+    // The table lies outside the file, so reading it would cause a different error.
     let tags = [&page(10, 100, 1)[..], &[(273, 4, 100, 1 << 30), (278, 4, 1, 1)]].concat();
     let path = folder.write("a.tif", tiff(&[], 3, &tags));
     for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {
@@ -137,7 +136,7 @@ fn tiles_that_are_inflated_again_and_again() {
         let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
         let found = refused("a.tif", &tiff(&packed, 4500, &tags));
         assert!(found.contains("decoded TIFF strips or tiles: expected at most 268435456 bytes in all"), "{found}");
-        // A file of a realistic size must be read: 200 pages of one pixel, in tiles of 1 MiB.
+        // A realistic file must be accepted: 200 pages of one pixel, in tiles of 1 MiB.
         let tags = [&page(1, 1, 8)[..], &tiled(1024, 8, packed.len() as u32)].concat();
         let folder = Folder::new();
         let whole = load(&folder.write("b.tif", tiff(&packed, 200, &tags)), &CubeOptions::default()).unwrap();
@@ -161,8 +160,8 @@ fn strips_that_are_all_the_file() {
 #[test]
 fn an_envi_header_of_four_million_lines() {
     bounded::run(concat!(module_path!(), "::an_envi_header_of_four_million_lines"), || {
-        // The header has up to 4,000 keys, followed by 16 MiB of the last key. A search that starts at the
-        // first key would pass all others each time.
+        // The header has up to 4,000 keys, then repeats the last key for 16 MiB. A linear search would pass all
+        // other keys each time.
         let header = |keys: usize| {
             let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
             for key in 0..keys {
@@ -214,13 +213,13 @@ fn many_cubes_of_an_unusual_extension() {
     });
 }
 
-/// Returns a cube of 1 MiB in every format and compression: its name, its bytes, and the bytes of the file next to it.
+/// Returns a cube of 1 MiB in every format and compression: its name, its bytes, and the bytes of its side file.
 fn large_files() -> Vec<super::hostile::Sample> {
     let shape = [64, 128, 64];
     let elements = cube(Dtype::U16, shape);
     let array = || npy(2, "'<u2'", true, "(64, 128, 64)", &elements);
     let variable = || [MatArray { name: "cube", class: 11, dims: &[64, 128, 64], stored: (4, elements.clone()) }];
-    // MATLAB stores doubles as small integers where it can.
+    // MATLAB stores doubles as small integers if possible.
     let doubles = [MatArray { name: "cube", class: 6, dims: &[64, 128, 64], stored: (4, elements.clone()) }];
     let header = |interleave| {
         format!("ENVI\nsamples = 128\nlines = 64\nbands = 64\ndata type = 12\ninterleave = {interleave}\n").into()
@@ -261,7 +260,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     files
 }
 
-/// Checks that `read` stops when the flag is raised, and that it checks the flag at least `least` times.
+/// Checks that `read` stops when the flag is set, after checking it at least `least` times.
 #[track_caller]
 fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
     let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };
@@ -289,7 +288,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
         stops(&format!("open {name}"), pieces, &|options| {
             let OpenCube { values, .. } = open(&path, options, Vec::new())?;
             let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
-            // An encoder that reads the values later gets the error as text.
+            // An encoder that reads the values later only sees the error's text.
             values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
                 assert!(error.to_string().contains("interrupted while the file was read"), "{name}: {error}");
                 CubeError::cancelled(&path)
@@ -398,7 +397,7 @@ fn vectors_of_an_archive_after_the_first_of_a_name_are_not_read() {
         false,
         &[("c.npy", npy(1, "'|u1'", false, "(2, 2, 3)", &[7; 12])), ("wl.npy", vector(4)), ("WL.npy", vector(77))],
     );
-    // The CRC-32 of the second member is wrong now, so an error shows that the member is read.
+    // The CRC-32 of the second member is now wrong, so there is an error if it is read.
     let at = file.iter().rposition(|&byte| byte == 77).unwrap();
     file[at] = 78;
     let loaded = load(&folder.write("a.npz", file), &CubeOptions::default()).unwrap();

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-/// Coder of the blocks, as its number in the flags of a chunk.
+/// How the blocks of a chunk are coded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coded {
-    /// The whole chunk is stored.
+    /// The whole chunk is stored uncompressed.
     Chunk,
-    /// Each stream is stored.
+    /// Each stream is stored uncompressed.
     Streams,
     Zlib,
     Zstd,
@@ -24,7 +24,7 @@ pub(super) struct Blosc2Spec<'a> {
     pub(super) coded: Coded,
     pub(super) shuffle: bool,
     pub(super) split: bool,
-    /// Offsets of chunks that are not stored.
+    /// Chunks with a special value, each with its number and the offset that stands for the value.
     pub(super) special: &'a [(usize, i64)],
 }
 
@@ -49,7 +49,7 @@ impl Default for Blosc2Spec<'_> {
 }
 
 impl Blosc2Spec<'_> {
-    /// Returns the file of an array with these elements, in C order.
+    /// Returns a file that contains an array with these elements, in C order.
     pub(super) fn file(&self, elements: &[u8]) -> Vec<u8> {
         let grid: Vec<usize> =
             self.shape.iter().zip(self.chunk).map(|(length, chunk)| length.div_ceil(*chunk)).collect();
@@ -66,7 +66,7 @@ impl Blosc2Spec<'_> {
         self.frame(&chunks, &offsets, unit * self.item)
     }
 
-    /// Puts a frame around stored chunks that decode to `unit` bytes each.
+    /// Wraps stored chunks that decode to `unit` bytes each in a frame.
     pub(super) fn frame(&self, chunks: &[u8], offsets: &[i64], unit: usize) -> Vec<u8> {
         let layer = self.layer();
         let offset_bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
@@ -110,7 +110,7 @@ impl Blosc2Spec<'_> {
         out
     }
 
-    /// Returns the chunk at this place of the grid of chunks.
+    /// Returns the chunk at this position in the grid.
     fn chunk_of(&self, place: &[usize], elements: &[u8]) -> Vec<u8> {
         let axes = || 0..self.shape.len();
         let blocks: Vec<usize> = axes().map(|k| self.chunk[k].div_ceil(self.block[k])).collect();
@@ -123,7 +123,7 @@ impl Blosc2Spec<'_> {
                 let at: Vec<usize> = axes().map(|k| place[k] * self.chunk[k] + within[k]).collect();
                 let inside = axes().all(|k| within[k] < self.chunk[k] && at[k] < self.shape[k]);
                 let flat = axes().fold(0, |flat, k| flat * self.shape[k] + at[k]) * self.item;
-                // Nothing may read the padding.
+                // Readers must not use the padding, so fill it with a recognisable byte.
                 unit.extend(if inside { elements[flat..flat + self.item].to_vec() } else { vec![0xAB; self.item] });
             }
         }
@@ -145,7 +145,7 @@ impl Blosc2Spec<'_> {
         let flags = 0x05 | if self.split { 0 } else { 0x10 } | if self.coded == Coded::Zlib { 3 } else { 4 } << 5;
         let shuffle = [0, 0, 0, 0, 0, u8::from(self.shuffle)];
         let coded = [starts, body].concat();
-        // A writer stores what does not become smaller, so such a chunk is refused.
+        // Store a chunk that does not shrink uncompressed, as other writers do, because readers refuse a larger one.
         match coded.len() > unit.len() {
             true => chunk(self.item, &unit, block_bytes, 0x07, [0; 6], 0, &unit),
             false => chunk(self.item, &unit, block_bytes, flags, shuffle, 0, &coded),
@@ -173,7 +173,7 @@ impl Blosc2Spec<'_> {
     }
 }
 
-/// Returns the elements of an array that coders make smaller; [`smooth_spec`] describes it.
+/// Returns the elements of a compressible array, described by [`smooth_spec`].
 pub(super) fn smooth() -> Vec<u8> {
     (0..3 * 20 * 20_u16).flat_map(|i| (i / 90 * 300).to_le_bytes()).collect()
 }

@@ -51,7 +51,7 @@ fn every_type_interleave_and_name() {
 fn metadata_keeps_names_order_and_numbers() {
     let folder = Folder::new();
     folder.write("x.img", cube(Dtype::U8, [1, 2, 3]));
-    // Real headers omit byte order, header offset and file type.
+    // Real headers may omit byte order, header offset and file type.
     let text = "ENVI\ndescription = {\n Field 7, plot = 3 }\nsamples = 2\nlines = 1\nbands = 3\ndata type = 1\n\
                 interleave = bip\n\
                 Wavelength Units = Nanometers\nwavelength = {\n 400,\n 500.5,\n 600\n }\nfwhm = {1, 2}\nbbl = {1,0,1}\n\

@@ -43,7 +43,7 @@ fn matlab_arrays_have_their_axes_reversed() {
     let [h, w, c] = [3, 4, 5];
     let path = folder.write("a.mat", file(&[5, 4, 3], &numbers([c, w, h], |[k, x, y]| [y, x, k])));
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [h, w, c], &CubeOptions::default());
-    // A matrix in the order of MATLAB, `[bands, pixels]`.
+    // A matrix `[bands, pixels]` in MATLAB's order.
     let path = folder.write("a.mat", file(&[12, 5], &numbers([w, h, c], |[x, y, k]| [y, x, k])));
     let options = CubeOptions { spatial: Some((3, 4)), ..Default::default() };
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [h, w, c], &options);

@@ -1,9 +1,9 @@
-//! Tests HDF5 files whose structures form many paths, and files whose chunks are far larger than their array.
+//! HDF5 files whose structures form many paths, and files whose chunks are far larger than their array.
 
 use super::*;
 use crate::bounded;
 
-/// Bytes of an HDF5 file. The next structure is appended at the end.
+/// An HDF5 file under construction. New structures are appended at the end.
 struct Hdf5(Vec<u8>);
 
 impl Hdf5 {
@@ -34,7 +34,7 @@ impl Hdf5 {
     }
 
     fn group(&mut self, links: &[(String, u64)]) -> u64 {
-        // The link info has no heap, because the links are in messages.
+        // The link info has no heap, because the links are stored in messages.
         let mut messages = vec![(2, [vec![0, 0], u64::MAX.to_le_bytes().repeat(2)].concat())];
         messages.extend(
             links
@@ -58,7 +58,7 @@ fn uint16(dims: &[u64]) -> Vec<(u16, Vec<u8>)> {
     vec![(1, space.concat()), (3, vec![0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]
 }
 
-/// Returns a file with a dataset of one chunk, whose deflated bytes are `stored`.
+/// Returns a file with a dataset of one chunk. `stored` is the deflated chunk.
 fn chunked(dims: &[u64], chunk: &[u32], stored: &[u8]) -> Vec<u8> {
     let mut file = Hdf5::new();
     let data = file.0.len() as u64;
@@ -101,7 +101,7 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a dataset whose elements have 2²⁹ bytes each, which is 2³² bits.
+/// Returns a dataset with elements of 2²⁹ bytes, which is 2³² bits.
 fn wide_elements() -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -119,7 +119,7 @@ fn elements_of_half_a_gibibyte() {
     assert!(found.contains("no numeric array"), "{found}");
 }
 
-/// Returns a dataset whose type nests `levels` variable-length types. A message holds at most 8190.
+/// Returns a dataset whose type nests `levels` variable-length types. A message has room for 8190.
 fn nested_types(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -141,7 +141,7 @@ fn types_as_deep_as_a_message() {
     });
 }
 
-/// Returns a dataset of zeros below `levels` groups. Each group except the innermost has six links to the next group.
+/// Returns a dataset of zeros below `levels` groups. Each group but the innermost has six links to the next.
 fn linked(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let contiguous = [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat();

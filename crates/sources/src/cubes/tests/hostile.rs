@@ -1,4 +1,4 @@
-//! No bytes make a reader panic, and no truncated file is accepted as whole.
+//! Checks that no input makes a reader panic, and that no truncated file is accepted as complete.
 
 use super::blosc2_writer::{Blosc2Spec, Coded, ZEROS, smooth, smooth_spec};
 use super::tiff_writer::TiffSpec;
@@ -6,7 +6,7 @@ use super::writers::{MatArray, mat, npy, npz, png, tivita, v4};
 use super::*;
 use crate::bounded;
 
-/// Name of a file, its bytes, and the bytes of the file that is stored next to it.
+/// Name of a file, its bytes, and the bytes of its side file.
 pub(super) type Sample = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
 pub(super) fn files() -> Vec<Sample> {
@@ -81,7 +81,7 @@ fn truncated_files_are_errors() {
             assert!(read(&folder.write("x.hdr", &bytes)), "{name}");
             for length in 0..bytes.len() {
                 let whole = read(&folder.write("x.hdr", &bytes[..length]));
-                // A text header may end at any byte, and the last bytes of a PNG hold no pixels.
+                // A text header may end at any byte, and the last bytes of a PNG contain no pixels.
                 assert!(
                     !whole || name == "envi header" || name == "png",
                     "{name} cut to {length} of {} bytes",
@@ -117,7 +117,7 @@ fn flipped_bytes_do_not_panic() {
             for round in 0..600 {
                 let mut damaged = bytes.clone();
                 for _ in 0..=random(4) {
-                    // Put half of the damage into the first bytes, where the headers are.
+                    // Damage the headers, in the first bytes, half of the time.
                     let at = if round % 2 == 0 { random(bytes.len()) } else { random(bytes.len().min(200)) };
                     damaged[at] = match random(4) {
                         0 => 0,

@@ -1,7 +1,7 @@
 use super::writers::{MatArray, mat, v4};
 use super::*;
 
-/// Element type with its mxCLASS, and the type number with which its elements are usually stored.
+/// Element type, its mxCLASS, and the type number with which its elements are usually stored.
 const CLASSES: [(Dtype, u32, u32); 11] = [
     (Dtype::Bool, 9 | 0x200, 2),
     (Dtype::F64, 6, 9),
@@ -31,7 +31,7 @@ fn every_class_order_and_compression() {
             let array = MatArray { name: "c", class, dims: &[4, 33, 5], stored: (kind, column_major) };
             let path = folder.write("a", mat(big_endian, compressed, &[text, array]));
             assert_cube(&path, CubeKind::Mat5, dtype, shape, &CubeOptions::default());
-            // In bands × pixels, the pixels are in the order of the picture's columns.
+            // In a matrix of bands × pixels, the pixels are in the picture's column order.
             let bands_first = ordered(dtype, big_endian, [w, h, c], |[x, y, k]| [y, x, k]);
             let array = MatArray { name: "Y", class, dims: &[5, 132], stored: (kind, bands_first) };
             let path = folder.write("a", mat(big_endian, compressed, &[array]));
@@ -49,7 +49,7 @@ fn every_class_order_and_compression() {
 #[test]
 fn doubles_stored_as_small_integers() {
     let folder = Folder::new();
-    // An array of one row is a vector. It counts as a picture only if the caller names it.
+    // An array with one row is a vector. It only counts as a picture if the caller names it.
     let named = CubeOptions { variable: vec!["c".into()], ..Default::default() };
     for (kind, stored) in [
         (1, vec![0xff, 2]),
@@ -140,7 +140,7 @@ fn a_matrix_of_bands_needs_the_shape_of_its_picture() {
         assert_eq!(load(&path, &options(Some((6, 8)))).unwrap().array.shape(), [6, 8, 3]);
         assert_eq!(load(&path, &options(Some((3, 48)))).unwrap().array.shape(), [3, 48, 1]);
     }
-    // A matrix that is less elongated is a picture of one band, and a mask may have any shape.
+    // A less elongated matrix is a picture of one band, and a mask may have any shape.
     let short = MatArray { name: "gt", class: 9, dims: &[3, 47], stored: (2, vec![7; 141]) };
     assert_eq!(
         load(&folder.write("b.mat", mat(false, true, &[short])), &CubeOptions::default()).unwrap().array.shape(),
@@ -193,7 +193,8 @@ fn vectors_after_the_first_of_a_name_are_not_read() {
     let folder = Folder::new();
     let vector = |name| MatArray { name, class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let cube = MatArray { name: "c", class: 9, dims: &[3, 4, 3], stored: (2, vec![7; 36]) };
-    // Inflating nine thousand of these vectors one by one would take long. The damage shows if a vector is inflated.
+    // Inflating nine thousand of these vectors one by one would take long, so damage them to detect whether one
+    // is inflated.
     let mut file = mat(false, true, &[cube, vector("wl"), vector("wavelengths")]);
     let end = file.len();
     file[end - 1] ^= 1;
@@ -242,7 +243,7 @@ fn version_4_in_both_byte_orders() {
     }
     let path = folder.write("s.mat", v4(false, "S", 2, [3, 3], &[0; 72]));
     assert!(message(load(&path, &CubeOptions::default())).contains("sparse matrices are not supported"));
-    // Other files that begin with small numbers must not be recognised.
+    // Other files that start with small numbers must not be recognised.
     for bytes in [vec![0; 100], v4(false, "1x", 0, [1, 1], &[0; 8]), v4(false, "x", 60, [1, 1], &[0; 8])] {
         assert_eq!(probe(&folder.write("other", bytes)).unwrap(), None);
     }

@@ -1,4 +1,4 @@
-//! Tests every format against a computed cube, damaged files for panics, and real files if there are any.
+//! Tests every format with a computed cube, with damaged files, and with real files if available.
 
 mod attacks;
 mod blosc2;
@@ -33,8 +33,8 @@ impl Folder {
 
     fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.path().join(name);
-        // ext4 flushes a file that is truncated and then rewritten, which would slow down thousands of
-        // rewrites. Remove it first.
+        // Remove the file first. ext4 flushes a file that is truncated and rewritten, which would slow down
+        // thousands of rewrites.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap();
         path
@@ -45,7 +45,7 @@ impl Folder {
     }
 }
 
-/// Returns the value at `[y, x, k]` of the test cubes. Every byte of it depends on all three indices.
+/// Returns the value at `[y, x, k]` of the test cubes. All its bytes depend on all three indices.
 fn value(y: usize, x: usize, k: usize) -> u64 {
     ((y as u64) << 12 | (x as u64) << 6 | k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24)
 }
@@ -57,13 +57,13 @@ fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     }
 }
 
-/// Returns the expected result of every reader: `[height, width, channels]`, C order, little-endian.
+/// Returns the cube that every reader should produce: `[height, width, channels]`, C order, little-endian.
 fn cube(dtype: Dtype, [h, w, c]: [usize; 3]) -> Vec<u8> {
     ordered(dtype, false, [h, w, c], |[a, b, k]| [a, b, k])
 }
 
-/// Returns the same cube in another order of axes. `at` maps a position in the file to `[y, x, k]`, and
-/// `dims` are the lengths of the axes in the file.
+/// Returns the same cube with its axes in another order. `at` maps a position in the file to `[y, x, k]`, and
+/// `dims` are the axis lengths in the file.
 fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for a in 0..dims[0] {

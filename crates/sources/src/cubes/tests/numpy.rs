@@ -147,7 +147,7 @@ fn the_header_is_no_python() {
         let result = load(&folder.write("a.npy", npy_header(1, bad, &[7])), &CubeOptions::default());
         assert!(matches!(result, Err(CubeError::Format { .. })), "{bad}");
     }
-    // The header claims a length of 4 GiB in a file of a few bytes.
+    // The header of a tiny file claims a length of 4 GiB.
     let long = [b"\x93NUMPY\x02\0".as_slice(), &[0xff; 4], b"{}"].concat();
     assert!(
         message(load(&folder.write("a.npy", long), &CubeOptions::default()))

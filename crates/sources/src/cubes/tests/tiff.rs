@@ -101,7 +101,7 @@ fn refusals_name_the_reason() {
     ] {
         assert_eq!(refused(spec.file()), format!("`a.tif`: {why}"));
     }
-    // The second page is made by linking a copy of the first directory.
+    // Make a second page by linking to a copy of the first directory.
     let mut file = spec([2, 3, 2]).file();
     let at = file.len();
     let first = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;

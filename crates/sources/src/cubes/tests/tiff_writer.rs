@@ -14,12 +14,12 @@ pub(super) struct TiffSpec {
     pub(super) big_tiff: bool,
     pub(super) planar: bool,
     pub(super) pages: bool,
-    /// Height and width of the tiles. `None` means strips of `rows` rows.
+    /// Height and width of the tiles, or `None` for strips of `rows` rows.
     pub(super) tile: Option<(usize, usize)>,
     pub(super) rows: usize,
     pub(super) compression: u32,
     pub(super) predictor: u32,
-    /// Additional tags with text, each with its number.
+    /// Additional text tags, each with its number.
     pub(super) texts: Vec<(u32, String)>,
 }
 
@@ -71,7 +71,7 @@ impl TiffSpec {
         out
     }
 
-    /// Returns the position of the link to the next page.
+    /// Writes a page, and returns the position of its link to the next page.
     fn page(&self, out: &mut Vec<u8>, page: usize) -> usize {
         let [h, w, c] = self.shape;
         let bands = if self.pages { 1 } else { c };

@@ -38,10 +38,10 @@ pub(super) fn tivita(w: i32, h: i32, c: i32, elements: &[u8]) -> Vec<u8> {
 
 pub(super) struct MatArray<'a> {
     pub(super) name: &'a str,
-    /// The mxCLASS of the array. The flags are in the second byte.
+    /// mxCLASS of the array. The flags are in the second byte.
     pub(super) class: u32,
     pub(super) dims: &'a [u32],
-    /// Type number of the stored elements, followed by their bytes in the byte order of the file.
+    /// Type number and bytes of the stored elements, in the byte order of the file.
     pub(super) stored: (u32, Vec<u8>),
 }
 
@@ -99,7 +99,7 @@ pub(super) fn png(color: png::ColorType, depth: png::BitDepth, width: u32, heigh
     out
 }
 
-/// Makes a matrix of version 4 from its name, its elements, and MOPT without the byte order.
+/// Returns a version 4 matrix with this name and these elements. `mopt` is MOPT without the byte order.
 pub(super) fn v4(big_endian: bool, name: &str, mopt: u32, [rows, columns]: [u32; 2], elements: &[u8]) -> Vec<u8> {
     let mopt = mopt + if big_endian { 1000 } else { 0 };
     let words = [mopt, rows, columns, 0, name.len() as u32 + 1];

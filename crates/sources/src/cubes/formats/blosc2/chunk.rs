@@ -1,11 +1,11 @@
-//! Reads the chunks of a frame, and names the file in errors of their decoder.
+//! Reads the chunks of a frame, and adds the file name to the decoder's errors.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
 use shardpack_array::blosc2::ForeignChunk;
 use shardpack_format::Error;
 
-/// Reads the chunk that begins at `start`, ends before `end`, and decodes to `unit` bytes.
+/// Reads a chunk between `start` and `end` that decodes to `unit` bytes.
 pub(super) fn chunk_at(source: &CubeFile, what: &str, start: u64, end: u64, unit: usize) -> Result<Vec<u8>> {
     let bad = |error| of_blosc2(source, what, start, error);
     let room = end.saturating_sub(start);
@@ -17,7 +17,7 @@ pub(super) fn chunk_at(source: &CubeFile, what: &str, start: u64, end: u64, unit
     source.read_at("Blosc2 chunk", start, stored)
 }
 
-/// Names the file in an error of the decoder. `start` is the offset of the chunk.
+/// Adds the file name to an error of the decoder. `start` is the offset of the chunk.
 pub(super) fn of_blosc2(source: &CubeFile, part: &str, start: u64, error: Error) -> CubeError {
     match error {
         Error::Format { what, expected, found, place, .. } => {

@@ -1,10 +1,10 @@
-//! The msgpack values of a frame, in sequence. Frames write each field in one form only.
+//! Reads the msgpack values of a frame in sequence. A frame encodes each field in only one way.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
 use std::fmt;
 
-/// The rest of a part of the frame, not yet read.
+/// The unread rest of a part of the frame.
 pub(super) struct Fields<'a> {
     source: &'a CubeFile,
     bytes: &'a [u8],
@@ -36,7 +36,7 @@ impl<'a> Fields<'a> {
         Ok(bytes)
     }
 
-    /// Takes the byte that begins a value.
+    /// Reads the marker byte at the start of a value.
     pub(super) fn mark(&mut self, what: &str, expected: u8) -> Result<()> {
         match self.byte(what)? {
             found if found == expected => Ok(()),
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes an integer that must not be negative: of 64 bits, or of 32 bits.
+    /// Reads a 64-bit integer that must not be negative.
     pub(super) fn size64(&mut self, what: &str) -> Result<u64> {
         self.mark(what, 0xD3)?;
         let value = i64::from_be_bytes(self.take(what)?);

@@ -1,4 +1,4 @@
-//! The frame of a Blosc2 file: header, metalayer `b2nd`, offsets of the chunks, and trailer.
+//! The frame of a Blosc2 file: header, metalayer `b2nd`, chunk offsets, and trailer.
 
 use super::chunk::{chunk_at, of_blosc2};
 use super::fields::Fields;
@@ -13,54 +13,54 @@ use shardpack_format::to_usize;
 
 const MAGIC: &[u8] = b"b2frame\0";
 
-/// Bytes of the header before its metalayers.
+/// Size of the header before its metalayers, in bytes.
 const FIXED_BYTES: u64 = 87;
 
-/// Bytes at the end of the trailer: its length and the fingerprint of the frame.
+/// Bytes at the end of the trailer: the trailer's length and the frame's fingerprint.
 const TRAILER_END: u64 = 23;
 
-/// Maximum size of a header. Its metalayers hold notes of other programs, which are not read.
+/// Maximum size of a header. Its metalayers may contain notes of other programs, which are not read.
 const MAX_HEADER: u64 = 16 << 20;
 
 /// Limit on the decoded bytes of all chunks, as a multiple of the cube size. It is above 1 because chunks may
 /// extend beyond the edges of the array.
 const DECODED_TIMES: u64 = 16;
 
-/// Size that the decoded chunks may reach in any case.
+/// Total size of the decoded chunks that is always accepted, however small the cube is.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
-/// Size that one decoded chunk may reach in any case.
+/// Size of a decoded chunk that is always accepted, however small the cube is.
 const SMALL_CHUNK: u64 = 16 << 20;
 
-/// Smallest average size of the blocks of an array with more than `FEW_BLOCKS`, in bytes. c-blosc2 codes nothing
-/// below 32 bytes.
+/// Minimum average block size, in bytes, of an array with more than `FEW_BLOCKS` blocks. c-blosc2 does not
+/// compress less than 32 bytes.
 const SMALL_BLOCK: u64 = 16;
 const FEW_BLOCKS: u64 = 1 << 20;
 
-/// Maximum number of axes: the count is in four bits.
+/// Maximum number of axes, which is stored in four bits.
 const MAX_AXES: u8 = 15;
 
 pub(super) fn is_frame(head: &[u8]) -> bool {
     head.get(2..10) == Some(MAGIC)
 }
 
-/// Place of a chunk.
+/// Location of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ChunkPlace {
-    /// Every item of the chunk has the same value, and nothing is stored.
+    /// All items of the chunk have the same value, so the chunk is not stored.
     Special { kind: u8, item_bytes: u8 },
-    /// The chunk begins at `start`, and ends at or before `end`.
+    /// The chunk starts at `start` and ends no later than `end`.
     Stored { start: u64, end: u64 },
 }
 
-/// The array of a frame.
+/// The array in a contiguous frame.
 pub(super) struct ContiguousFrame {
     pub(super) layout: CubeLayout,
     pub(super) grid: Grid,
     header: FrameHeader,
 }
 
-/// Sizes in the header of a frame, in bytes.
+/// Sizes from the header of a frame, in bytes.
 struct FrameHeader {
     header_bytes: u64,
     frame_bytes: u64,
@@ -70,17 +70,17 @@ struct FrameHeader {
     chunk_bytes: u64,
 }
 
-/// The metalayer `b2nd`.
+/// Content of the metalayer `b2nd`.
 struct ArrayLayer {
     shape: Vec<u64>,
     chunk: Vec<u64>,
     block: Vec<u64>,
-    /// NumPy's name of the element type. Frames of the first version have none.
+    /// NumPy's name of the element type. Frames of the first version lack it.
     dtype: Option<String>,
 }
 
 impl ContiguousFrame {
-    /// Reads the header, and checks the sizes in it against each other and the size of the file.
+    /// Reads the header, and checks that its sizes agree with each other and with the file size.
     pub(super) fn read(source: &CubeFile, want: &Purpose) -> Result<Self> {
         let fixed = source.read_at("Blosc2 header", 0, FIXED_BYTES)?;
         let header = FrameHeader::read(source, &mut Fields::new(source, &fixed))?;
@@ -112,7 +112,7 @@ impl ContiguousFrame {
         Ok(Self { layout, grid, header })
     }
 
-    /// Returns the offsets of the chunks, of 8 bytes each; see [`place`](Self::place).
+    /// Returns the chunk offsets, 8 bytes each; see [`place`](Self::place).
     pub(super) fn offsets(&self, source: &CubeFile) -> Result<Vec<u8>> {
         let header = &self.header;
         let end = header.header_bytes + header.chunks_bytes;
@@ -133,12 +133,12 @@ impl ContiguousFrame {
         Ok(offsets)
     }
 
-    /// Returns the place of the chunk with this offset.
+    /// Returns the location of the chunk with this offset.
     pub(super) fn place(&self, offset: [u8; 8]) -> ChunkPlace {
         let FrameHeader { header_bytes, chunks_bytes, item_bytes, .. } = self.header;
         let [.., high] = offset;
         match i64::from_le_bytes(offset) {
-            // The highest byte of a negative offset names a special value.
+            // An offset is negative if the chunk has a special value, which the highest byte names.
             ..0 => ChunkPlace::Special { kind: high & 7, item_bytes: u8::try_from(item_bytes).unwrap_or(u8::MAX) },
             offset => ChunkPlace::Stored {
                 start: header_bytes.saturating_add(offset.unsigned_abs()),
@@ -178,7 +178,7 @@ impl FrameHeader {
         Ok(header)
     }
 
-    /// Checks that header, chunks and trailer fit the frame, and the frame the file.
+    /// Checks that header, chunks and trailer fit into the frame, and the frame into the file.
     fn check_parts(&self, source: &CubeFile) -> Result<()> {
         let Self { header_bytes, frame_bytes, chunks_bytes, .. } = *self;
         if !(FIXED_BYTES..=MAX_HEADER).contains(&header_bytes) {
@@ -194,7 +194,7 @@ impl FrameHeader {
         Ok(())
     }
 
-    /// Checks the chunks, before memory is allocated for them, against the array and a cube of `cube_bytes`.
+    /// Checks the chunks against the array and a cube of `cube_bytes`, before any memory is allocated for them.
     fn check(&self, source: &CubeFile, grid: &Grid, cube_bytes: u64) -> Result<()> {
         let (chunks, chunk_bytes) = (grid.chunks(), grid.chunk_bytes());
         if self.chunk_bytes != chunk_bytes {
@@ -214,7 +214,7 @@ impl FrameHeader {
         most("number of Blosc2 blocks", grid.blocks(), (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS))
     }
 
-    /// Returns the offset of the trailer, whose length is near the end of the frame.
+    /// Returns the offset of the trailer, whose length is stored near the end of the frame.
     fn trailer(&self, source: &CubeFile) -> Result<u64> {
         let end = source.read_at("Blosc2 trailer", self.frame_bytes - TRAILER_END, TRAILER_END)?;
         let mut fields = Fields::new(source, &end);
@@ -229,7 +229,7 @@ impl FrameHeader {
     }
 }
 
-/// Returns the metalayer `b2nd` of a header, if there is one.
+/// Returns the metalayer `b2nd` of a header, if any.
 fn array_layer<'a>(source: &'a CubeFile, header: &'a [u8]) -> Result<Option<&'a [u8]>> {
     let what = "list of metalayers";
     let at = |offset: u64| header.get(to_usize(offset)..).unwrap_or_default();
@@ -283,8 +283,8 @@ impl ArrayLayer {
     }
 }
 
-/// Returns the axes without leading ones of length 1 that a cube or a mask has no place for. nnU-Net stores a volume
-/// of one channel as `[1, z, y, x]`, and a mask as `[1, 1, y, x]`.
+/// Returns the axes without surplus leading axes of length 1. nnU-Net stores a one-channel volume as `[1, z, y,
+/// x]`, and a mask as `[1, 1, y, x]`.
 fn array_axes<'a>(shape: &'a [u64], want: &Purpose) -> &'a [u64] {
     let most = if matches!(want, Purpose::Mask(_)) { 2 } else { 3 };
     let mut axes = shape;

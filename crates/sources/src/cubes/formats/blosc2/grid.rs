@@ -1,9 +1,9 @@
-//! Places of the chunks and blocks of an array. A chunk is a row of blocks, and all chunks and blocks are stored
-//! in C order and in full, also those at the edges.
+//! The grid of chunks and blocks of an array. Chunks consist of blocks. Chunks and blocks are in C order and
+//! stored in full, even at the edges of the array.
 
 use shardpack_format::to_usize;
 
-/// The axes of an array, slowest first, as lengths in items of the array, of a chunk and of a block.
+/// The axes of an array, slowest first, with their lengths in the array, in a chunk and in a block, in items.
 pub(super) struct Grid {
     axes: Vec<Axis>,
     item_bytes: u64,
@@ -15,7 +15,8 @@ struct Axis {
     length: u64,
     chunk: u64,
     block: u64,
-    /// Bytes between neighbours along the axis, in the array and in a block.
+    /// Distance between neighbours along this axis in the array, in bytes. `block_stride` is the distance
+    /// within a block.
     stride: u64,
     block_stride: u64,
 }
@@ -29,7 +30,7 @@ impl Axis {
         self.chunk.div_ceil(self.block)
     }
 
-    /// Returns the part of block `within` of chunk `origin` that is in the array, if any is.
+    /// Returns the part of block `within` of chunk `origin` that lies in the array, or `None` if the block is outside.
     fn span(&self, origin: u64, within: u64) -> Option<Span> {
         let in_chunk = within * self.block;
         let in_array = origin * self.chunk + in_chunk;
@@ -39,17 +40,17 @@ impl Axis {
     }
 }
 
-/// Part of a block along one axis: the items within the array, and the bytes between them.
+/// Part of a block along one axis: the number of items in the array, and the strides in both.
 struct Span {
     count: u64,
-    /// Offset of the first item in the array.
+    /// Byte offset of the first item in the array.
     start: u64,
     from: u64,
     to: u64,
 }
 
 impl Grid {
-    /// Returns `None` if the shapes contradict each other, or if a size overflows.
+    /// Creates a grid. Returns `None` if the shapes contradict each other, or if a size overflows.
     pub(super) fn new(mut shape: Vec<u64>, mut chunk: Vec<u64>, mut block: Vec<u64>, item_bytes: u64) -> Option<Self> {
         merge(&mut shape, &mut chunk, &mut block);
         let mut grid = Self { axes: Vec::new(), item_bytes, chunks: 1, chunk_bytes: item_bytes };
@@ -73,24 +74,24 @@ impl Grid {
         self.chunks
     }
 
-    /// Returns the number of blocks in all chunks.
+    /// Returns the total number of blocks in all chunks.
     pub(super) fn blocks(&self) -> u64 {
         self.axes.iter().fold(self.chunks, |blocks, axis| blocks.saturating_mul(axis.blocks()))
     }
 
-    /// Returns the decoded bytes of a chunk, with the parts of its blocks that are beyond its edges.
+    /// Returns the decoded size of a chunk, including the parts of its blocks beyond its edges.
     pub(super) const fn chunk_bytes(&self) -> u64 {
         self.chunk_bytes
     }
 
-    /// Copies the items of chunk `number` to their places in the array. Returns `None` if a buffer is too short.
+    /// Copies the items of chunk `number` into the array. Returns `None` if a buffer is too short.
     pub(super) fn scatter(&self, number: u64, chunk: &[u8], array: &mut [u8]) -> Option<()> {
         let origin = places(number, self.axes.iter().map(Axis::chunks));
         let block_bytes = self.axes.iter().fold(self.item_bytes, |bytes, axis| bytes * axis.block);
         for (block, bytes) in (0..).zip(chunk.chunks_exact(to_usize(block_bytes))) {
             let within = places(block, self.axes.iter().map(Axis::blocks));
             let places = self.axes.iter().zip(&origin).zip(&within);
-            // A block at an edge may lie beyond the array as a whole.
+            // A block at an edge may be entirely outside the array.
             let spans: Option<Vec<Span>> = places.map(|((axis, origin), within)| axis.span(*origin, *within)).collect();
             if let Some(spans) = spans {
                 let to = spans.iter().map(|span| span.start).sum::<u64>();
@@ -101,7 +102,7 @@ impl Grid {
     }
 }
 
-/// Joins each axis that lies whole in a block to the axis before it, so that longer runs are copied at a time.
+/// Merges an axis that fits into one block with the axis before it, to copy longer runs at a time.
 fn merge(shape: &mut Vec<u64>, chunk: &mut Vec<u64>, block: &mut Vec<u64>) {
     while let ([.., before, length], [.., chunks, chunk_length], [.., blocks, block_length]) =
         (shape.as_mut_slice(), chunk.as_mut_slice(), block.as_mut_slice())
@@ -117,7 +118,7 @@ fn merge(shape: &mut Vec<u64>, chunk: &mut Vec<u64>, block: &mut Vec<u64>) {
     }
 }
 
-/// Returns the place of a number in a grid with these counts, in C order.
+/// Converts a number to the indexes of its cell in a grid with these counts, in C order.
 fn places(mut number: u64, counts: impl DoubleEndedIterator<Item = u64>) -> Vec<u64> {
     let mut places: Vec<u64> = counts
         .rev()
@@ -131,11 +132,11 @@ fn places(mut number: u64, counts: impl DoubleEndedIterator<Item = u64>) -> Vec<
     places
 }
 
-/// Copies the items of a block, `spans` of it, to the array.
+/// Copies the items in `spans` from a block to the array.
 fn copy(spans: &[Span], block: &[u8], array: &mut [u8]) -> Option<()> {
     match spans {
         [] => Some(()),
-        // Neighbours along the last axis are next to each other in both.
+        // Along the last axis, items are contiguous in both the block and the array.
         [last] => {
             let run = to_usize(last.count * last.from);
             array.get_mut(..run)?.copy_from_slice(block.get(..run)?);

@@ -1,5 +1,5 @@
-//! Parses the text of an ENVI header. It has lines of `key = value`, values in braces that may span several
-//! lines, and comments that begin with `;`.
+//! Parses the text of an ENVI header: lines of `key = value`, values in braces that may span several lines, and
+//! comments that start with `;`.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
@@ -8,13 +8,13 @@ use std::collections::HashMap;
 /// Maximum size of a header. The names of 100,000 bands fit in 16 MiB.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// Maximum number of keys. ENVI knows about fifty.
+/// Maximum number of keys. ENVI defines about fifty.
 const MAX_KEYS: usize = 4096;
 
-/// Maximum number of items in all lists together. An item takes tens of times more bytes in memory than in the header.
+/// Maximum total number of list items. An item takes tens of times more bytes in memory than in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
-/// Keys and values in file order. Keys are in lower case with single blanks; values are unchanged.
+/// Keys and values in file order. Keys are lower-case with single blanks; values are unchanged.
 pub(super) struct Header(Vec<(String, String)>);
 
 impl Header {
@@ -23,7 +23,7 @@ impl Header {
             return Err(source.format("ENVI header size", format_args!("at most {MAX_HEADER} bytes"), source.len()));
         }
         let bytes = source.read_at("ENVI header", 0, source.len())?;
-        // Place names may be in Latin-1. A broken letter in such a name does no harm.
+        // Place names may be in Latin-1. A garbled letter in one of them does no harm.
         Self::parse(source, &String::from_utf8_lossy(&bytes))
     }
 
@@ -38,10 +38,10 @@ impl Header {
                 items,
             ));
         }
-        // The first line is the signature. In old Macintosh files, lines end with only a carriage return.
+        // The first line is the signature. Old Macintosh files end lines with just a carriage return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
-            // Other readers skip blank lines and stray text too. A missing key is reported below.
+            // Skip blank lines and stray text, as other readers do. Missing keys are reported below.
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
             let mut value = value.trim().to_owned();
@@ -61,7 +61,7 @@ impl Header {
             if let Some(end) = value.rfind('}').filter(|_| value.starts_with('{')) {
                 value.truncate(end + 1);
             }
-            // The last occurrence of a key counts, as in ENVI and SPy.
+            // The last occurrence of a key wins, as in ENVI and SPy.
             if let Some(&place) = places.get(&key) {
                 if let Some((_, known)) = fields.get_mut(place) {
                     *known = value;

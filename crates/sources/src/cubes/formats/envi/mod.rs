@@ -1,4 +1,4 @@
-//! ENVI cubes: a text header and a file of raw elements next to it.
+//! ENVI cubes: a text header with a separate file of raw elements.
 
 mod data;
 mod header;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// Keys that are left out of the metadata, because the array itself has the layout.
+/// Keys omitted from the metadata, because the array already has its layout.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",
@@ -29,7 +29,7 @@ const STRUCTURE: &[&str] = &[
     "data ignore value",
 ];
 
-/// Keys whose braces hold one text instead of a list.
+/// Keys whose braces contain a single text instead of a list.
 const TEXTS: &[&str] = &["description", "coordinate system string", "history"];
 
 fn is_envi(head: &[u8]) -> bool {
@@ -64,7 +64,7 @@ impl EnviCube {
         refuse_other_files(source, &header)?;
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
-            // Real headers sometimes omit the byte order. The machines that write them are little-endian.
+            // Real headers sometimes omit the byte order. They were written on little-endian machines.
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => {
@@ -104,7 +104,7 @@ impl EnviCube {
         Ok((data, bytes))
     }
 
-    /// Returns all keys except layout keys, in header order.
+    /// Returns all keys except those for the layout, in header order.
     fn meta(&self) -> Map<String, Value> {
         let [_, _, bands] = self.layout.shape;
         let mut meta = Map::new();
@@ -112,11 +112,11 @@ impl EnviCube {
             let inner = value.strip_prefix('{').map(|inner| inner.strip_suffix('}').unwrap_or(inner));
             let value = match inner {
                 Some(text) if TEXTS.contains(&key) => Value::String(text.trim().to_owned()),
-                // Lists may end with a comma.
+                // Lists may have a trailing comma.
                 Some(list) => meta::list(list.trim().trim_end_matches(',').split(',')),
                 None => meta::scalar(value),
             };
-            // If a value does not have exactly one number per channel, it keeps the key that it has in the header.
+            // Unless the value has exactly one number per channel, keep its original key.
             let per_channel = value.as_array().is_some_and(|list| list.len() as u64 == bands);
             let key = match meta::snake_case(key).as_str() {
                 "wavelength" if per_channel => "wavelengths".to_owned(),
@@ -187,7 +187,7 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // Find the data file even if the header is unusable, because the data file would otherwise be reported too.
+        // Find the data file even if the header is unusable, because it would otherwise be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

@@ -1,4 +1,4 @@
-//! Reads an HDF5 file on behalf of the HDF5 library, up to a limit on the number of bytes.
+//! Reads an HDF5 file for the HDF5 library, and limits the number of bytes.
 //!
 //! A few structures in a file can form any number of paths, and the library follows all of them.
 
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// Minimum cost of a read, so that the limit also stops many reads of a few bytes.
+/// Minimum charge per read, so that the limit also stops many tiny reads.
 const LEAST_COST: u64 = 64;
 
 /// Address that means "undefined" in HDF5.
 const UNDEFINED: u64 = u64::MAX;
 
-/// Bytes that may still be read.
+/// Number of bytes that may still be read.
 pub(super) struct Allowance {
     left: AtomicU64,
     met_undefined: AtomicBool,
@@ -31,8 +31,8 @@ impl Allowance {
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Returns true if the library tried to read at the undefined address. It does this for soft links in
-    /// groups of the old layout.
+    /// Returns true if the library tried to read at the undefined address, which it does for soft links in
+    /// groups with the old layout.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! HDF5 files, which include MATLAB files of version 7.3. Reading them needs the cargo feature `hdf5`.
+//! HDF5 files, including MATLAB files of version 7.3. Reading them requires the cargo feature `hdf5`.
 
 #[cfg(feature = "hdf5")]
 mod metered;
@@ -27,7 +27,7 @@ fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {
     if head.starts_with(SIGNATURE) || head.get(512..520) == Some(SIGNATURE) {
         return Ok(true);
     }
-    // Longer user blocks are rare. Five more reads of 8 bytes find the end of any user block of up to 16 KiB.
+    // Longer user blocks are rare. Five more reads of 8 bytes cover user blocks of up to 16 KiB.
     for offset in [1024, 2048, 4096, 8192, 16384] {
         if offset + 8 <= source.len() && source.read_at("signature", offset, 8)? == SIGNATURE {
             return Ok(true);

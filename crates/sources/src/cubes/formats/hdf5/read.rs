@@ -1,4 +1,4 @@
-//! Finds the datasets of an HDF5 file that may be the cube, and reads them.
+//! Finds datasets of an HDF5 file that may be the cube, and reads them.
 
 use super::super::mat;
 use super::metered::{Allowance, Metered};
@@ -15,19 +15,19 @@ use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
-/// Limits on the number of datasets and groups. Hard links multiply paths, and a group counts once for each path.
+/// Limits on the number of datasets and groups. Hard links multiply paths, so a group counts once per path.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
 const MAX_PATH: usize = 4096;
 
-/// The decoded bytes of all chunks are limited to `MAX_CHUNK_TIMES` × the size of the array, or
-/// `SMALL_CHUNKS` if that is larger. Chunks may be larger than the array.
+/// Limits on the decoded bytes of all chunks: `MAX_CHUNK_TIMES` × the array size, or `SMALL_CHUNKS` if larger.
+/// Chunks may be larger than the array.
 const MAX_CHUNK_TIMES: u64 = 16;
 const SMALL_CHUNKS: u64 = 64 << 20;
 
-/// Longest vector that is read as metadata.
+/// Maximum length of a vector to read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
 
 struct Hdf5Dataset {
@@ -35,9 +35,9 @@ struct Hdf5Dataset {
     name: String,
     dtype: Dtype,
     big_endian: bool,
-    /// Lengths of the axes, outermost axis first. In MATLAB files they are in the order of MATLAB.
+    /// Lengths of the axes as stored, outermost first. MATLAB files store them in MATLAB's order.
     dims: Vec<u64>,
-    /// True for MATLAB files, which store column-major arrays with reversed axes.
+    /// True for MATLAB files, which store column-major arrays with the axes reversed.
     matlab: bool,
 }
 
@@ -57,7 +57,7 @@ fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
-        // Superblock versions are 0 to 3. Any other number means that the file is damaged.
+        // Superblock versions go from 0 to 3. Any other number means that the file is damaged.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a version {version} superblock"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
@@ -88,15 +88,15 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Opens a file with only a few reads of metadata, whatever its size.
+/// Opens a file. This takes only a few metadata reads, whatever the file size.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
     Ok((file, allowance))
 }
 
-/// Lists the numeric datasets in the order of groups, without the datasets that MATLAB uses for bookkeeping.
-/// If not all groups can be listed, returns only the first of the paths from the caller that exists.
+/// Lists the numeric datasets in group order, except those that MATLAB uses for bookkeeping. If some groups
+/// cannot be listed, returns only the first of the caller's paths that exists.
 fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Hdf5Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
@@ -187,8 +187,8 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> 
     Some(Hdf5Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
-/// Returns the element type of numbers, and true if they are big-endian. h5py stores booleans as an
-/// enumeration of two values.
+/// Returns the element type of numbers, and whether they are big-endian. h5py stores booleans as an enumeration
+/// with two values.
 fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     let big = |order: &DatatypeByteOrder| match order {
         DatatypeByteOrder::LittleEndian => Some(false),
@@ -214,7 +214,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
             Some((dtype, big(byte_order)?))
         }
         Datatype::FloatingPoint { size, byte_order, layout } => {
-            // The mantissa size distinguishes IEEE types from bfloat16 and the like.
+            // The mantissa size distinguishes IEEE types from others such as bfloat16.
             let dtype = match (size, layout.mantissa_size) {
                 (2, 10) => Dtype::F16,
                 (4, 23) => Dtype::F32,
@@ -254,7 +254,7 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Checks the chunks before memory is allocated for them, and returns their size in the file.
+/// Checks the chunks before memory is allocated for them, and returns their total size in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks in the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
@@ -323,7 +323,7 @@ fn load_here(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        // The first occurrence of a key counts, so later ones are not read.
+        // The first occurrence of a key wins, so skip later ones.
         if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
             let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {

@@ -1,4 +1,4 @@
-//! Replaces the support for HDF5 if the feature is off. The error shows a shell command that converts the file.
+//! Stands in for HDF5 support if the feature is off. Its errors suggest a shell command that converts the file.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -7,12 +7,12 @@ use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
-/// Python program that saves an array of the file `argv[1]` as the file `argv[2]`. The array is `argv[3]` if
-/// that is given, otherwise the largest. The program undoes the reversed axes of MATLAB and refuses to
-/// overwrite a file. It contains no single quote, so that the shell can quote it.
+/// Python program that saves an array of the file `argv[1]` to the file `argv[2]`: the array `argv[3]` if
+/// given, otherwise the largest one. It undoes MATLAB's reversal of the axes and refuses to overwrite a file.
+/// It contains no single quotes, so the shell can quote it.
 const CONVERT: &str = r#"import sys, h5py, numpy; f = h5py.File(sys.argv[1]); a = []; f.visititems(lambda name, item: a.append(item) if hasattr(item, "shape") else None); d = f[sys.argv[3]] if sys.argv[3:] else max(a, key=lambda item: item.size or 0); numpy.save(open(sys.argv[2], "xb"), d[()].T if "MATLAB_class" in d.attrs else d[()])"#;
 
-/// Quotes any bytes as one word of a bash command line.
+/// Quotes arbitrary bytes as one word for bash.
 fn quoted(word: &OsStr) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     let text = word.to_str().filter(|text| !text.chars().any(char::is_control));

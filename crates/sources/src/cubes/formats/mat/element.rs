@@ -1,12 +1,12 @@
-//! Data elements. An element is a tag with a type and a length, followed by bytes. Small elements hold up to
-//! four bytes inside the tag.
+//! Data elements. An element consists of a tag, with a type and a length, and its bytes. A small element has up
+//! to four bytes inside its tag.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 use std::io::{ErrorKind, Read};
 
-/// Type numbers of elements that are not numeric.
+/// Type numbers of non-numeric elements.
 pub(super) const MATRIX: u32 = 14;
 pub(super) const COMPRESSED: u32 = 15;
 
@@ -41,7 +41,7 @@ pub(super) struct Tag {
 impl<R: Read> Elements<'_, R> {
     pub(super) fn tag(&mut self) -> Result<Tag> {
         let kind = self.word()?;
-        // A small element has its length in the upper half of the first word, and its content in the next word.
+        // A small element has its length in the upper half of the first word and its content in the second word.
         match (kind & 0xffff, kind >> 16) {
             (kind, 0) => Ok(Tag { kind, bytes: u64::from(self.word()?), small: None }),
             (kind, bytes @ 1..=4) => {
@@ -53,7 +53,7 @@ impl<R: Read> Elements<'_, R> {
         }
     }
 
-    /// Reads an element of at most `max` bytes, and its padding.
+    /// Reads an element of at most `max` bytes, including its padding.
     pub(super) fn short(&mut self, what: &str, max: u64) -> Result<(u32, Vec<u8>)> {
         let tag = self.tag()?;
         if tag.bytes > max {
@@ -70,8 +70,8 @@ impl<R: Read> Elements<'_, R> {
         Ok((tag.kind, content))
     }
 
-    /// Reads the content of `tag` as little-endian elements of type `target`. MATLAB stores doubles as bytes
-    /// if their values are small integers.
+    /// Reads the content of `tag` as little-endian elements of type `target`. MATLAB stores doubles as bytes if
+    /// all values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
         let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} of {target}"), found);
         let stored = numeric(tag.kind).ok_or_else(|| bad(format!("type number {}", tag.kind)))?;
@@ -108,7 +108,7 @@ impl<R: Read> Elements<'_, R> {
         Ok(out)
     }
 
-    /// Reads the padding at the end, so that zlib verifies its checksum.
+    /// Reads the final padding, so that zlib verifies its checksum.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.skip(16)
     }
@@ -153,8 +153,8 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Converts elements to type `target`. Returns `None` if a value does not fit, or if MATLAB never makes this
-/// conversion.
+/// Converts elements to type `target`. Returns `None` if a value does not fit, or for a conversion that MATLAB
+/// never makes.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{
@@ -182,7 +182,7 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
-        // The element is a scalar that is stored inside its tag.
+        // This element is a scalar stored inside its tag.
         (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),

@@ -15,7 +15,7 @@ use shardpack_array::floats_of;
 use shardpack_format::{Hint, Setting};
 use variable::Variable;
 
-/// Longest vector that is read as metadata.
+/// Maximum length of a vector to read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
 
 fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> Result<ChosenArray<'v, Variable>> {
@@ -34,12 +34,11 @@ fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> R
     Ok(ChosenArray { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
-/// If one axis of a matrix is at least this many times as long as the other, the matrix is unlikely to be a
-/// picture of one band.
+/// A matrix is unlikely to be a picture of one band if one axis is at least this many times longer than the other.
 const LONG: u64 = 16;
 
-/// Returns the shape and the axis order of a MATLAB array, which is always column-major. A matrix may be
-/// bands × pixels or pixels × bands.
+/// Returns the shape and the axis order of a MATLAB array, which is always column-major. A matrix may be bands
+/// × pixels or pixels × bands.
 pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([u64; 3], AxisOrder)> {
     let shape = cube_shape(source, dims)?;
     let (&[first, second], Purpose::Cube(options)) = (dims, want) else { return Ok((shape, AxisOrder::Fortran)) };
@@ -56,7 +55,7 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
     };
     match height.checked_mul(width) {
         Some(pixels) if second == pixels => Ok(([height, width, first], AxisOrder::Columns)),
-        // The pixels are in the column order of a MATLAB picture, so the matrix is a cube that was reshaped.
+        // The pixels are in the column order of a MATLAB picture, so the matrix is a reshaped cube.
         Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
         _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {
@@ -80,7 +79,7 @@ fn load(source: &CubeFile, want: &Purpose, variables: &[Variable]) -> Result<Loa
     let [_, _, channels] = layout.shape;
     for beside in variables {
         let Some(key) = meta::per_channel_key(&beside.name) else { continue };
-        // The first occurrence of a key counts, so later ones are not read.
+        // The first occurrence of a key wins, so skip later ones.
         let is_new = !cube.meta.contains_key(key);
         if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
             let values = floats_of(beside.dtype, &beside.elements(source)?);

@@ -1,13 +1,12 @@
-//! MATLAB files of version 4, which are a sequence of matrices, each with a 20-byte header and a name. The
-//! format has no signature. A file is recognised only if every word of the first header has a value that
-//! MATLAB writes.
+//! MATLAB files of version 4: a sequence of matrices, each with a 20-byte header and a name. The format has no
+//! signature, so a file is only recognised if every word of the first header has a value that MATLAB writes.
 
 use super::variable::{ArrayPlace, Variable};
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
-/// Size of a header in bytes. It has five words: MOPT, the number of rows, the number of columns, the
+/// Size of a header in bytes. Its five words are: MOPT, the number of rows, the number of columns, the
 /// imaginary flag, and the length of the name including its NUL.
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
@@ -33,16 +32,16 @@ enum Form {
     Sparse,
 }
 
-/// Returns true if a file that has `len` bytes and begins with `head` is of version 4.
+/// Returns true if a file of `len` bytes that starts with `head` is of version 4.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
-    // An empty matrix is too little evidence for version 4.
+    // An empty matrix is too little evidence of version 4.
     fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
 }
 
-/// Parses a name: ASCII letters, digits and `_`, then NUL.
+/// Parses a name: ASCII letters, digits and `_`, ending with NUL.
 fn name_of(bytes: &[u8]) -> Option<&str> {
     let (&0, name) = bytes.split_last()? else { return None };
     // Some writers pad with several NULs.
@@ -55,7 +54,7 @@ impl Header {
     fn parse(head: &[u8]) -> Option<Self> {
         let (words, _) = head.first_chunk::<HEADER_LEN>()?.as_chunks::<4>();
         let &[mopt, rows, columns, imaginary, name] = words else { return None };
-        // The thousands digit of the first word is 0 for little-endian and 1 for big-endian.
+        // The thousands digit of MOPT is 0 for little-endian and 1 for big-endian.
         let (decode, mopt, big_endian): (fn([u8; 4]) -> u32, _, _) =
             match (u32::from_le_bytes(mopt), u32::from_be_bytes(mopt)) {
                 (little @ ..=999, _) => (u32::from_le_bytes, little, false),

@@ -1,4 +1,5 @@
-//! Variables of MATLAB files. In version 5 they are `miMATRIX` elements, which are found without reading their values.
+//! Variables of MATLAB files. In version 5 they are `miMATRIX` elements, which can be found without reading
+//! their values.
 
 use super::element::{COMPRESSED, Elements, MATRIX};
 use crate::cubes::error::Result;
@@ -9,7 +10,7 @@ use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
 
-/// Size of the file header: 116 bytes of text, 8 bytes of subsystem offset, the version and the byte order mark.
+/// Size of the file header: 116 bytes of text, 8 bytes of subsystem offset, the version, and the byte order mark.
 const HEADER: u64 = 128;
 
 const MAX_ELEMENTS: usize = 10_000;
@@ -17,7 +18,7 @@ const MAX_ELEMENTS: usize = 10_000;
 /// Maximum length of a name. MATLAB's own names have at most 63 bytes.
 const MAX_NAME: u64 = 4096;
 
-/// Maximum size of the dimensions, enough for 32 axes.
+/// Maximum size of the dimensions, in bytes, enough for 32 axes.
 const MAX_DIMS: u64 = 4 * 32;
 
 pub(super) struct Variable {
@@ -32,13 +33,13 @@ pub(super) struct Variable {
 
 #[derive(Clone, Copy)]
 pub(super) enum ArrayPlace {
-    /// The array is in an element of version 5.
+    /// The array is in a version 5 element.
     Element(Element),
-    /// The array is stored as plain elements, as in version 4.
+    /// The array is stored as bare elements, as in version 4.
     Bare { offset: u64, bytes: u64 },
 }
 
-/// An element in the file: the offset of its content, its length, and a flag that is true if it is compressed.
+/// An element in the file: the offset and length of its content, and whether it is compressed.
 #[derive(Clone, Copy)]
 pub(super) struct Element {
     offset: u64,
@@ -49,7 +50,7 @@ pub(super) struct Element {
 impl Element {
     fn open<'a>(self, source: &'a CubeFile, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
         let content = source.stream(self.offset, self.bytes)?;
-        // The buffer is for the short reads of tags. Reads of long elements bypass it.
+        // The buffer helps the short reads of tags; reads of long elements bypass it.
         let content = BufReader::new(content);
         let reader: Box<dyn Read> =
             if self.compressed { Box::new(ZlibDecoder::new(content)) } else { Box::new(content) };
@@ -58,7 +59,7 @@ impl Element {
 }
 
 impl Variable {
-    /// Returns the reason why this array cannot be a cube, or `None` if it can.
+    /// Returns the reason why this array cannot be a cube, or `None` if it can be one.
     pub(super) fn refused(&self) -> Option<&'static str> {
         if self.sparse {
             Some("sparse matrices are")
@@ -73,7 +74,7 @@ impl Variable {
         self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why} not supported)"))
     }
 
-    /// Reads the elements, little-endian, in MATLAB's column-major order.
+    /// Reads the elements as little-endian, in MATLAB's column-major order.
     pub(super) fn elements(&self, source: &CubeFile) -> Result<Vec<u8>> {
         let place = match self.place {
             ArrayPlace::Element(element) => element,
@@ -136,7 +137,7 @@ struct Parsed {
     sparse: bool,
 }
 
-/// Parses the header of a matrix. Returns `None` for elements that hold no numbers (text, cells, structures, objects).
+/// Parses the header of a matrix. Returns `None` for elements without numbers (text, cells, structures, objects).
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
     let (_, flags) = elements.short("MATLAB array flags", 8)?;
@@ -163,7 +164,7 @@ fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
         elements.words(&dims).into_iter().map(|axis| u64::from(axis.cast_signed().max(0).cast_unsigned())).collect();
     let (_, name) = elements.short("MATLAB variable name", MAX_NAME)?;
     let name = String::from_utf8(name).map_err(|_| source.format("MATLAB variable name", "ASCII", "other bytes"))?;
-    // An array without a name is the workspace in which MATLAB keeps function handles.
+    // An array without a name is MATLAB's workspace for function handles.
     if name.is_empty() {
         return Ok(None);
     }

@@ -1,29 +1,29 @@
 //! Limits that apply to a whole file. Directories, tables and chunks may overlap, so a few bytes could cause
-//! any amount of work. Each sum is therefore bounded by the size of the file or of the cube.
+//! any amount of work. Therefore the file size or the cube size bounds each sum.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::cell::Cell;
 
-/// Limit on the bytes of directories, of tag values, and of the numbers made from them. It is `TABLE_TIMES` ×
-/// the size of the file, but at least `SMALL_TABLES` and at most `MAX_TABLES`. A value may be read two or
-/// three times.
+/// Limit on the bytes of directories, of tag values, and of the numbers parsed from them: `TABLE_TIMES` × the
+/// file size, but at least `SMALL_TABLES` and at most `MAX_TABLES`. A value may be read two or three times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;
 
 /// Limit on the stored bytes of all chunks, as a multiple of the file size. It is above 1 because writers may
-/// share equal tiles.
+/// let equal tiles share their bytes.
 const PACKED_TIMES: u64 = 16;
 
 /// Limit on the decoded bytes of all chunks, as a multiple of the cube size. It is above 1 because tiles may
 /// be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Size that both sums may reach in any case. For example, 224 bands of 32 × 32 float32 in tiles of 512 × 512 need it.
+/// Value of both sums that is always accepted, however small the file is. For example, 224 bands of 32 × 32
+/// float32 in tiles of 512 × 512 need it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
-/// Number of bytes that may still be used for directories and values.
+/// Number of bytes left for directories and values.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<u64>,
@@ -36,7 +36,7 @@ impl Budget {
         Self { left: Cell::new(all), all }
     }
 
-    /// Subtracts `bytes` from the budget. Call it before memory is allocated for these bytes.
+    /// Subtracts `bytes` from the budget. Call it before allocating memory for these bytes.
     pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
@@ -60,7 +60,7 @@ impl Chunks {
         self.decoded = self.decoded.saturating_add(decoded);
     }
 
-    /// Checks the sums against the size of the file, and against a cube of `bytes` bytes.
+    /// Checks both sums against the file size and against a cube of `bytes` bytes.
     pub(super) fn check(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         let check = |what: &str, found: u64, times: u64, of: u64| {
             let most = of.saturating_mul(times).max(SMALL_CHUNKS);

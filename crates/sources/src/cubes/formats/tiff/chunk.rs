@@ -48,7 +48,7 @@ pub(super) struct ChunkRange {
     pub(super) count: u64,
 }
 
-/// Decodes chunk `number` into `out`. `packed` is scratch memory.
+/// Decodes chunk `number` into `out`. `packed` is scratch space.
 pub(super) fn decode(
     source: &CubeFile,
     compression: Compression,
@@ -79,7 +79,7 @@ pub(super) fn decode(
         )
     };
     let mut unpacker = Unpacker::new(coding, packed, bytes).map_err(bad)?;
-    // A strip may hold the whole picture, so check for cancellation between its pieces.
+    // A strip may contain the whole picture, so check for cancellation between pieces.
     for piece in out.chunks_mut(PIECE_BYTES) {
         source.check_cancel()?;
         unpacker.fill(piece).map_err(bad)?;
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn control_bytes_that_stand_for_nothing() {
-        // Making a text for each byte would take a minute instead of a second or two.
+        // Formatting a message for each byte would take a minute instead of a second or two.
         let path = concat!(module_path!(), "::control_bytes_that_stand_for_nothing");
         bounded::within(path, 1 << 20, 20, || {
             let mut packed = vec![128; 100 << 20];

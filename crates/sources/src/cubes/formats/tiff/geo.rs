@@ -1,4 +1,4 @@
-//! Reads metadata from geographic tags and from the XML of GDAL, which may contain wavelengths.
+//! Reads metadata from geographic tags and from GDAL's XML, which may contain wavelengths.
 
 use super::ifd::{Ifd, TiffSource, text};
 use crate::cubes::error::Result;
@@ -8,7 +8,7 @@ use shardpack_base::tiff::TiffValues;
 use shardpack_format::to_usize;
 use std::num::ParseIntError;
 
-/// Returns the metadata of a page with `channels` bands, and the no-data value.
+/// Returns the metadata and the no-data value of a page with `channels` bands.
 pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Result<(Map<String, Value>, Option<f64>)> {
     let mut out = Map::new();
     for (tag, key) in [(270, "description"), (306, "datetime")] {
@@ -43,11 +43,11 @@ pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Resul
     Ok((out, no_data))
 }
 
-/// Maximum number of band values, enough for 1,000 bands with 1,000 values each.
+/// Maximum number of band values: enough for 1,000 bands with 1,000 values each.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// Adds the metadata of GDAL. Items of the file are added under their names. Items of bands become lists with
-/// one value per band, or `null` where a band has no value.
+/// Adds GDAL's metadata. Items of the file keep their names. Items of bands become lists with one value per
+/// band, or `null` for a band without a value.
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
@@ -110,12 +110,12 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
 
 struct Item {
     name: String,
-    /// Band index from 0, or the error of an invalid number.
+    /// Band index, counted from 0, or the parse error of an invalid number.
     band: Option<Result<u64, ParseIntError>>,
     value: String,
 }
 
-/// Parses `<Item name="…" sample="…">value</Item>` in the form in which GDAL writes it. Skips anything else.
+/// Parses `<Item name="…" sample="…">value</Item>` as GDAL writes it. Skips anything else.
 fn items(xml: &str) -> impl Iterator<Item = Item> {
     xml.split("<Item").skip(1).filter_map(|item| {
         let (attributes, rest) = item.split_once('>')?;
@@ -125,7 +125,7 @@ fn items(xml: &str) -> impl Iterator<Item = Item> {
             rest.split_once('"').map(|(value, _)| unescape(value))
         };
         let band = attribute("sample").map(|band| band.parse());
-        // GDAL escapes its values twice.
+        // GDAL escapes values twice.
         Some(Item { name: attribute("name")?, band, value: unescape(&unescape(value.trim())) })
     })
 }

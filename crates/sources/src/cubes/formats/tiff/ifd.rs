@@ -1,4 +1,4 @@
-//! The chain of image file directories (IFD) in a cube file, and its limits.
+//! The chain of image file directories (IFDs) of a cube file, within limits.
 
 use super::budget::Budget;
 use crate::cubes::error::{CubeError, Result};
@@ -11,7 +11,7 @@ const MAX_PAGES: usize = 65_536;
 /// Maximum size of a tag's value, enough for a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
-/// Maximum size of a value that becomes metadata. The JSON of a text or list takes tens of times more memory.
+/// Maximum size of a value read as metadata. The JSON of a text or list takes tens of times more memory.
 const MAX_META: u64 = 1 << 20;
 
 pub(super) type Ifd<'a> = TiffDirectory<'a, TiffSource<'a>>;
@@ -47,14 +47,14 @@ impl<'a> TiffSource<'a> {
 
     pub(super) fn integers(&self, ifd: &Ifd<'_>, tag: u16) -> Result<Option<Vec<u64>>> {
         let Some(values) = ifd.integers(tag)? else { return Ok(None) };
-        // Each value becomes 8 bytes, even if it is stored in one.
+        // Each value takes 8 bytes in memory, even if it is stored in one.
         self.budget.take(self.source, (values.len() as u64).saturating_mul(8))?;
         Ok(Some((0..values.len()).filter_map(|at| values.integer(at)).collect()))
     }
 }
 
 impl TiffFile for TiffSource<'_> {
-    /// Maximum number of entries in a directory, as in the classic format.
+    /// Maximum number of entries in a directory, as in classic TIFF.
     const MAX_ENTRIES: u64 = 65_535;
 
     type Error = CubeError;
@@ -87,7 +87,7 @@ impl TiffFile for TiffSource<'_> {
     }
 }
 
-/// Reads an integer that every TIFF must have.
+/// Reads an integer that every TIFF must contain.
 pub(super) fn required(source: &CubeFile, ifd: &Ifd<'_>, tag: u16, name: &str) -> Result<u64> {
     ifd.integer(tag)?.ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
 }
@@ -96,7 +96,7 @@ pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
 
-/// Returns true if a tag describes the picture itself rather than where its bytes are.
+/// Returns true if a tag describes the picture itself rather than the location of its bytes.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }

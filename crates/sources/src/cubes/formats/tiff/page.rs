@@ -1,4 +1,4 @@
-//! One page: its element type, and the conversion from strips and tiles to planes.
+//! A page: its element type, and the conversion from strips and tiles to planes.
 
 use super::budget::Chunks;
 use super::chunk::{self, ChunkRange, Compression};
@@ -9,7 +9,7 @@ use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
-/// A tile may have at most `MAX_TILE_TIMES` × the bytes of the picture, or `MAX_SMALL_TILE` if that is larger.
+/// Maximum size of a tile: `MAX_TILE_TIMES` × the bytes of the picture, or `MAX_SMALL_TILE` if larger.
 const MAX_TILE_TIMES: u64 = 16;
 const MAX_SMALL_TILE: u64 = 16 << 20;
 
@@ -20,13 +20,13 @@ pub(super) struct Page {
     pub(super) dtype: Dtype,
     /// True if the bands are stored separately.
     pub(super) planar: bool,
-    /// True for bilevel masks, which have one bit per element.
+    /// True for bilevel masks, with one bit per element.
     bilevel: bool,
     file_big_endian: bool,
     compression: Compression,
     predictor: Predictor,
-    /// True for tiles, which may extend beyond the edges of the picture. Strips are treated as tiles that are
-    /// as wide as the picture and are cut off at its end.
+    /// True for tiles, which may extend beyond the edges of the picture. Strips are treated as full-width tiles
+    /// that are cut off at the bottom.
     tiled: bool,
     tile_width: u64,
     tile_height: u64,
@@ -35,12 +35,12 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Returns true for pyramid levels and transparency masks, which do not count as pages.
+    /// Returns true for pyramid levels and transparency masks, which are not pages.
     pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
         Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
 
-    /// Reads one of `pages` pages, whose cube may have at most `max_bytes` bytes.
+    /// Reads one of `pages` pages. Their cube may have at most `max_bytes` bytes.
     pub(super) fn read(
         source: &CubeFile,
         file: &TiffSource<'_>,
@@ -82,7 +82,7 @@ impl Page {
         let (tile_width, tile_height) = if tiled {
             (required(source, ifd, 322, "TileWidth")?, required(source, ifd, 323, "TileLength")?)
         } else {
-            // If the tag is absent or has the value 2³² − 1, the whole picture is one strip.
+            // If the tag is missing or its value is 2³² − 1, the whole picture is one strip.
             (width, ifd.integer_or(278, height)?.min(height))
         };
         if tile_width == 0 || tile_height == 0 {
@@ -152,8 +152,8 @@ impl Page {
         }
     }
 
-    /// Adds every strip and tile to the sums of the file. Refuses a chunk that cannot decompress to its size,
-    /// before memory is allocated.
+    /// Adds every strip and tile to the sums of the file. Fails if a chunk cannot decompress to its size,
+    /// before allocating memory for it.
     pub(super) fn add_chunks(&self, source: &CubeFile, chunks: &mut Chunks) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let (across, down) = (self.across(), self.down());
@@ -165,7 +165,7 @@ impl Page {
                 } else {
                     self.tile_height.min(self.height - row * self.tile_height)
                 };
-                // `check_chunks` compared these products with the picture size or a limit.
+                // `check_chunks` has bounded these products by the picture size or a limit.
                 let needed = self.stored_row() * rows;
                 for _ in 0..across {
                     let ChunkRange { offset, count } = self.range(source, number, needed)?;
@@ -198,7 +198,7 @@ impl Page {
         }
     }
 
-    /// Returns the place of a chunk in the file. `needed` is its size after decompression.
+    /// Returns the byte range of a chunk in the file. `needed` is its decompressed size.
     fn range(&self, source: &CubeFile, number: usize, needed: u64) -> Result<ChunkRange> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
@@ -213,8 +213,8 @@ impl Page {
         [self.height, self.width, self.bands]
     }
 
-    /// Returns true if [`Page::read_into`] returns big-endian elements. If there is a predictor, the elements
-    /// are little-endian.
+    /// Returns true if [`Page::read_into`] produces big-endian elements. With a predictor, they are always
+    /// little-endian.
     pub(super) fn big_endian(&self) -> bool {
         self.file_big_endian && self.predictor == Predictor::None
     }
@@ -231,8 +231,8 @@ impl Page {
         if self.planar { 1 } else { self.bands }
     }
 
-    /// Decodes every strip or tile into `out`. The order of planar pages is bands, rows, columns; the order
-    /// of other pages is rows, columns, bands.
+    /// Decodes all strips or tiles into `out`. The order is bands, rows, columns for planar pages, and
+    /// otherwise rows, columns, bands.
     pub(super) fn read_into(&self, source: &CubeFile, out: &mut [u8]) -> Result<()> {
         let pixel = size(self.bands_per_chunk() * self.dtype.bytes());
         let (width, height) = (size(self.width), size(self.height));
@@ -254,8 +254,8 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        // This slice is never empty, because `across` does not count tiles that would begin
-                        // after the end of a row.
+                        // This slice is never empty, because `across` does not count tiles that start beyond
+                        // the end of a row.
                         let to = to.get_mut(left..).unwrap_or_default();
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
@@ -285,7 +285,7 @@ impl Page {
     }
 }
 
-/// Converts a length that was checked against existing memory.
+/// Converts a length that has been checked against existing memory.
 fn size(length: u64) -> usize {
     to_usize(length)
 }
@@ -308,7 +308,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
         return Err(source.unsupported(text));
     }
     let bits = one(258, "bits per sample", 1)?;
-    // Format 4 means undefined. Every reader takes it as integers.
+    // Format 4 means undefined. All readers treat it as integers.
     let format = one(339, "sample formats", 1)?;
     Ok(match (format, bits) {
         (1 | 4, 1) => Dtype::Bool,

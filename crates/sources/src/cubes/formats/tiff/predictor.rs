@@ -1,5 +1,5 @@
-//! Predictors. Predictor 2 stores differences between neighbouring elements; predictor 3, for floats, stores
-//! differences between bytes of equal significance.
+//! Predictors. Predictor 2 stores differences between neighbouring elements. Predictor 3, for floats, stores
+//! differences between bytes of the same significance.
 
 use super::chunk::Compression;
 use crate::cubes::error::Result;
@@ -29,7 +29,7 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the predictor of such data, but other readers obey it, so the file is ambiguous.
+        // libtiff ignores the predictor of such data but other readers apply it, so the file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -60,8 +60,8 @@ pub(super) fn undo(
             }
         }
         Predictor::Float => {
-            // Undo the differences of bytes. The planes then begin with the most significant bytes, whatever
-            // the byte order of the file.
+            // Undo the byte differences. The result is planes of bytes, most significant first, whatever the
+            // byte order of the file.
             sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
             scratch.clear();
             scratch.extend_from_slice(row);
