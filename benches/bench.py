@@ -1,6 +1,6 @@
 """Common code of the benches.
 
-Every bench alternates between the measured command and the yardstick in one run (A B A B …) and reports the ratio of
+Every bench alternates between the measured command and its baseline in one run (A B A B …) and reports the ratio of
 their medians. On a shared machine, both then suffer the same disturbances.
 """
 
@@ -27,7 +27,7 @@ def build():
 
 
 def run(*args, **options):
-    """Run a program; exit with its output if it fails."""
+    """Run a program. If it fails, print its output and exit."""
     done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **options)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, args))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -41,8 +41,8 @@ def seconds(action):
 
 
 def interleave(rounds, **sides):
-    """Time each side once per round. A side is a function. If it returns a number of seconds, that number counts; if it
-    returns None, its call is timed.
+    """Time each side once per round. A side is a function. If it returns a number of seconds, that number is used. If
+    it returns None, the call itself is timed.
     """
     times = {name: [] for name in sides}
     for _ in range(rounds):
@@ -58,7 +58,7 @@ def median(values):
 
 
 def remove(path):
-    """Remove a file or a folder. Call this before the clock starts."""
+    """Remove a file or a folder. Call this before starting the clock."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -68,7 +68,7 @@ def tree_bytes(path):
 
 
 def warm(path):
-    """Read everything once to bring it into the page cache."""
+    """Read all files once to bring them into the page cache."""
     for file in sorted(path.rglob("*")):
         if file.is_file():
             file.read_bytes()
@@ -94,13 +94,13 @@ def commit():
 
 
 def scratch(options):
-    """Make a folder for the files of this run on the disk to be measured."""
+    """Make a folder for this run's files on the disk to be measured."""
     options.dir.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
 
 
 def parser(description):
-    """Return a parser of the options that all benches share."""
+    """Return a parser for the common options of all benches."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=5, help="runs per side (default 5)")
     parser.add_argument(
@@ -112,7 +112,7 @@ def parser(description):
 
 
 def arguments(description, **more):
-    """Parse the command line: the options that all benches share, and those in `more`."""
+    """Parse the command line: the common options of all benches, and those in `more`."""
     shared = parser(description)
     for name, (default, text) in more.items():
         shared.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")

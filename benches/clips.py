@@ -3,9 +3,9 @@
     python benches/clips.py [PHOTOS]        needs shardpack, NumPy and Pillow, and PyTorch for the GPU
 
 Clips of 32 frames of 256 x 340 pixels are cut from the photos, or made of noise if no folder is given, and packed as
-tiled JPEGs. Each side loads 16 frames in a row of each clip as crops of 224 x 224, normalised to float16,
-[rows, channels, time, height, width]. torchcodec decodes uint8 frames of videos of the same content and resizes them
-on the host; it is left out, with the reason, where it is missing. The result is JSON on the standard output.
+tiled JPEGs. Each side loads 16 consecutive frames of each clip as crops of 224 x 224, normalised to float16, [rows,
+channels, time, height, width]. torchcodec decodes uint8 frames of videos with the same content and resizes them on the
+host. If it is missing, it is left out, with the reason. The result is JSON on the standard output.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def arguments():
 
 
 def scene(photos, number):
-    """Return a picture that is larger than a frame, so that a window can move over it."""
+    """Return a picture larger than a frame, so that a window can move over it."""
     size = (HEIGHT + 64, WIDTH + 64)
     if photos:
         picture = Image.open(photos[number % len(photos)]).convert("RGB")
@@ -69,7 +69,7 @@ def encoded(pixels):
 
 
 def loaded(dataset, options, **sides):
-    """Load batches for some seconds after an epoch of warming up. Return the frames a second, and figures."""
+    """Load batches for some seconds after a warm-up epoch. Return the frames per second, and other figures."""
     with sp.Loader(dataset, options.batch, threads=options.threads, **VIEW, **sides) as loader:
         last = None
         for batch in loader:
@@ -124,7 +124,7 @@ def of_torchcodec(folder, photos, options):
 
 
 def measured(side):
-    """Return the figures of a side, or the reason for their absence."""
+    """Return the figures of a side, or the reason why it cannot run."""
     try:
         return side()
     except (ImportError, RuntimeError, OSError, ValueError) as error:

@@ -1,5 +1,6 @@
-"""Makes synthetic hyperspectral cubes. They are mixtures of smooth spectra with textured proportions and 1 % noise,
-float32, [height, width, channels]."""
+"""Makes synthetic hyperspectral cubes: mixtures of smooth spectra with textured proportions and 1 % noise, float32,
+[height, width, channels].
+"""
 
 import numpy as np
 from PIL import Image
@@ -14,7 +15,7 @@ def noise(rng, height, width, cell):
 
 
 def cube(seed, shape=SHAPE):
-    """One cube for each seed. It is the same on every machine, up to rounding."""
+    """One cube per seed, the same on every machine up to rounding."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))

@@ -3,10 +3,10 @@
     python benches/device.py PHOTOS                  needs shardpack and PyTorch, and torchvision for its GPU decoder
     python benches/device.py PHOTOS --cubes 24       with 24 synthetic cubes of 480 x 640 x 100
 
-PHOTOS is a folder of class folders of JPEGs. The bench packs them `--copies` times so that an epoch is long enough.
+PHOTOS is a folder of class folders of JPEGs. The bench packs them `--copies` times, so that an epoch is long enough.
 The sides take turns, each in its own process with a warm page cache: first a warm-up epoch, then batches for
 `--seconds`, and finally a wait until the device has finished. The table shows the rates and the number of busy CPU
-cores. A side that cannot run is listed with the reason.
+cores. Sides that cannot run are listed with the reason.
 """
 
 import argparse

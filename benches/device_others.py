@@ -40,7 +40,7 @@ def nvcomp_codec(device, **more):
 
 
 def timed(epoch, options):
-    """Runs one warm-up epoch, then counts batches until the time is over. `epoch` yields the number of samples of each
+    """Runs one warm-up epoch, then counts batches until the time is up. `epoch` yields the number of samples of each
     batch as soon as work on that batch has started.
     """
     import torch
@@ -66,7 +66,7 @@ def files(options):
 
 
 def ahead(pool, work, items, depth=3):
-    """Yields the results of `work` in order. Threads compute them up to `depth` items ahead."""
+    """Yields the results of `work` in order, computed by threads up to `depth` items ahead."""
     pending = []
     for item in items:
         pending.append(pool.submit(work, item))
@@ -113,8 +113,8 @@ def torchvision_whole(options):
 
 
 def engines_whole(options):
-    """nvImageCodec. It uses the JPEG engines of the GPU if there are any, and kernels for other pictures. Threads read
-    the files.
+    """nvImageCodec, which uses the JPEG engines of the GPU if there are any, and kernels for other pictures. Threads
+    read the files.
     """
     import torch
     from nvidia import nvimgcodec
@@ -262,7 +262,7 @@ def recipe_workers(options):
 
 
 def npy(options):
-    """float16 `.npy` files that threads read."""
+    """float16 `.npy` files, read by threads."""
 
     def read(path, cube):
         with open(path, "rb", buffering=0) as file:
@@ -347,7 +347,7 @@ def pinned_ring(options, folder, read):
                 (number % len(ring), paths[start : start + CUBES])
                 for number, start in enumerate(range(0, len(paths) - CUBES + 1, CUBES))
             ]
-            # Read only two batches ahead, because a slot may be filled again only after its copy has been started.
+            # Read only two batches ahead, because a slot may be refilled only after its copy has started.
             for slot in ahead(readers, fill, jobs, depth=2):
                 there = ring[slot].to(options.device, non_blocking=True)
                 copied[slot].record()
@@ -358,7 +358,7 @@ def pinned_ring(options, folder, read):
 
 
 def bus(options):
-    """Copies 64 MiB at a time from pinned memory. A "sample" in the table is a gigabyte."""
+    """Copies 64 MiB at a time from pinned memory. In the table, a "sample" is a gigabyte."""
     import torch
 
     size = 64 << 20

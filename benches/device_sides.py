@@ -1,4 +1,4 @@
-"""The sides of `device.py`. Each is a way to bring batches to a GPU and runs in its own process."""
+"""The sides of `device.py`. Each side brings batches to a GPU in its own way, in its own process."""
 
 from device_others import (
     BATCH,
@@ -60,7 +60,7 @@ def crops_host(options):
 
 
 def crops_resident(options):
-    """The encoded pictures stay in the memory of the device."""
+    """The encoded pictures stay in device memory."""
     return loader(
         options,
         "pictures",

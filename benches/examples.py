@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Rates of the Python package's examples on your photos: boxes and captions against pictures alone, 16-bit pictures,
-and weekly additions. Prints a table and records the run.
+"""Rates of the Python package's examples on your photos: boxes and captions compared with pictures alone, 16-bit
+pictures, and weekly additions. Prints a table and records the run.
 
     .venv-package/bin/python benches/examples.py --photos PHOTOS [--rounds 5] [--seconds 3]
 
-PHOTOS is a folder of class folders of JPEGs. Boxes with classes (one to eight per photo), captions of twelve words,
-and the lower 8 bits of the 16-bit pictures are synthetic. The sides take turns with a warm page cache. The first
-round is dropped, and the rates are medians over the others. Each side uses two threads or two worker processes on
-two cores.
+PHOTOS is a folder of class folders of JPEGs. Boxes with classes (one to eight per photo), captions of twelve words, and
+the lower 8 bits of the 16-bit pictures are synthetic. The sides take turns with a warm page cache. The first round is
+dropped, and the rates are medians of the others. Each side uses two threads or two worker processes on two cores.
 """
 
 import os
@@ -57,7 +56,7 @@ def of_16_bits(photos, out):
 
 
 class Files(Dataset):
-    """Random normalised crops of 16-bit PNGs, read as by a program that does not use our loader."""
+    """Random normalised crops of 16-bit PNGs, read without our loader."""
 
     def __init__(self, files):
         self.files = files
@@ -73,7 +72,7 @@ class Files(Dataset):
 
 
 def rate(loader, seconds):
-    """Rows per second, measured over whole epochs that take at least `seconds` together."""
+    """Rows per second, measured over whole epochs that together take at least `seconds`."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for batch in loader:
@@ -103,7 +102,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Seconds taken to add 100 photos for the third time, and seconds taken to pack all photos again."""
+    """Seconds for adding 100 photos for the third time, and for packing all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

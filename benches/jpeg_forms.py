@@ -3,10 +3,10 @@
     python benches/jpeg_forms.py PHOTOS                 packing, size, and loading on the host
     python benches/jpeg_forms.py PHOTOS --device        also loading on a GPU; needs PyTorch
 
-PHOTOS is a folder of class folders of JPEGs, used `--copies` times so that an epoch is long enough. All forms take
-turns in every round: each is packed, and then loaded for `--seconds` in each way. The table has medians. Before the
-rounds, the bench checks that the pixels of all forms but the re-encoded one are equal, and that `unpack` gives the kept
-files back byte for byte.
+PHOTOS is a folder of class folders of JPEGs, used `--copies` times, so that an epoch is long enough. All forms take
+turns in every round: each is packed, and then loaded for `--seconds` in each way. The table shows medians. Before the
+rounds, the bench checks that all forms except the re-encoded one have equal pixels, and that `unpack` restores the kept
+files byte for byte.
 """
 
 import filecmp
@@ -48,7 +48,7 @@ def pack(photos, out, form, options):
 
 
 def rate(path, view, options, **more):
-    """Load batches for the given time, after one batch, and return pictures per second."""
+    """Load one batch, then batches for the given time, and return pictures per second."""
     settings = {"image": view, "fields": ["image"], "threads": options.threads} | more
     with shardpack.Loader(shardpack.Dataset(path), BATCH, **settings) as loader:
         count, start = 0, None

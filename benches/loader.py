@@ -98,8 +98,8 @@ def arguments():
     wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
         parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {peers}, all or none")
-    # The paths must be absolute, because the peers run in another folder. Do not use `resolve`: the interpreter of a
-    # virtual environment is a link to an interpreter outside of it.
+    # Make the paths absolute, because the peers run in another folder. Do not use `resolve`: the interpreter of a
+    # virtual environment is a link to an interpreter outside it.
     options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
     options.dir = options.dir.absolute()
     options.shape = tuple(map(int, options.cube_shape.split("x")))
@@ -132,7 +132,7 @@ def choose(options):
 
 
 def prepare(folder, options, command, interpreter, chosen, notes):
-    """Stores the samples once in every form that the sides need, and returns the paths by name."""
+    """Stores the samples in every form that the sides need, and returns the paths by name."""
     kinds = {MODES[mode][0] for mode in options.modes}
     data, facts = {}, {"sizes": {}}
     if "pictures" in kinds:
@@ -170,15 +170,13 @@ def prepare(folder, options, command, interpreter, chosen, notes):
     for name, path in data.items():
         facts["sizes"].setdefault(name, bench.tree_bytes(path))
         bench.warm(path)
-    # The kernel cannot drop dirty pages, and writing them back later would disturb the measurement.
+    # Write dirty pages now: the kernel cannot drop them, and writing them later would disturb the measurement.
     bench.run("sync", "-f", folder)
     return data, facts
 
 
 def measure(options, command, interpreter, chosen, data, facts, notes):
-    """Returns all runs as dictionaries. Within a mode the sides take turns, so that all suffer the same
-    disturbances.
-    """
+    """Returns all runs as dictionaries. The sides of a mode take turns, so that all suffer the same disturbances."""
     runs, epochs, broken = [], {}, set()
     for mode in options.modes:
         kind = MODES[mode][0]
@@ -205,8 +203,9 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
 
 
 def shardpack(command, dataset, name, common, epochs):
-    """Runs `shardpack bench` once. The command takes a number of epochs rather than a time, so the first run only finds
-    out how many epochs fill the time, and its result is dropped."""
+    """Runs `shardpack bench` once. The command takes a number of epochs rather than a time, so the first run only
+    determines how many epochs fill the time, and its result is dropped.
+    """
     mode = common["mode"]
     args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], *common["cold"], "--json", "--epochs"]
     if (mode, name) not in epochs:
@@ -217,7 +216,7 @@ def shardpack(command, dataset, name, common, epochs):
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)
-    # The command reports its median epoch. The figures of the peers cover all epochs, so compute the same figures here.
+    # The peers' figures cover all epochs, but the command reports its median epoch, so compute the same figures here.
     samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
         "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
@@ -231,11 +230,11 @@ def peer(interpreter, side, data, common):
     numbers = [f"--{name}={common[name]}" for name in ("threads", "batch", "seconds")]
     output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers, *common["cold"]])
     try:
-        # Some libraries write to stdout too, so only the last line is the result.
+        # Some libraries write to stdout too, so take only the last line as the result.
         report = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
         raise Failed(f"printed no result: {output[-200:]!r}") from None
-    # A loader may drop an incomplete last batch, but no other samples.
+    # Only an incomplete last batch may be dropped.
     if not 0 <= common["samples"] - report["samples_an_epoch"] < common["batch"]:
         raise Failed(f"an epoch had {report['samples_an_epoch']} of {common['samples']} samples")
     return {
@@ -245,12 +244,12 @@ def peer(interpreter, side, data, common):
 
 
 def worker(interpreter, *args):
-    """Run a peer's process for its effect, without measuring it."""
+    """Run a peer's process without measuring it."""
     return watched([interpreter, "-m", "peers.worker", *args])[0]
 
 
 def watched(command):
-    """Runs a program. Returns its stdout, the share of the machine that other programs took meanwhile, and the peak
+    """Runs a program. Returns its stdout, the share of the machine that other programs used meanwhile, and the peak
     memory of its process tree.
     """
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
@@ -277,9 +276,7 @@ def children_seconds():
 
 
 def summary(runs):
-    """Returns a row for each mode and side, with the medians over the rounds and the ratios to which the goals
-    refer.
-    """
+    """Returns a row for each mode and side: the medians over the rounds, and the ratios that the goals refer to."""
     rows = []
     for mode in dict.fromkeys(run["mode"] for run in runs):
         sides = {}
@@ -298,7 +295,7 @@ def summary(runs):
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
-                # A run that is too short for the CPU clock reports no CPU time and so has no ratio.
+                # A run that is too short for the CPU clock reports no CPU time, so it has no ratio.
                 "CPU ms/sample": 1e3 * used[name],
                 "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
                 "peak MB": max(run["peak_bytes"] for run in some) / 1e6,

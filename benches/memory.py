@@ -1,7 +1,7 @@
 """Peak memory of `pack` on twelve cubes of 480 × 640 × 100 float32, for several numbers of threads and cube sizes.
 
-The documentation states the peak as a factor. The factor must hold for any number of threads, and it must not grow
-with the number of cubes.
+The documentation states the peak as a factor, which must be right for any number of threads and must not grow with the
+number of cubes.
 """
 
 import json
@@ -13,7 +13,7 @@ from cubes import write
 
 
 def peak(*args):
-    """Returns the peak resident bytes of one run as counted by the kernel, and the report that the run printed."""
+    """Returns the peak resident bytes of one run, as counted by the kernel, and the report that it printed."""
     read, write_end = os.pipe()
     child = os.fork()
     if child == 0:

@@ -39,7 +39,7 @@ CASES = [
 
 
 def parameters(codec, dtype):
-    """python-blosc2 settings that make the same chunks as the packer."""
+    """python-blosc2 settings for the same chunks as the packer's."""
     typesize = np.dtype(dtype).itemsize
     return {
         "codec": blosc2.Codec.LZ4 if codec == "blosc2-lz4" else blosc2.Codec.ZSTD,
@@ -67,7 +67,7 @@ def alone(files, codec, dtype):
 
 
 def same_job(files, codec, dtype, out):
-    """Returns the seconds that reading, casting, compressing, writing and one final fsync take together."""
+    """Returns the total seconds for reading, casting, compressing, writing and one final fsync."""
     out.unlink(missing_ok=True)
 
     def work():

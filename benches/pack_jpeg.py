@@ -1,7 +1,7 @@
 """Tiling and re-encoding JPEGs against libjpeg-turbo alone on all cores. Goal: at least 0.9 of its rate.
 
-The yardstick transcodes (or decodes and encodes) the same photos in memory, with the same restart intervals and
-number of threads. It handles no files, records, checksums or fsync.
+The baseline transcodes (or decodes and encodes) the same photos in memory, with the same restart intervals and number
+of threads. It handles no files, records, checksums or fsync.
 """
 
 import os

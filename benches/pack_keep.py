@@ -1,9 +1,9 @@
 """Packing JPEGs as they are (`--jpeg keep`) against copying the same tree to the same disk. Goal: at least 0.8 of the
 copy's rate.
 
-Both sides read from the page cache and end with everything on disk. The copy has two forms. The goal refers to the
-cheapest durable copy: `cp -r` with a single `syncfs`. The other form is `cp -r` with an fsync of each file, as a
-careful program does it.
+Both sides read from the page cache and end with everything on disk. There are two kinds of copy. The goal refers to the
+cheapest durable copy: `cp -r` with a single `syncfs`. The other is `cp -r` with an fsync of each file, as a careful
+program would do it.
 """
 
 import shutil
@@ -45,7 +45,7 @@ def source(folder, megabytes):
 
 
 def copy(source, out, each_file):
-    """Copy a tree to disk. The time to remove an older copy does not count."""
+    """Copy a tree to disk. Removing an older copy is not timed."""
     remove(out)
 
     def work():
@@ -80,8 +80,8 @@ def main():
             copy=lambda: copy(tree, folder / "copy", False),
             pack=lambda: pack(tree, folder / "packed"),
         )
-        # Run this only once: thousands of fsyncs take minutes, their time varies little, and the goal does not refer
-        # to it.
+        # Run this only once: thousands of fsyncs take minutes, their time varies little, and it does not affect the
+        # goal.
         times |= interleave(1, careful=lambda: copy(tree, folder / "copy", True))
     base = median(times["copy"])
     labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`"}

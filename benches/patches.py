@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Patches of compressed scenes: several patches per scene against one patch per scene, and against a memmap of raw
+"""Patches of compressed scenes: several patches per scene compared with one patch per scene and with a memmap of raw
 scenes. Prints one JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
         [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3] [--device cuda:0] [--batch 32]
 
-FOLDER holds the scenes, raw and packed. The bench makes those that are missing. Every side fills batches of float32
-NumPy patches. --device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` also keeps the
-encoded scenes on the GPU, and `memmap-device` copies the memmap's patches to the GPU. Each side runs a first epoch,
-then whole epochs for some seconds. A loader decodes the next epoch ahead of time, so it has the same amount of data
-ready at the start and at the end of the measurement. The rounds alternate between the sides. The medians of the rates
-are divided, once by wall clock and once by the CPU time of all threads, which other programs disturb less. The page
-cache is warm. With --cold, the files are dropped from it before each side runs, and the first epoch counts.
+FOLDER holds the scenes, raw and packed. The bench makes missing scenes. Every side fills batches of float32 NumPy
+patches. --device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` also keeps the encoded
+scenes on the GPU, and `memmap-device` copies the memmap's patches to the GPU. Each side runs a first epoch, then whole
+epochs for some seconds. A loader starts the next epoch early, so it has the same amount of data ready at the start and
+at the end of the measurement. The rounds alternate between the sides. The bench reports ratios of median rates, by wall
+clock and by the CPU time of all threads, which other programs disturb less. The page cache is warm. With --cold, the
+files are dropped from it before each side runs, and the first epoch is measured.
 """
 
 import argparse
@@ -88,11 +88,11 @@ class Loaded:
 
 
 def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
-    """Rates by wall time and by CPU time, for the first epoch and for the whole epochs that follow it for `seconds`."""
+    """Rates by wall time and by CPU time: of the first epoch, and of the whole epochs that follow for `seconds`."""
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())
-    # At this point the loader has already started the next epoch. The same is true at the end, so the two even out.
+    # The loader has already started the next epoch here. It also has at the end, so the two cancel out.
     clock, patches = Clock(), 0
     while time.perf_counter() - clock.begun[0] < seconds:
         patches += side.epoch()

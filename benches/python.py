@@ -1,11 +1,11 @@
-"""The Python loader against the Rust loader and torch's DataLoader, with the same photos and cores.
+"""The Python loader compared with the Rust loader and torch's DataLoader, with the same photos and cores.
 
     .venv-package/bin/python benches/python.py PHOTOS
 
-PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: first a warm-up epoch,
-then whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with `decode_jpeg`,
-RandomResizedCrop(224) and RandomHorizontalFlip in `--threads` persistent worker processes. Memory means the memory
-of the process and its children, with shared pages counted once.
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: first a warm-up epoch, then
+whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with `decode_jpeg`, RandomResizedCrop(224) and
+RandomHorizontalFlip in `--threads` persistent worker processes. Memory includes the process and its children, with
+shared pages counted once.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def python(options):
 
 
 def overhead(options):
-    """CPU time that the consumer spends on a finished batch. The consumer is slow on purpose, so that it never waits
+    """CPU time that the consumer spends on a finished batch. The consumer is deliberately slow, so that it never waits
     for a batch.
     """
     import shardpack

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The data part of an ImageNet recipe: our loader against torch's DataLoader with torchvision's transforms, with the
-same number of threads or workers. Prints one JSON object.
+"""The data part of an ImageNet recipe: our loader compared with torch's DataLoader and torchvision's transforms, with
+the same number of threads or workers. Prints one JSON object.
 
     python benches/recipe.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 64]
 
-PHOTOS is a folder of class folders, and PACKED is a dataset packed from it. The recipe consists of random crops of
-224 pixels, flips, TrivialAugmentWide, normalised float32, erasing with probability 0.1, and Mixup or CutMix. The
-epochs alternate between the sides, and the best epoch of each side counts. The page cache is warm.
+PHOTOS is a folder of class folders, and PACKED is a dataset packed from it. The recipe consists of random crops of 224
+pixels, flips, TrivialAugmentWide, normalised float32, erasing with probability 0.1, and Mixup or CutMix. The epochs
+alternate between the sides, and the best epoch of each side is reported. The page cache is warm.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Collate:
 
 
 def theirs(photos: Path, batch: int, workers: int, tensors: bool) -> DataLoader:
-    """The transforms of torchvision's reference scripts, applied to Pillow pictures or to tensors."""
+    """The transforms of torchvision's reference scripts, on Pillow pictures or tensors."""
     steps = [v2.PILToTensor()] if tensors else []
     steps += [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(), v2.TrivialAugmentWide()]
     steps += [] if tensors else [v2.PILToTensor()]

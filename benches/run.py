@@ -1,4 +1,4 @@
-"""Runs all benches. Each of them writes a file to benches/runs, and the tables are printed as Markdown for the README.
+"""Runs all benches. Each bench writes a file to benches/runs, and the tables are printed as Markdown for the README.
 
     .venv/bin/python benches/run.py              all benches: some minutes
     .venv/bin/python benches/pack_keep.py -h     the options of one bench

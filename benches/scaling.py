@@ -1,4 +1,4 @@
-"""The rate of the loader by number of threads. Needs a dataset made by `pack`, and no package.
+"""The rate of the loader by number of threads. Needs a packed dataset, and no Python packages.
 
     python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
 

@@ -1,4 +1,4 @@
-"""`verify` and raw streaming against a plain sequential read of the same files. Goal: at least 0.9 of its rate.
+"""`verify` and raw streaming compared with a plain sequential read of the same files. Goal: at least 0.9 of its rate.
 
 The plain read is `examples/plain_read.rs`, which reads 1 MiB at a time with one thread and does not use the bytes.
 "Warm" means that the files are in the page cache. "Cold" means that their pages are dropped before each turn
@@ -33,12 +33,12 @@ def drop(files):
 
 
 def plain(files):
-    """Seconds of one plain read. The program measures them itself, so its start does not count."""
+    """Seconds of one plain read, measured by the program itself, without its start."""
     return json.loads(run(PLAIN_READ, *files))["seconds"]
 
 
 def stream(dataset):
-    """Seconds of one raw streaming pass. The command measures them itself."""
+    """Seconds of one raw streaming pass, measured by the command itself."""
     report = json.loads(run(SHARDPACK, "bench", dataset, "--stream", "--epochs", "1", "--json"))
     return float(report["seconds"])
 
@@ -63,7 +63,7 @@ def main():
                 options.rounds,
                 plain=lambda: turn(lambda: plain(files)),
                 stream=lambda: turn(lambda: stream(folder / "packed")),
-                # Here the time of the whole process counts, because a user also waits for it to start.
+                # Time the whole process here, because a user also waits for it to start.
                 verify=lambda: turn(lambda: seconds(lambda: run(SHARDPACK, "verify", folder / "packed"))),
             )
             kept[name] = times

@@ -1,15 +1,15 @@
-"""Steps of training on one or more GPUs: how close each way to load pictures comes to a model that never waits.
+"""Training steps on one or more GPUs: how close each way of loading pictures comes to a model that never waits.
 
     python benches/train.py PHOTOS                                 needs shardpack, PyTorch, torchvision, nvidia-ml-py
     python benches/train.py PHOTOS --models resnet18 --devices 4   four ranks, DistributedDataParallel
     python benches/train.py PHOTOS --cores 16 4 2 1                with these numbers of cores for each rank
     python benches/train.py PHOTOS --trace                         also two epochs with validation and checkpoints
 
-PHOTOS is a folder of class folders of JPEGs, which the bench packs `--copies` times with the defaults. The models
-are compiled and train in bfloat16 with batches of 256. The sides take turns in one process group. Each round has
-another order, because the clock rates of the cards fall as the cards warm up. Each turn opens its loader, warms up
-for `--warm` seconds, and trains for `--seconds`. The ceiling of a model is its rate with forty decoded batches that
-stay on the device. The table shows the medians over the rounds.
+PHOTOS is a folder of class folders of JPEGs, which the bench packs `--copies` times with the defaults. The models are
+compiled and train in bfloat16 with batches of 256. The sides take turns in one process group. Each round has a
+different order, because the clock rates of the cards fall as the cards warm up. Each turn opens its loader, warms up
+for `--warm` seconds, and trains for `--seconds`. The ceiling of a model is its rate with forty decoded batches kept on
+the device. The table shows the medians over the rounds.
 """
 
 import argparse
@@ -85,15 +85,13 @@ def arguments():
     if max(options.cores) * options.devices > all_cores:
         parser.error(f"--cores {max(options.cores)} for {options.devices} ranks, but there are {all_cores} cores")
     options.cores = [cores or all_cores // options.devices for cores in options.cores]
-    # This bench has no such options, but `device.prepare` reads them.
+    # `device.prepare` reads these options, which this bench does not have.
     options.cubes, options.device = 0, "cuda:0"
     return options
 
 
 def ranks_of(model, cores, folder, options):
-    """Trains one model on all devices with one process per device. Returns the turns with the measurements of the first
-    rank.
-    """
+    """Trains one model on all devices with one process per device. Returns the turns, as measured by the first rank."""
     import torch
 
     out = folder / f"{model}-{cores}.json"
@@ -103,7 +101,7 @@ def ranks_of(model, cores, folder, options):
 
 
 def rank(number, model, cores, folder, out, settings):
-    """The program of one rank, which runs all turns of all sides."""
+    """Runs one rank: all turns of all sides."""
     import torch
     import torch.distributed as distributed
 
@@ -111,7 +109,7 @@ def rank(number, model, cores, folder, out, settings):
     mine = sorted(os.sched_getaffinity(0))[number * cores : (number + 1) * cores]
     os.sched_setaffinity(0, mine)
     torch.set_num_threads(1)
-    # Without this, each worker process imports PyTorch by itself, which takes a minute.
+    # Without this, each worker process imports PyTorch itself, which takes a minute.
     multiprocessing.set_forkserver_preload(["device_others", "torchvision.io", "torchvision.transforms.v2"])
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
@@ -179,7 +177,7 @@ def turn(side, job, step, meet, options, kernels):
 
 
 def train_for(seconds, step, batches, torch, meet):
-    """Trains for about `seconds`. All ranks take the same number of steps. Returns the number of steps and the exact
+    """Trains for about `seconds`, with the same number of steps on all ranks. Returns the number of steps and the exact
     seconds.
     """
     meet()
@@ -245,7 +243,7 @@ class Watch(contextlib.AbstractContextManager):
 
 
 def watched_trace(job, step):
-    """A trace that also has the utilisation of the GPU. Times are in seconds since the first step."""
+    """A trace with the utilisation of the GPU. Times are in seconds since the first step."""
     with Watch(job.device.index) as watch:
         traced = trace(job, step, 1)
     samples = [(moment - traced["started"], rate) for moment, rate in watch.samples]
@@ -253,7 +251,7 @@ def watched_trace(job, step):
 
 
 def gaps(traced):
-    """A sentence about the pauses of the GPU between steps."""
+    """Returns a sentence about the GPU's pauses between steps."""
     steps = traced["steps"]
     pairs = zip(steps, steps[1:], strict=False)
     idle = sorted((after[1] - before[2], before[0], after[0]) for before, after in pairs)

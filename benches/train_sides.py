@@ -1,5 +1,5 @@
-"""The models and the sides of `train.py`. The sides are ways to bring batches to the model, and one of them measures
-the model's own ceiling.
+"""The models and the sides of `train.py`. Each side brings batches to the model in its own way. One side measures the
+model's own ceiling.
 """
 
 import contextlib
@@ -10,8 +10,8 @@ from collections import namedtuple
 
 from device_others import BATCH, MEAN, STD, Photos, WithLabels
 
-# Number of decoded batches that stay on the device while the ceiling is measured. Their contents differ, because a
-# GPU computes batches of equal content faster than photos.
+# Number of decoded batches that stay on the device while the ceiling is measured. They differ, because a GPU computes
+# uniform batches faster than photos.
 CEILING_BATCHES = 40
 CLASSES = 1000
 # A side: its name in tables, the number of its loader threads (0 means one per core), and the function that opens it.
@@ -19,13 +19,13 @@ Side = namedtuple("Side", "name threads open")
 
 
 def model_of(name):
-    """A model of torchvision with random weights, and True if the model runs faster with channels last."""
+    """Returns a torchvision model with random weights, and True if it runs faster with channels last."""
     from torchvision import models
 
     makers = {
         "resnet18": (models.resnet18, {}, True),
         "resnet50": (models.resnet50, {}, True),
-        # ViT-S/16. torchvision has no function for it, only for larger models of the same class.
+        # ViT-S/16. torchvision has functions only for larger models of this class.
         "vit_s_16": (
             models.VisionTransformer,
             {"image_size": 224, "patch_size": 16, "num_layers": 12, "num_heads": 6, "hidden_dim": 384, "mlp_dim": 1536},
@@ -72,8 +72,8 @@ class Step:
 
 
 def shardpack_loader(job, threads, image="rrc224", **more):
-    """A loader of normalised bfloat16 pictures and labels. If the model wants channels last, the pixels arrive in that
-    order.
+    """A loader of normalised bfloat16 pictures and labels. The pixels are in channels-last order if the model runs
+    faster with it.
     """
     import shardpack
 
@@ -111,7 +111,7 @@ def shardpack_side(job, threads, **more):
 
 @contextlib.contextmanager
 def ceiling(job, threads):
-    """Decoded batches that stay on the device and are used again and again."""
+    """Decoded batches that stay on the device and are reused."""
     if not job.still:
         with shardpack_side(job, threads) as batches:
             for _, (images, labels) in zip(range(CEILING_BATCHES), batches, strict=False):
@@ -127,8 +127,8 @@ def ceiling(job, threads):
 
 @contextlib.contextmanager
 def workers(job, threads):
-    """PyTorch's DataLoader: worker processes decode and crop to uint8, and the device normalises what arrives through
-    pinned memory.
+    """PyTorch's DataLoader: worker processes decode and crop to uint8, and the device normalises the batches after
+    copying them from pinned memory.
     """
     torch = job.torch
     from torch.utils.data import DataLoader
@@ -239,8 +239,7 @@ def trace(job, step, threads, epochs=2, validation=8):
                 timed("validate", step.evaluate, images)
                 if number + 1 == validation:
                     break
-            # The device runs this copy in order with the steps. A thread waits until the copy is complete, then
-            # writes it to disk.
+            # The device makes this copy between two steps. A thread waits for the copy, then writes it to disk.
             copy = {name: value.detach().clone() for name, value in step.network.state_dict().items()}
             ready = torch.cuda.Event()
             ready.record()

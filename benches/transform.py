@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Row transforms in Python: `Loader(transform=f)` against torch's DataLoader with the same function and number of
-workers. Prints one JSON object.
+"""Row transforms in Python: `Loader(transform=f)` compared with torch's DataLoader, with the same function and number
+of workers. Prints one JSON object.
 
     python benches/transform.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 32] [--transforms numpy long]
 
-PHOTOS is a folder of class folders, and PACKED is a dataset packed from it. All sides give random uint8 crops of 224
+PHOTOS is a folder of class folders, and PACKED is a dataset packed from it. All sides return random uint8 crops of 224
 pixels and call one function per row:
 
 - `nothing` shows the cost of a call.
@@ -15,8 +15,8 @@ pixels and call one function per row:
 There are four sides. `ours` is the loader with `--threads` threads, and `ours_with_workers` is the loader with
 `--threads` `transform_workers`. `ours_in_workers` runs one-thread loaders in DataLoader workers
 (`shardpack.torch.IterableDataset`). `theirs` is a DataLoader over the files, which Pillow decodes and torchvision
-crops. The rounds alternate between the sides, the first round is dropped, and the medians are divided. The page
-cache is warm. Run the bench with a free-threaded Python too.
+crops. The rounds alternate between the sides, the first round is dropped, and the bench reports ratios of medians. The
+page cache is warm. Run the bench with a free-threaded Python too.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def sides(photos: Path, packed: Path, change: Change, threads: int, batch: int) 
 
 
 def rate(loader: object, seconds: float) -> float:
-    """Returns the rows per second, measured over whole epochs that take at least `seconds` together."""
+    """Returns the rows per second, measured over whole epochs that together take at least `seconds`."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for images, _ in loader:

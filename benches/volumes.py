@@ -5,9 +5,9 @@ host, and by MONAI or a PyTorch DataLoader from `.npy` files. Prints one JSON ob
     python benches/volumes.py FOLDER [--volumes 12] [--side 256] [--box 128] [--each 4] [--batch 2] [--rounds 3]
         [--seconds 5] [--threads 16] [--device cuda:0] [--codec blosc2-lz4]
 
-FOLDER holds the volumes, as files and packed. The bench makes those that are missing. The sides alternate in each round,
-and the medians of their rates, in boxes a second, are printed. `resident` keeps the encoded volumes on the GPU. Sides
-whose package or device is missing are left out, and named in `missing`.
+FOLDER holds the volumes, as files and packed. The bench makes missing volumes. The sides alternate in each round, and
+the bench prints their median rates in boxes per second. `resident` keeps the encoded volumes on the GPU. Sides whose
+package or device is missing are left out, and named in `missing`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import shardpack as sp
 
 
 def volume(number: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """A volume of int16 like a CT, smooth with noise, and its mask of three classes."""
+    """An int16 volume like a CT, smooth with noise, and its mask of three classes."""
     rng = np.random.default_rng(number)
     axis = np.linspace(-1, 1, side, dtype=np.float32)
     far = axis[:, None, None] ** 2 + axis[:, None] ** 2 + axis**2
@@ -112,7 +112,7 @@ def moved(options: argparse.Namespace, values: Any) -> Any:
 
 
 def rate(side: Iterator[int], seconds: float) -> float:
-    """Boxes a second, after the first batches."""
+    """Boxes per second, after the first batches."""
     for _ in range(3):
         next(side)
     begun, boxes = time.perf_counter(), 0

@@ -1,5 +1,5 @@
-//! Makes the files in `fixtures/valid` and `fixtures/invalid` and the table `fixtures/expected.txt`, and
-//! removes files that are no longer made.
+//! Makes the files in `fixtures/valid` and `fixtures/invalid` and the table `fixtures/expected.txt`, and removes
+//! obsolete files.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::print_stdout)]
 
 #[path = "../fixtures/make/mod.rs"]

@@ -1,8 +1,7 @@
 //! The baseline for streaming: reads files from beginning to end, in order, without using the bytes.
 //!
-//! `plain_read [--epochs N] FILE…` prints a JSON object per line for each epoch: `{"seconds": …, "bytes":
-//! …}`. It reads with one thread into one buffer of 1 MiB that stays in the CPU cache. `verify` and `bench`
-//! are compared with it.
+//! `plain_read [--epochs N] FILE…` prints a JSON object per line for each epoch: `{"seconds": …, "bytes": …}`. It reads
+//! with one thread into one buffer of 1 MiB, which stays in the CPU cache. It is the baseline for `verify` and `bench`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example program")]
 

@@ -31,7 +31,7 @@ if [ -z "${FUZZ_BIN:-}" ]; then
     (cd "$here/.." && cargo test --quiet --features hdf5 --test integration write_corpus -- --ignored >/dev/null)
     (cd "$here" && cargo +nightly fuzz build)
 fi
-# Targets that read files first write each input to a file.
+# Use /dev/shm for temporary files, because some targets write each input to a file.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then
     export TMPDIR=/dev/shm
 fi
@@ -41,7 +41,7 @@ total() {
     awk -v "name=stat::$1:" '$1 == name { n += $2 } END { print n + 0 }' "$2"
 }
 
-# Runs one target until its time is over, restarting it after each finding.
+# Runs one target until its time is up, restarting it after each finding.
 one() {
     local target=$1 log=$out/logs/$1.log end=$((SECONDS + seconds)) found=0 code left last=-1
     local corpus=$out/corpus/$target artifacts=$out/artifacts/$target from=("$out/corpus/$target")
@@ -52,19 +52,19 @@ one() {
     : >"$log"
     while left=$((end - SECONDS)) && [ $left -gt 0 ]; do
         code=0
-        # A target that ends by a signal or is killed for memory has found something too.
+        # A target that is killed by a signal or for lack of memory has also found something.
         "$bin/$target" -max_total_time=$left -timeout="${FUZZ_TIMEOUT:-60}" -rss_limit_mb="${FUZZ_RSS_MB:-2048}" \
             -print_final_stats=1 -artifact_prefix="$artifacts/" "${from[@]}" >>"$log" 2>&1 || code=$?
         [ $code = 0 ] && break
         found=$((found + 1))
-        # Stop if it fails immediately every time, because then there is nothing new to find.
+        # Stop after 20 findings, or if the target fails at once: it would find nothing new.
         if [ $found -ge 20 ] || [ $SECONDS = $last ]; then break; fi
         last=$SECONDS
     done
     local runs fresh note=""
     runs=$(total number_of_executed_units "$log")
     fresh=$(total new_units_added "$log")
-    # Zero runs mean that the program did not work.
+    # Zero runs mean that the target did not work.
     if [ $found != 0 ] || [ "$runs" = 0 ]; then note="  see $artifacts and $log"; fi
     printf '%-14s %12s runs  %6s new inputs  %3s crashes%s\n' "$target" "$runs" "$fresh" $found "$note"
     [ -z "$note" ]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes crates/augment/tests/torchvision.txt, which has the results of torchvision v2 for a small picture, for each
-operation, and torchvision_boxes.txt, which has those for boxes.
+"""Writes torchvision v2's results of each operation to crates/augment/tests: torchvision.txt for a small picture, and
+torchvision_boxes.txt for boxes.
 
 Needs torch and torchvision, whose versions the files record. The tests of the crate read the files and need neither.
-Each line has an operation, its parameters and, after a tab, the pixels [height, width, 3] as hexadecimal digits, or a box
-and the box that it becomes.
+Each line has an operation, its parameters and, after a tab, the pixels [height, width, 3] as hexadecimal digits, or a
+box before and after the operation.
 """
 
 import math
@@ -22,7 +22,7 @@ BOXES = TARGET.with_name("torchvision_boxes.txt")
 
 
 def picture() -> torch.Tensor:
-    """A picture with gradients, an edge and noise. The channels differ, and none of them uses all levels."""
+    """A picture with gradients, an edge and noise. The channels differ, and none uses all levels."""
     random = np.random.default_rng(5)
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     red = 20 + 7 * x + 2 * y
@@ -34,7 +34,7 @@ def picture() -> torch.Tensor:
 
 
 def boxes() -> list[str]:
-    """Boxes inside the picture, and the boxes that they become. Boxes without an area have left the picture."""
+    """Boxes inside the picture before and after the operation. Boxes without an area have left the picture."""
     random, lines = np.random.default_rng(6), []
     low = random.uniform(0, [WIDTH - 2, HEIGHT - 2], (8, 2))
     high = np.minimum(low + random.uniform(1, 12, (8, 2)), [WIDTH, HEIGHT])

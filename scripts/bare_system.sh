@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes a bare Linux system in a folder, without compilers, and runs commands in it. This is for trying releases.
+# Makes a bare Linux system in a folder, without compilers, and runs commands in it, for trying releases.
 #
 #   scripts/bare_system.sh make SUITE ARCH FOLDER     SUITE: bookworm, trixie, noble …; ARCH: amd64 or arm64
 #   scripts/bare_system.sh run FOLDER COMMAND…        with its own mounts and processes
 #
-# Needs root and debootstrap. The packages come from debootstrap's default archive, or from MIRROR if that is set. A
-# system for another architecture is unpacked but not set up, and `run` then uses qemu-user. A program in such a
-# system cannot start another program.
+# Needs root and debootstrap. The packages come from debootstrap's default archive, or from MIRROR if it is set. A
+# system for another architecture is unpacked but not set up, and `run` then uses qemu-user. A program in such a system
+# cannot start another program.
 set -euo pipefail
 
 fail() { printf 'bare system: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
@@ -15,8 +15,8 @@ fail() { printf 'bare system: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n
 make() {
   local suite=$1 arch=$2 folder=$3 scripts keyring components=main foreign=()
   command -v debootstrap >/dev/null || fail "missing: debootstrap" "hint: apt-get install debootstrap"
-  # An older debootstrap does not know the name of a newer suite. But all suites of Debian are made in the same way,
-  # and so are all suites of Ubuntu.
+  # An older debootstrap lacks the names of newer suites, but all Debian suites are made in the same way, and so are all
+  # Ubuntu suites.
   scripts=$(mktemp -d)
   trap 'rm -rf "$scripts"' RETURN
   cp -r /usr/share/debootstrap/. "$scripts/"

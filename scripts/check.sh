@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks everything that must hold before a change is merged. Prints one line per step with its seconds, and the log
-# of a step that failed.
+# Runs all checks that must pass before a change is merged. Prints one line per step with its seconds, and the log of
+# each failed step.
 #
 #   scripts/check.sh           the checks for every change
 #   scripts/check.sh --long    also with PyTorch from any source, the release wheel, and the long campaigns of
@@ -20,25 +20,25 @@ case "${1-}" in
 esac
 
 scripts/setup.sh --system || exit
-# Property tests draw the same inputs in every check, so that a check fails only because of the change that it checks.
-# The long checks draw new inputs. A failure can be repeated with its seed.
+# Property tests draw the same inputs in every check, so that only the checked change can make them fail. The long
+# checks draw new inputs. A failure can be repeated with its seed.
 if [[ $long == yes ]]; then
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-$((RANDOM * 32768 + RANDOM))}
   echo "check: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
 else
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-1}
 fi
-# Tests spend about half of their time waiting, so run two of them per core.
+# Tests spend about half of their time waiting, so run two per core.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS-$((2 * $(getconf _NPROCESSORS_ONLN)))}
-# Incremental compilation pays off only from the second build on, and takes a gigabyte. So use it only where it was
-# used before.
+# Incremental compilation pays off only from the second build on, and takes a gigabyte, so use it only if it was used
+# before.
 [[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 started_all=$SECONDS
 
 logs=target/check
 mkdir -p "$logs"
 passed=0 failed=0 unchecked=()
-# have_data LOG: fails if the real files are required, and a test in the log was skipped because they are missing.
+# have_data LOG: fails if the real files are required but a test in the log was skipped because they are missing.
 have_data() {
   [[ ${SHARDPACK_REQUIRE_DATA-} == 1 ]] || return 0
   local missing
@@ -70,12 +70,11 @@ step() {
   fi
   printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$((SECONDS - started))"
   if [[ $verdict == FAILED ]]; then
-    # Show the names of the failures before the end of the log, because with many test binaries the two are far apart
-    # in the log.
+    # Show the names of the failures before the end of the log. With many test binaries, the two are far apart.
     { grep -E '^(test .* FAILED|FAILED|ERROR)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
     printf '    (whole log: %s)\n' "$log"
   else
-    # Show the counts of the test runners, so that a step that ran nothing is noticed.
+    # Show the counts of the test runners, so that you notice a step that ran nothing.
     grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } !seen[$0]++ { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
@@ -93,8 +92,7 @@ leave_out() {
   printf '%-28s %-6s %s\n' "$1" skipped "$2"
 }
 
-# Download the packages of the tests while the cores compile. If the download fails, it is repeated below and its
-# message is shown.
+# Download the tests' packages during compilation. If the download fails, it is repeated below and its message is shown.
 wheel=(--profile dev)
 [[ $long == no ]] || wheel=(--torch)
 { scripts/setup.sh --tests && scripts/package.sh --environment "${wheel[@]}"; } >"$logs/setup.log" 2>&1 </dev/null &
@@ -105,8 +103,8 @@ python=.venv/bin/python package=.venv-package/bin/python
 step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
-# Show the output, in which a skipped test says that it was skipped. HDF5 is enabled, as in the wheel. The examples are
-# left out, because the lints have checked them, and linking two dozen programs takes a minute.
+# Show the output, in which skipped tests say that they were skipped. Enable HDF5, as in the wheel. Leave out the
+# examples, because the lints have checked them, and linking two dozen programs takes a minute.
 step "rust tests"        cargo test --workspace --all-features --lib --bins --tests --no-fail-fast -- --show-output
 step "doc tests"         cargo test --workspace --all-features --doc --no-fail-fast
 wait "$setup"
@@ -119,10 +117,10 @@ if ! cargo deny --version >/dev/null 2>&1; then
 else
   step "dependencies"    cargo deny check bans licenses sources
 fi
-# For the wheel, little has to be compiled that the Rust tests have not compiled already.
+# The Rust tests have already compiled most of the wheel.
 step "wheel"             scripts/package.sh "${wheel[@]}"
-# Each process gets whole classes and files of tests. The tests wait half of the time, for signals, stores and bench
-# rounds.
+# Each process gets whole classes and files of tests. The tests spend half of their time waiting for signals, stores and
+# bench rounds.
 pytest=(-m pytest --quiet -rs --numprocesses 4 --dist loadscope -p no:cacheprovider)
 [[ $long == no ]] || pytest+=(-m '')
 step "command tests"     "$python" "${pytest[@]}" tests/python
@@ -139,9 +137,9 @@ if [[ $long == yes ]]; then
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
-  # This is a separate workspace, because its server requires a particular compiler.
+  # A separate workspace, because its server requires a particular compiler.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
-  # This is another separate workspace, because it needs candle's crates.
+  # Another separate workspace, because it needs candle's crates.
   step "candle example"  cargo test --manifest-path examples/candle/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi

@@ -22,9 +22,7 @@ HTML_ANCHOR = re.compile(r"<[a-z][^>]*?\b(?:id|name)=[\"']([^\"']+)", re.I)
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading. It is in lower case, has hyphens in place of spaces, and has no other
-    punctuation.
-    """
+    """Return the anchor of a heading: in lower case, with hyphens in place of spaces, and without other punctuation."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
     text = re.sub(r"<[^>]+>", "", text)
     text = re.sub(r"(?<![^\W_])[*_]+(?=\S)|(?<=\S)[*_]+(?![^\W_])", "", text)
@@ -32,7 +30,7 @@ def slug(heading: str) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """Return the lines of a page, in which code blocks are replaced by empty lines."""
+    """Return the lines of a page, with empty lines in place of code blocks."""
     lines, fence = [], ""
     for line in text.splitlines():
         mark = FENCE.match(line)

@@ -2,9 +2,8 @@
 
     compare_cubes.py TRUTH UNPACKED DATASET
 
-Integers, integers stored as floats, and masks must be equal bit for bit. Other floats may differ by float16's
-rounding, but by no more than the largest error that the dataset's manifest states. NaN and no-data values must be in
-the same places.
+Integers, integers stored as floats, and masks must be equal bit for bit. Other floats may differ by float16's rounding,
+up to the largest error that the dataset's manifest states. NaN and no-data values must be in the same places.
 """
 
 import json

@@ -3,7 +3,7 @@
 #
 #   scripts/demo.sh        everything stays under target/demo/
 #
-# The first step that fails ends the run with its exit code.
+# If a step fails, the run ends with its exit code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +12,7 @@ trap 'verdict $?' EXIT
 
 title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || title() { printf '\n== %s ==\n' "$*"; }
-# Show the command as a user would type it, then run it.
+# Shows the command as a user would type it, then runs it.
 run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 
 scripts/setup.sh --system
@@ -22,8 +22,8 @@ scripts/setup.sh >target/setup.log 2>&1 </dev/null &
 setup=$!
 
 title "Build"
-# Build without object stores, whose libraries take as long to build as everything else. Also build without optimising
-# across crates, which would take some minutes more.
+# Build without object stores, whose libraries take as long to build as everything else, and without optimising across
+# crates, which would take some minutes more.
 export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack

@@ -1,9 +1,8 @@
-# Functions for virtual environments that are made from lists of pinned packages. Sourced by setup.sh and package.sh.
+# Functions for virtual environments made from lists of pinned packages. Sourced by setup.sh and package.sh.
 
 # environment FOLDER PYTHON LIST…: installs the packages of each LIST into the virtual environment FOLDER. If FOLDER
-# does not exist, PYTHON makes it.
-# FOLDER keeps a digest of each list that it holds, so that a second run costs only one comparison. It is made anew
-# after an interrupted run, and when one of its lists has changed.
+# does not exist, PYTHON makes it. FOLDER keeps a digest of each installed list, so that a second run only compares
+# them. The environment is made again after an interrupted run, and when one of its lists has changed.
 environment() {
   local folder=$1 python=$2 list
   shift 2

@@ -9,8 +9,8 @@
 #                                       (benches/device.py, python/examples/poster.py); a step that cannot run is a
 #                                       failure
 #
-# If compute-sanitizer is on the PATH, its tools run on a small batch of pictures, and on arrays of each type and
-# codec. If the wheel is installed (scripts/package.sh), the Python tests that need a device run too.
+# If compute-sanitizer is on the PATH, its tools check a small batch of pictures, and arrays of each type and codec. If
+# the wheel is installed (scripts/package.sh), the Python tests that need a device run too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,7 +41,7 @@ run=target/release/examples/pictures_on_device
 only=()
 [[ $mode != --check-only ]] || only=(--check-only)
 "$run" "$1" "${only[@]}"
-# This test also compares the arrays in the datasets that SHARDPACK_CUBES lists, separated by colons.
+# This test also compares the arrays in the datasets listed in SHARDPACK_CUBES, separated by colons.
 cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture
 python=python3
 [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
@@ -56,8 +56,7 @@ if [[ $mode == --all ]]; then
 fi
 if [[ $mode != --check-only ]]; then
   target/release/examples/cube_rate
-  # SHARDPACK_DATASET may name a dataset of pictures. It is loaded on 1, 4 and all threads, with --resident and
-  # without it.
+  # If SHARDPACK_DATASET names a dataset of pictures, load it with 1, 4 and all threads, with and without --resident.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
     cargo build --release --quiet --bin shardpack
     for threads in 1 4 "$(nproc)"; do
@@ -72,10 +71,10 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
     # Kernels for arrays read whole words at the ends of streams, and after damage they read memory that was never
-    # written. Their output does not depend on those bytes: tests run the kernels on the CPU with two different
-    # contents of such memory.
+    # written. Their output does not depend on those bytes, as tests check on the CPU with two different contents of
+    # such memory.
     [[ $tool != initcheck ]] || continue
-    # `all` is needed because cargo starts the test as a child process.
+    # Use `all`, because cargo starts the test as a child process.
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
       cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture arrays_of_each damage_is_flagged
   done

@@ -101,8 +101,8 @@ def geotiff(path, values, **options):
 
 
 def savemat(path, variables, compress=False):
-    """Write real arrays to a MATLAB 5 file. This is implemented here, because nothing else in the demo needs SciPy,
-    which takes 140 MB.
+    """Write real arrays to a MATLAB 5 file. Written by hand, because nothing else in the demo needs SciPy, which takes
+    140 MB.
     """
 
     def element(kind, data):

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Make the kernels' PTX, crates/gpu/ptx/*.ptx, with a pinned NVRTC from PyPI. This needs neither a GPU nor the CUDA
-toolkit.
+"""Make the kernels' PTX, crates/gpu/ptx/*.ptx, with a pinned NVRTC from PyPI. Needs neither a GPU nor the CUDA toolkit.
 
     scripts/make_ptx.py            writes the files
     scripts/make_ptx.py --check    exits 0 if the files match the kernels, else names those that do not and exits 1
@@ -23,7 +22,7 @@ KERNELS = ROOT / "crates/gpu/kernels"
 PTX = ROOT / "crates/gpu/ptx"
 CACHE = ROOT / "target/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.0.140"
-# Products are not fused into sums unless the kernel asks for it, so that results equal the CPU's bit for bit.
+# Fuse products into sums only where the kernel requests it, so that results equal the CPU's bit for bit.
 OPTIONS = ["--gpu-architecture=compute_75", "--std=c++17", "--fmad=false", "--restrict"]
 
 
@@ -44,8 +43,8 @@ def library() -> ctypes.CDLL:
 
 
 def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
-    """Return the PTX of one source file. Its includes are passed by name, so that no path of this machine gets into the
-    PTX.
+    """Return the PTX of one source file. Includes are passed by name, so that the PTX contains no paths of this
+    machine.
     """
     headers = sorted(KERNELS.glob("*.cuh"))
     texts = (ctypes.c_char_p * len(headers))(*(path.read_bytes() for path in headers))
@@ -71,7 +70,7 @@ def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
     nvrtc.nvrtcGetPTX(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     ptx = re.sub(r"\n{2,}", "\n", text.value.decode())
-    # NVRTC turns a call of an unknown function into an external symbol, which the driver cannot find.
+    # NVRTC turns calls of unknown functions into external symbols, which the driver cannot find.
     if missing := re.findall(r"\.extern \.func.*?(\w+)\n", ptx):
         sys.exit(f"make_ptx: {source.name} calls an unknown function: {', '.join(missing)}")
     return ptx

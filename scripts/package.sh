@@ -42,12 +42,12 @@ environment .venv-package .venv/bin/python "${lists[@]}"
 [[ $wheel == yes ]] || exit 0
 
 rm -rf target/wheels
-# With the same features as the tests of the workspace, `dev` compiles only this package. With other features, it
-# would compile most crates again.
+# With the features of the workspace's tests, `dev` compiles only this package. With different features, it would
+# compile most crates again.
 options="--profile $profile"
 [[ $profile == release ]] || options+=" --features cli,hdf5,shardpack/default,shardpack/hdf5,shardpack-io/conformance,shardpack-jpeg/default"
 MATURIN_PEP517_ARGS=$options "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/shardpack-*.whl
 say "$(basename target/wheels/shardpack-*.whl), $(du -h --apparent-size target/wheels/shardpack-*.whl | cut -f1), profile $profile"
-# Run this outside the source tree, so that Python imports the wheel.
+# Run outside the source tree, so that Python imports the wheel.
 cd / && "$OLDPWD/$python" -c 'import shardpack; print("package: imported shardpack", shardpack.__version__)'

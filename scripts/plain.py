@@ -4,8 +4,8 @@
     plain.py [ROOT] --worst N    the same, and N places to begin with
     plain.py [ROOT] --lower      write lower counts into the table of ceilings, which no option raises
 
-The ceilings are in `scripts/plain.txt`. They only fall: it is an error if the table has a higher number than the
-committed table. The count is only a hint. Avoiding a word does not untangle a sentence.
+The ceilings are in `scripts/plain.txt`. They may only fall: a number higher than in the committed table is an error.
+The count is only a hint. Avoiding a word does not untangle a sentence.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def passages(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
 
 
 def count(root: Path) -> tuple[dict[str, float], Counter[str], list[tuple[float, str]]]:
-    """Return the turns per 10,000 words by kind, the turns by name, and all passages with turns, the densest first."""
+    """Return the turns per 10,000 words by kind, the turns by name, and all passages with turns, densest first."""
     names = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     words, turns, hits, dense = Counter[str](), Counter[str](), Counter[str](), list[tuple[float, str]]()
     for path in (root / name for name in names.split("\0")):

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Build the files of a release into target/release-VERSION, and try each file in the way a user gets it. Nothing is
-# uploaded.
+# Build the files of a release in target/release-VERSION, and try each file as a user would. Nothing is uploaded.
 #
 #   scripts/release.sh             for x86-64 and aarch64: a wheel, and the command as a tar; an sdist; SHA256SUMS
 #
@@ -54,12 +53,12 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 heading=$(grep -m 1 -E "^## ${version//./\\.}( |$)" CHANGELOG.md) || fail "CHANGELOG.md: expected a heading for version $version, found none"
 dist=$PWD/target/release-$version
 
-# not_to_publish WHAT LINE…: reports a flaw that a trial may have but a release must not have.
+# not_to_publish WHAT LINE…: reports a flaw that is allowed in a trial but not in a release.
 not_to_publish() {
   [[ $trial == no ]] || { say "a trial, not to publish: $1"; return; }
   fail "$@" "hint: --trial builds anyway, to try and not to publish"
 }
-# With --try, the run that built the files has already checked this.
+# With --try, the run that built the files has already made these checks.
 if [[ $build == yes ]]; then
   [[ $heading =~ ^"## $version - "[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]] ||
     not_to_publish "CHANGELOG.md: expected the day of the release, as in \`## $version - $(date -u +%F)\`, found: $heading"
@@ -73,7 +72,7 @@ glibc=2.17 manylinux=manylinux2014
 environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt
 tools=$PWD/.venv-release/bin
 export PATH=$tools:$PATH
-# The files in the archives get the time of the last commit, so that the same source makes the same archives.
+# The files in the archives get the time of the last commit, so that the same source gives the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CARGO_PROFILE_RELEASE_STRIP=symbols
@@ -99,8 +98,8 @@ build_for() {
   local triple=$1-unknown-linux-gnu started=$SECONDS name stage
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
-  # The command has the same features as the wheel. Its dependencies are compiled again anyway, because maturin wraps
-  # zig in its own way.
+  # The command has the same features as the wheel. Its dependencies are nevertheless compiled again, because maturin
+  # wraps zig differently.
   say "building the command for $1"
   cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli \
     --bin shardpack --target "$triple.$glibc"
@@ -183,7 +182,7 @@ if [[ $sdist_builds == yes ]]; then
   folder=$(mktemp -d)
   tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
   started=$SECONDS
-  # Use the test profile, which reuses the crates that the tests have compiled. This only checks that the sdist builds.
+  # This only checks that the sdist builds, so use the test profile, which reuses the crates compiled for the tests.
   CARGO_TARGET_DIR=$PWD/target MATURIN_PEP517_ARGS="--profile dev" python -m pip wheel --quiet --disable-pip-version-check \
     --no-deps --wheel-dir "$folder/wheel" "$folder/shardpack-$version"
   say "the sdist builds: $(basename "$folder"/wheel/*.whl), $((SECONDS - started)) s"

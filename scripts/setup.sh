@@ -28,14 +28,13 @@ may_install() { ((EUID == 0)) || { have sudo && sudo -n true 2>/dev/null; }; }
 wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 rust_hint="hint: install Rust with rustup (https://rustup.rs); if it is installed, run \`rustup update\`"
 have cargo && have rustc || fail "missing: cargo and rustc, $wanted_rust or newer" "$rust_hint"
-# If this fails, the message of rustup is shown, for example that no toolchain was chosen.
+# If this fails, show rustup's message, for example that no toolchain was chosen.
 found_rust=$(rustc --version 2>&1) || fail "rustc does not run: $found_rust" "$rust_hint"
 number=$(sed -n 's/^rustc \([0-9.]*\).*/\1/p' <<<"$found_rust")
 [[ $(printf '%s\n' "$wanted_rust" "$number" | sort -V | head -n 1) == "$wanted_rust" ]] ||
   fail "expected Rust $wanted_rust or newer, found: $found_rust" "$rust_hint"
 
-# Find the newest Python that the pinned wheels support. But try `python3` first, because most people expect that it
-# is used.
+# Find the newest Python that the pinned wheels support, but try `python3` first, as most people expect.
 find_python() {
   local candidate
   for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -46,19 +45,19 @@ find_python() {
   done
 }
 
-# compiles COMPILER LANGUAGE: succeeds if the compiler can make a program. The compiler alone is not enough: the
-# linker or the headers of the C library may be missing.
+# compiles COMPILER LANGUAGE: succeeds if the compiler can make a program, which also needs the linker and the headers
+# of the C library.
 compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
 }
 
-# Each line tests for a tool, and names the package that provides it. It tests the tool and not the package. So a
-# compiler or a CMake from elsewhere counts, and a tool that does not run counts as missing.
+# Each line tests a tool and names the package that provides it. The tool is tested, not the package: a compiler or
+# CMake from elsewhere counts, and a tool that does not run counts as missing.
 missing_packages() {
   compiles cc c && compiles c++ c++ && have make || echo build-essential
   cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it
   nasm -v >/dev/null 2>&1 || echo nasm          # libjpeg-turbo's vector code
-  # The tests open the page of `shardpack report` in Chromium. If Chromium cannot be installed, these tests are skipped.
+  # Tests open the page of `shardpack report` in Chromium. They are skipped if it cannot be installed.
   if [[ $for_tests == yes ]] && ! chromium --version >/dev/null 2>&1 && have apt-get && may_install; then echo chromium; fi
   local python
   python=$(find_python)
@@ -88,7 +87,7 @@ if ((${#missing[@]})); then
   if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     hint="hint: see apt's output above, or all of it in $log"
-    # After an interrupted installation, apt says how to repair it, but in the middle of other text.
+    # After an interrupted installation, apt explains the repair, but in the middle of other text.
     ! grep -qE 'dpkg --configure -a|--fix-broken' "$log" ||
       hint="hint: an earlier installation was interrupted: run \`dpkg --configure -a && apt-get --fix-broken install\` as root, then run this again"
     fail "could not install: ${missing[*]}" "$hint"

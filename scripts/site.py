@@ -25,8 +25,8 @@ from check_links import CODE, FENCE
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, API, SITE = (ROOT / "target" / name for name in ("site-source", "site-api", "site"))
 PACKAGE = ROOT / "python" / "shardpack"
-# Pages of the reference, with the subject of each page and the names of the package that are on it. A name that is on
-# no page is an error.
+# Pages of the reference: the subject of each page, and the package's names on it. It is an error if a name is on no
+# page.
 PAGES = {
     "dataset": ("Datasets", ["Dataset", "Subset", "Concat", "concat", "Field", "Sample", "Row", "verify"]),
     "loader": ("Loaders and batches", ["Loader", "Batch", "Ragged", "Views", "stitch", "Stitcher", "Scene", "Shuffle", "Indices", "Weights"]),
@@ -111,7 +111,7 @@ def source(with_rust: bool) -> None:
     for folder in (SOURCE, API):
         shutil.rmtree(folder, ignore_errors=True)
     names = tracked()
-    # The pages about the format are on the site. Pages about crates and benches stay with the code.
+    # The site includes the pages about the format. Pages about crates and benches stay with the code.
     pages = {name for name in names if name.endswith(".md") and name.split("/")[0] in ("docs", "format-spec") or
              name.endswith(".md") and "/" not in name}  # fmt: skip
     for name in pages | {name for name in names if name.startswith("docs/") and name.endswith(".svg")}:
@@ -135,7 +135,7 @@ def source(with_rust: bool) -> None:
         body = "".join(f"\n::: shardpack.{name}\n" for name in members)
         (SOURCE / "api" / f"{page}.md").write_text(f"# {title}\n{body}")
     crates = sorted(name.split("/")[1] for name in names if re.fullmatch(r"crates/[^/]+/Cargo\.toml", name))
-    # Write HTML links, because MkDocs checks Markdown links before the pages of the crates exist.
+    # Use HTML links, because MkDocs checks Markdown links before the pages of the crates exist.
     lines = [f'- <a href="../../rust/shardpack_{crate.replace("-", "_")}/index.html">shardpack-{crate}</a>' for crate in crates]
     body = "\n".join(lines) if with_rust else "This copy of the site was built without them: `cargo doc --workspace --no-deps`."
     (SOURCE / "api" / "rust.md").write_text(f"# Rust crates\n\nThe reference of each crate, as `cargo doc` makes it.\n\n{body}\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the documentation site into target/site, from the repository's Markdown, the docstrings of the Python package
-# and `cargo doc`. A dead link is an error, whether it is in a Markdown page or in the built site.
+# and `cargo doc`. Dead links in Markdown pages or in the built site are errors.
 #
 #   scripts/site.sh               open target/site/index.html
 #   scripts/site.sh --no-rust     without the crates' reference, which takes minutes

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Try the files of a release in the way a user gets them: in a bare Debian and a bare Ubuntu, without compilers and
-# without a network.
+# Try the files of a release as a user would: in a bare Debian and a bare Ubuntu, without compilers and without a
+# network.
 #
 #   scripts/try_release.sh FOLDER TARGET…      FOLDER: output of scripts/release.sh; TARGET: x86_64, aarch64
 #
-# In each system, the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo. The
-# command does the same on its own. All systems must write the same bytes. On x86-64, aarch64 runs in qemu-user, and
-# only in Debian, because Ubuntu has its aarch64 packages in another place. The script needs root and debootstrap. The
-# systems are kept in target/bare. If a system cannot be made, because its archive or the archive's key is missing, it
-# is left out with a message. Each target needs at least one system.
+# In each system, the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo. The command
+# does the same on its own. All systems must write the same bytes. On x86-64, aarch64 runs in qemu-user, and only in
+# Debian, because Ubuntu's aarch64 packages are in a different archive. The script needs root and debootstrap. The
+# systems are kept in target/bare. A system that cannot be made, because its archive or the archive's key is missing, is
+# left out with a message. Each target needs at least one system.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -54,7 +54,7 @@ try_in() {
     say "$system: installed by pip in $((SECONDS - started)) s"
     result=$(inside /try/env/bin/python /try/try_wheel.py /try/demo /try/out /try/compat)
   else
-    # qemu-user looks up paths in the system first, then outside. So files are written where the path says.
+    # qemu-user looks up paths in the system first, then outside, so files are written where the path says.
     inside() { PYTHONPATH=$root/try/site "$system_in" run "$root" "/usr/bin/$python" "$@"; }
     inside -m pip install --quiet --no-index --find-links "$root/try/wheels" --target "$root/try/site" --no-cache-dir shardpack
     say "$system: installed by pip in $((SECONDS - started)) s"

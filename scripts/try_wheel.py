@@ -1,9 +1,9 @@
-"""Pack, verify and load the pictures and cubes of a folder with the installed package, in a bare system. This is for
+"""Pack, verify and load the pictures and cubes of a folder with the installed package in a bare system, for
 scripts/try_release.sh.
 
     try_wheel.py SOURCE OUT COMPAT     one line of JSON: seconds of each step, and a SHA-256 of every file written
 
-COMPAT holds shards that an earlier version has written. Needs the package and NumPy.
+COMPAT holds shards written by an earlier version. Needs the package and NumPy.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ def main() -> None:
     step("pack", lambda: [sp.pack(source / kind, out / kind, values="auto") for kind in ("pictures", "cubes")])
     written = [out / kind for kind in ("pictures", "cubes")]
     older = sorted(compat.rglob("*.shard"))
-    # The pictures in the older shards are made up and cannot be decoded.
+    # The older shards contain fake pictures, which cannot be decoded.
     for name, datasets, deep in (("verify", written, True), ("verify older", older, False)):
         reports = step(name, lambda datasets=datasets, deep=deep: [sp.verify(dataset, deep=deep) for dataset in datasets])
         wrong = [problem for report in reports for problem in report["problems"]]

@@ -1,7 +1,7 @@
-"""The other loaders and the limits of the machine. Each runs in its own process and reads its own store of the same
-samples.
+"""Other loaders, and the limits of the machine. Each runs in its own process and reads the same samples from its own
+store.
 
-`registry` lists them, `stores` converts the samples for them, `pictures` and `cubes` contain the loaders, `limits`
-does the work that no loader can skip, `worker` times one side, `environment` installs the packages, and `tree`
-measures CPU time and memory.
+`registry` lists the sides, `stores` converts the samples for them, `pictures` and `cubes` contain the loaders, `limits`
+does the work that no loader can skip, `worker` times one side, `environment` installs the packages, and `tree` measures
+CPU time and memory.
 """

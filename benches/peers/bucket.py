@@ -1,5 +1,4 @@
-"""A loopback server with the part of S3 that readers need: GET and HEAD with ranges, and listings, all without access
-keys.
+"""A loopback server for the part of S3 that readers need: GET and HEAD with ranges, and listings, without access keys.
 
     python3 benches/peers/bucket.py FOLDER [--delay SECONDS]
 
@@ -98,7 +97,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request, client_address):
-        """Logs nothing: readers may exit while they still receive an answer, which is not an error."""
+        """Logs nothing, because readers may exit before the end of an answer, which is not an error."""
 
 
 def main():

@@ -1,5 +1,5 @@
-"""Loaders of whole cubes: float16, `[batch, height, width, channels]`. They fill one buffer again and again if the
-library allows it."""
+"""Loaders of whole cubes: float16, `[batch, height, width, channels]`. They reuse one buffer if the library allows it.
+"""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +13,7 @@ def batches(items, size):
 
 
 def npy(mode, job):
-    """Uncompressed files that threads read directly into the batch. A format that has to decode must be faster than
-    this.
-    """
+    """Uncompressed files that threads read directly into the batch. A compressed format should be faster than this."""
     import numpy as np
 
     paths = sorted(job.data.glob("*.npy"))

@@ -1,6 +1,4 @@
-"""The virtual environment of the peers. It is made once, from pinned packages, and is separate from the project's
-environments.
-"""
+"""The virtual environment of the peers, made once from pinned packages and separate from the project's environments."""
 
 import hashlib
 import json
@@ -12,14 +10,14 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / ".venv-peers"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-# PyTorch without CUDA is a tenth of the download, but only its own package index has it. Where that index cannot be
+# PyTorch without CUDA is a tenth of the download, but is only in PyTorch's own package index. If that index cannot be
 # reached, install the CUDA build.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def python():
-    """Returns the interpreter of the peers. The first call installs their packages, and so does any call after the list
-    of packages has changed.
+    """Returns the interpreter of the peers. Installs their packages on the first call, and whenever the list has
+    changed.
     """
     interpreter = FOLDER / "bin" / "python"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
@@ -31,7 +29,7 @@ def python():
         venv.create(FOLDER, with_pip=True)
     failed = install(interpreter, ["-r", REQUIREMENTS])
     if failed:
-        # If one package has no wheel for this machine, the others must still be installed.
+        # Install the other packages even if one has no wheel for this machine.
         failed = [line for line in requirements() if install(interpreter, [line, "-c", REQUIREMENTS])]
         say(f"not installed, to be tried again next time: {', '.join(failed)}")
     if not failed:
@@ -51,8 +49,8 @@ def install(interpreter, what):
 
 
 def reachable(address):
-    """Returns True if the server answers within a few seconds. Checking once is faster than pip, which would retry for
-    each package.
+    """Returns True if the server answers within a few seconds. Checking once is faster than letting pip retry for each
+    package.
     """
     try:
         with urllib.request.urlopen(f"{address}/", timeout=10):
@@ -62,8 +60,9 @@ def reachable(address):
 
 
 def missing(interpreter, modules):
-    """Returns the modules that the interpreter cannot import, with the reasons. Each module is imported in its own
-    process, because some of them conflict."""
+    """Returns the modules that the interpreter cannot import, with the reasons. Imports each module in its own process,
+    because some of them conflict.
+    """
     found = {}
     for module in sorted(modules):
         done = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True)

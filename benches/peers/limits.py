@@ -1,5 +1,6 @@
-"""The work that no loader can skip, done on all cores and in memory. Samples are in no particular order and in no
-batches, and decoding reads no files."""
+"""The work that no loader can skip, done on all cores and in memory: samples in no particular order and without
+batches, and decoding without files.
+"""
 
 import multiprocessing
 from pathlib import Path
@@ -8,8 +9,8 @@ READ_BYTES = 1 << 20
 
 
 def divided(work, items, job):
-    """Runs an epoch in `job.threads` processes that live on for the next epoch. Each process holds its share of the
-    items in memory.
+    """Runs an epoch in `job.threads` processes, which persist between epochs. Each process holds its share of the items
+    in memory.
     """
     context = multiprocessing.get_context("fork")
     pipes = []
@@ -22,7 +23,7 @@ def divided(work, items, job):
         for pipe in pipes:
             pipe.send(True)
         for pipe in pipes:
-            # Number of samples and bytes in one process's share.
+            # Number of samples and bytes in the share of one process.
             yield pipe.recv()
 
     return epoch

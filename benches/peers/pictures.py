@@ -2,8 +2,8 @@
 batches.
 
 The modes are `rrc224`: random crops of 224 × 224, randomly flipped, uint8, in one dense batch; `full`: all pixels,
-uint8, in a list; `raw`: the bytes of the files, in a list. Libraries that have worker processes use them. Raw bytes
-are the exception, because sending them through a pipe costs more than reading them.
+uint8, in a list; `raw`: the bytes of the files, in a list. Libraries with worker processes use them, except for raw
+bytes, which cost more to send through a pipe than to read.
 """
 
 from pathlib import Path
@@ -80,9 +80,7 @@ def mds(mode, job):
 
 
 def dali(mode, job):
-    """DALI is designed to repeat without end, so count the whole batches that the samples fill, and call that an
-    epoch.
-    """
+    """DALI repeats endlessly, so an epoch is the number of whole batches that the samples fill."""
     import numpy as np
     from nvidia.dali import fn, pipeline_def
 
@@ -104,17 +102,15 @@ def dali(mode, job):
     def epoch():
         for _ in range(batches):
             (out,) = pipeline.run()
-            # In the raw mode, records are only views of a mapped file that has not been read yet. Copy them, as all
-            # other loaders do.
+            # In the raw mode, records are views of a mapped file that has not been read yet. Copy them, as all other
+            # loaders do.
             yield [np.copy(out.at(i)) for i in range(len(out))] if mode == "raw" else out.as_array() if mode == "rrc224" else [out.at(i) for i in range(len(out))]
 
     return epoch
 
 
 def spdl(mode, job):
-    """SPDL's thread pipeline with our decode function: SPDL's own decoder needs FFmpeg to be installed in the
-    system.
-    """
+    """SPDL's thread pipeline with our decode function, because SPDL's own decoder needs an installed FFmpeg."""
     import random
 
     from spdl.pipeline import PipelineBuilder
@@ -125,7 +121,7 @@ def spdl(mode, job):
     paths = [path for path, _ in jpegs(job.data)]
 
     def make_batch(rows):
-        # This must be a function of our own, because SPDL would index `list` itself.
+        # Wrap `collate` in a function, because SPDL would index `list` itself.
         return collate(rows)
 
     def epoch():
@@ -139,8 +135,9 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """Decodes only the pixels of the crop, although the entropy-coded data of the whole picture must be decoded. The
-    degree of parallelism is left to tf.data, which is faster than one call per thread."""
+    """Decodes only the pixels of the crop, but the entropy-coded data of the whole picture. Lets tf.data choose the
+    degree of parallelism, which is faster than one call per thread.
+    """
     import tensorflow as tf
 
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)

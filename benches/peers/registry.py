@@ -1,5 +1,6 @@
-"""The measured sides and their modes. Imports only the standard library, because the bench itself reads this module and
-does not have the peers' packages."""
+"""The measured sides and their modes. Imports only the standard library, because the bench also imports this module,
+without the peers' packages.
+"""
 
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ PEERS = [
     Side("zarr", "Zarr v3, Blosc zstd 1", "cubes", "zarr", COMPRESSED, ("zarr",)),
 ]
 
-# The least work that a loader must do in each mode. `tiled`, `packed` and `plain` are shardpack datasets.
+# The minimum work of a loader in each mode. `tiled`, `packed` and `plain` are shardpack datasets.
 LIMITS = [
     Side("libjpeg-turbo", "limit: libjpeg-turbo alone, whole pictures", "limits", "folder", ("rrc224", "full"), ("simplejpeg",)),
     Side("plain-read", "limit: a plain read of the shards", "limits", "tiled", ("raw",), ()),
@@ -44,8 +45,7 @@ LIMITS = [
 
 SIDES = {side.name: side for side in PEERS + LIMITS}
 
-# Other loaders, with the reason why each is not measured. The output lists them, because the best loader may be
-# missing from the table.
+# Loaders that are not measured, with the reason. The output lists them, because the best loader may be among them.
 LEFT_OUT = {
     "ffcv": "has no wheel; its source needs the headers of OpenCV and libturbojpeg, and it encodes the pictures anew",
 }

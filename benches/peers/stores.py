@@ -1,5 +1,6 @@
-"""Stores the same samples in the file format of each peer. Pictures come from class folders and are stored unchanged.
-Cubes come from .npy files and are stored as float16."""
+"""Stores the same samples in the file format of each peer: pictures from class folders, unchanged, and cubes from .npy
+files, as float16.
+"""
 
 import io
 import tarfile
@@ -25,8 +26,7 @@ def mixed(items):
 
 
 def tar(source, out):
-    """Writes WebDataset tar files with `<number>.jpg` and `<number>.cls`. There are eight of them, so that workers can
-    share them.
+    """Writes WebDataset tar files with `<number>.jpg` and `<number>.cls`: eight files, so that workers can share them.
     """
     out.mkdir()
     samples = mixed(jpegs(source))
@@ -81,7 +81,7 @@ def npy(source, out):
 
 
 def rows_of(cube):
-    """Returns the number of cube rows that fill about 4 MiB, which is the chunk size of all compressed stores."""
+    """Returns the number of cube rows in about 4 MiB, the chunk size of all compressed stores."""
     return max(1, min(len(cube), (4 << 20) // max(1, cube[0].nbytes)))
 
 
@@ -121,7 +121,7 @@ def hdf5(source, out):
 
 
 def zarr(source, out):
-    """Writes one Zarr v3 array per cube. The arrays are not sharded: one file per chunk is Zarr's fastest form on a
+    """Writes one Zarr v3 array per cube, without sharding, because one file per chunk is Zarr's fastest layout on a
     disk.
     """
     import zarr as library

@@ -9,7 +9,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def processes(pid):
-    """Returns a process and its living descendants. A process that ends during the call is left out."""
+    """Returns a process and its living descendants. Processes that end during the call are left out."""
     found = [pid]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -19,22 +19,18 @@ def processes(pid):
 
 
 def cpu_seconds(pid):
-    """Returns user and system time of the process tree, including the time of children that have ended and been waited
-    for.
-    """
+    """Returns the user and system time of the process tree, including ended children that have been waited for."""
     total = 0
     for process in processes(pid):
         with contextlib.suppress(OSError):
-            # The program name is in parentheses and may contain blanks, so count the fields from its end.
+            # The program name is in parentheses and may contain spaces, so count the fields from its end.
             fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
             total += sum(map(int, fields[11:15]))
     return total / TICK
 
 
 def memory_bytes(pid):
-    """Returns the memory of the process tree without mapped files: the anonymous pages, and the shared pages, which are
-    counted once.
-    """
+    """Returns the memory of the process tree without mapped files: anonymous pages, and shared pages counted once."""
     total = 0
     for process in processes(pid):
         with contextlib.suppress(OSError):
@@ -52,8 +48,9 @@ def busy_seconds():
 
 
 class PeakMemory:
-    """Peak memory of a process tree while the block runs. The memory is sampled only four times a second, because
-    sampling takes time and loaders rarely free memory."""
+    """Peak memory of a process tree while the block runs. Samples only four times a second, because sampling takes time
+    and loaders rarely free memory.
+    """
 
     def __init__(self, pid):
         self.pid, self.bytes, self.done = pid, 0, threading.Event()

@@ -1,10 +1,10 @@
-"""Runs one peer in a process that the bench starts.
+"""The process in which the bench runs one peer.
 
     python -m peers.worker convert STORE SOURCE OUT
     python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
 
 `run` prints one JSON object: the number of samples and bytes delivered, seconds, CPU seconds, and the memory of the
-process and its children. It runs one warm-up epoch, then whole epochs until the seconds are over.
+process and its children. It runs one warm-up epoch, then whole epochs until the time is up.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from .tree import cpu_seconds, memory_bytes
 
 
 def amount(batch):
-    """Returns the number of samples and bytes in a batch: a dense array, a list of rows, or, for a limit, the two
-    numbers themselves.
+    """Returns the number of samples and bytes in a batch, which is a dense array, a list of rows, or, for a limit,
+    these two numbers.
     """
     if isinstance(batch, tuple):
         return batch
@@ -49,8 +49,9 @@ def drop(folder):
 
 
 def measure(name, mode, job, seconds, cold):
-    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each epoch. Dropping is not
-    timed, and it does not affect mapped or prefetched data."""
+    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each epoch. Dropping them is
+    not timed, and does not affect mapped or prefetched data.
+    """
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
     expected, _ = go_through(epoch)
@@ -64,7 +65,7 @@ def measure(name, mode, job, seconds, cold):
         if rows != expected:
             raise SystemExit(f"an epoch had {rows} samples, the first one {expected}")
         samples, total, epochs = samples + rows, total + size, epochs + 1
-    # The bench samples this process from outside and may miss a short run, so measure the memory here too.
+    # Measure the memory here too, because the bench samples this process from outside and may miss a short run.
     memory = memory_bytes(os.getpid())
     return {"memory_bytes": memory, "samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
 
@@ -88,7 +89,7 @@ def main():
     if options.command == "convert":
         WRITERS[options.store](options.source, options.out)
         return
-    # A torch DataLoader holds a file descriptor for each picture of a batch.
+    # A torch DataLoader keeps a file descriptor open for each picture of a batch.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     result = measure(options.name, options.mode, SimpleNamespace(data=options.data, threads=options.threads, batch=options.batch), options.seconds, options.cold)

@@ -35,7 +35,7 @@ impl Model {
         images.flatten_from(1)?.matmul(&self.weights)?.broadcast_add(&self.bias)
     }
 
-    /// Takes a step against the gradient of the loss.
+    /// Takes one step of gradient descent.
     fn step(&self, loss: &Tensor, rate: f64) -> candle_core::Result<()> {
         let gradients = loss.backward()?;
         for variable in [&self.weights, &self.bias] {
@@ -47,8 +47,8 @@ impl Model {
     }
 }
 
-/// Converts pictures to float32 `[rows, height, width, 3]` and labels to int64 `[rows]`. Each is copied once,
-/// into candle's memory.
+/// Converts pictures to float32 `[rows, height, width, 3]` and labels to int64 `[rows]`, with one copy into candle's
+/// memory.
 fn tensors(batch: &Batch, device: &Device) -> Result<(Tensor, Tensor)> {
     let (rows, side) = (batch.len(), SIDE as usize);
     let images = Tensor::from_slice(batch.slice::<f32>("image")?, (rows, side, side, 3), device)?;
@@ -61,7 +61,7 @@ fn cross_entropy(scores: &Tensor, labels: &Tensor) -> candle_core::Result<Tensor
     (scores.log_sum_exp(D::Minus1)? - of_labels)?.mean_all()
 }
 
-/// Trains for some epochs and returns the mean loss of each.
+/// Trains for `epochs` epochs and returns the mean loss of each.
 fn train(dataset: &Dataset, epochs: u32) -> Result<(Model, Vec<f32>)> {
     let device = Device::Cpu;
     let mut loader = dataset

@@ -1,4 +1,4 @@
-//! Blosc2 payloads: after the walker accepts one, the decoder decodes or refuses it safely.
+//! Blosc2 payloads: the decoder safely decodes or refuses each payload that the walker accepts.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

@@ -1,4 +1,4 @@
-//! JPEGs through reused decoders, compared with new decoders.
+//! JPEGs decoded by reused decoders and by new decoders, for comparison.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

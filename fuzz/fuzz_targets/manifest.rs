@@ -1,4 +1,4 @@
-//! Manifests: an accepted one is written and read back unchanged.
+//! Manifests: an accepted manifest survives writing and reading unchanged.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

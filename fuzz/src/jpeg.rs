@@ -1,5 +1,4 @@
-//! The path of a JPEG to the decoder: header walk, cut, decode. Also checks that earlier input does not
-//! affect a decoder.
+//! Header walk, cut and decoding of a JPEG. Also checks that a decoder is not affected by earlier input.
 
 use crate::shard::limits;
 use shardpack_format::Result;
@@ -8,7 +7,7 @@ use shardpack_jpeg::{
     SegmentIndexer, StoredPicture, TileOptions, Tiled, View, end_of_image,
 };
 
-/// Bytes after the JPEG that describe the cut: the four numbers of a rectangle, and an unused byte.
+/// Number of bytes after the JPEG that describe the cut: the four numbers of a rectangle, and an unused byte.
 const REQUEST_BYTES: usize = 9;
 
 pub const TILES: &[u8] = include_bytes!("../../crates/jpeg/testdata/tiles.jpg");
@@ -24,7 +23,7 @@ fn decodes(bytes: &[u8]) -> bool {
     check.check("image/jpeg", bytes, &limits()).is_ok()
 }
 
-/// Reads the header, cuts, and decodes both. Returns whether the cut was made.
+/// Reads the header, makes the cut, and decodes both source and cut. Returns true if the cut was made.
 ///
 /// # Panics
 /// If the cut is larger than its source, differs from the planned size, lacks part of the requested
@@ -65,10 +64,10 @@ pub struct Decoders {
 
 #[derive(Debug, PartialEq)]
 struct Made {
-    /// Strict and lenient.
+    /// From the strict and the lenient decoder.
     sizes: [Result<(u32, u32)>; 2],
-    /// Strict and lenient: full size, shrunk, and centre; then strict again, through the decoder for all
-    /// picture formats.
+    /// Full size, shrunk and centre, each from the strict and the lenient decoder; then from the decoder for all
+    /// picture formats (strict).
     pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }
@@ -92,17 +91,17 @@ impl Decoders {
         }
     }
 
-    /// Reads `jpeg` with these decoders, with new ones, and with libjpeg-turbo alone. Returns whether it
-    /// decodes without a warning.
+    /// Reads `jpeg` with these decoders, with new decoders, and with libjpeg-turbo alone. Returns true if it decodes
+    /// without a warning.
     ///
     /// # Panics
-    /// If they differ in a size, a pixel, a tile, or an error.
+    /// If the results differ in a size, a pixel, a tile, or an error.
     pub fn read(&mut self, jpeg: &[u8]) -> bool {
         let made = self.make(jpeg, 0x11);
         assert_eq!(Self::default().make(jpeg, 0xEE), made, "a reused decoder differs from a new one");
         let mut turbo = Self::with(false).make(jpeg, 0x77);
-        // libjpeg-turbo reads below a rectangle, our decoder does not. Damage there is an error only in the
-        // strict libjpeg-turbo, and its lenient result must equal ours.
+        // libjpeg-turbo reads beyond the end of a rectangle, and our decoder does not. Damage there is an error only in
+        // strict libjpeg-turbo, whose lenient result must equal ours.
         if turbo.pixels[4].is_err() && made.pixels[4].is_ok() && turbo.pixels[5] == made.pixels[4] {
             turbo.pixels[4] = made.pixels[4].clone();
         }
@@ -111,8 +110,8 @@ impl Decoders {
         made.pixels[0].is_ok()
     }
 
-    /// Decodes the middle of a picture with its segment index, with a damaged index, and with the picture's own
-    /// bytes in place of an index.
+    /// Decodes the middle of a picture with its segment index, with a damaged index, and with the picture's bytes as
+    /// the index.
     fn read_indexed(&mut self, jpeg: &[u8]) {
         let mut index = Vec::new();
         let Ok(Some(_)) = SegmentIndexer::new().index(jpeg, &limits(), &mut index) else { return };
@@ -131,7 +130,7 @@ impl Decoders {
         assert_eq!(decoded(Some(jpeg)), without, "bytes that are no segment index change pixels");
     }
 
-    /// Fills slots with `fill` first, so that bytes that are not written show.
+    /// Fills slots with `fill` first, to reveal bytes that are not written.
     fn make(&mut self, jpeg: &[u8], fill: u8) -> Made {
         let sizes = [self.strict.size_of(jpeg, 1), self.lenient.size_of(jpeg, 1)];
         let small = Rendering { view: View::resize((11, 9)), ..Default::default() };

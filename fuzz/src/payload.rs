@@ -1,11 +1,11 @@
-//! Array payloads as the encoder makes them, and their decoding, which leads into the C libraries.
+//! Array payloads from the encoder, and their decoding by the C libraries.
 
 use crate::shard::limits;
 use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error};
 
-/// Returns one payload for each coder and filter, over an array with a short last block and a part that does
-/// not compress.
+/// Returns one payload for each coder and filter, of an array with a short last block and a part that does not
+/// compress.
 pub fn payloads() -> Vec<(Codec, ArrayDescriptor, Vec<u8>)> {
     let mut noise = 1_u32;
     let bytes: Vec<u8> = (0..70_000_u32)
@@ -34,7 +34,7 @@ pub fn payloads() -> Vec<(Codec, ArrayDescriptor, Vec<u8>)> {
     cases.into_iter().map(encode).collect()
 }
 
-/// Decodes a payload as a reader would.
+/// Decodes a payload as a reader does.
 ///
 /// # Errors
 /// The fault in the payload.

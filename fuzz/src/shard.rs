@@ -1,4 +1,5 @@
-//! A small valid shard, every way to read one with `shardpack-format`, and the repair of its checksums after damage.
+//! A small valid shard, all ways of reading a shard with `shardpack-format`, and the repair of its checksums after
+//! damage.
 //!
 //! Shared by the fuzz targets and the deterministic campaign in `tests/integration/mutations.rs`.
 
@@ -8,7 +9,7 @@ use shardpack_format::{
     StoredField, Transform,
 };
 
-/// Returns limits small enough that an excessive allocation shows as slowness or failure.
+/// Returns limits so small that excessive allocation becomes visible as slowness or failure.
 pub fn limits() -> Limits {
     Limits { max_index_bytes: 1 << 20, max_record_bytes: 1 << 20, max_decoded_bytes: 1 << 20, ..Limits::default() }
 }
@@ -89,7 +90,7 @@ pub fn golden() -> Vec<u8> {
     bytes
 }
 
-/// Reads a whole shard as a reader would: header, footer, index, columns, records, descriptors.
+/// Reads a whole shard as a reader does: header, footer, index, columns, records, descriptors.
 ///
 /// # Errors
 /// The first violation of the specification.
@@ -131,7 +132,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// Corrects all checksums, so that damage gets past them and reaches the parsers.
+/// Corrects all checksums, so that damage is not caught by them but reaches the parsers.
 ///
 /// Follows the layout as far as the damaged lengths allow; unreachable parts keep their wrong checksums.
 pub fn reseal(bytes: &mut [u8]) {
@@ -172,7 +173,7 @@ fn reseal_rows(index: &mut [u8], crcs: &[u32]) {
     }
 }
 
-/// Returns the first frame of [`golden`], for targets that start from one record.
+/// Returns the first frame of [`golden`], as a seed for targets that read one record.
 pub fn golden_record() -> Vec<u8> {
     let bytes = golden();
     let at = HEADER_BYTES as usize;

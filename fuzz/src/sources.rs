@@ -1,4 +1,4 @@
-//! Source files as `pack` meets them: cubes of every format, and label tables.
+//! Source files of `pack`: cubes of every format, and label tables.
 
 use shardpack_sources::cubes::{self, CubeOptions};
 use shardpack_sources::{OnBadInput, SourceOptions, enumerate};
@@ -11,7 +11,7 @@ thread_local! {
     static FOLDER: Folder = Folder::default();
 }
 
-/// Reads a cube file, whose format is determined by its bytes.
+/// Reads a cube file. Its bytes determine the format.
 ///
 /// # Panics
 /// If the cube differs from its announced shape, or loads although its header was refused.
@@ -48,7 +48,7 @@ impl Default for Folder {
 impl Folder {
     fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.path().join(name);
-        // Remove the file first, because ext4 flushes a file that is truncated and written again.
+        // Remove the file first, because ext4 flushes files that are truncated and rewritten.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).expect("a file");
         path

@@ -1,4 +1,4 @@
-//! All targets, with their input and seeds. The fuzzer and `tests/integration/corpus.rs` run the same targets.
+//! All targets and their seeds, for the fuzzer and for `tests/integration/corpus.rs`.
 
 use crate::shard::{limits, read, reseal};
 use crate::{jpeg, payload, shard, sources};
@@ -9,13 +9,13 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
-/// A function that reads bytes.
+/// A function to fuzz.
 pub struct Target {
     /// Name of the program in `fuzz_targets/` and of the folder in `seeds/`.
     pub name: &'static str,
-    /// Returns valid inputs made by the project itself. Files made by other programs are in `seeds/`.
+    /// Returns valid inputs made by this project. Files made by other programs are in `seeds/`.
     pub made: fn() -> Vec<Vec<u8>>,
-    /// Reads bytes and returns whether they are valid. Panics if it finds a bug.
+    /// Reads bytes and returns true if they are valid. Panics if it finds a bug.
     pub read: fn(&[u8]) -> bool,
 }
 
@@ -40,7 +40,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// Returns names and bytes of all seeds: inputs made by the project itself, and the target's folder in
+    /// Returns names and bytes of all seeds: inputs made by this project, and the files in the target's folder in
     /// `seeds`. Inputs named `bad-…` must be refused.
     ///
     /// # Panics
@@ -48,7 +48,7 @@ impl Target {
     pub fn seeds(&self, seeds: &Path) -> Vec<(String, Vec<u8>)> {
         let made = (self.made)().into_iter().enumerate();
         let mut all: Vec<_> = made.map(|(number, bytes)| (format!("golden{number}"), bytes)).collect();
-        // A target without files from other programs has no folder until a fuzzer finds something.
+        // A target without files from other programs has no folder until the fuzzer finds something.
         if let Ok(folder) = fs::read_dir(seeds.join(self.name)) {
             let mut files: Vec<_> = folder.map(|entry| entry.expect("an entry").path()).collect();
             files.sort();
@@ -73,7 +73,7 @@ fn payloads(wanted: Codec) -> Vec<Vec<u8>> {
     all.filter(|(codec, _, _)| *codec == wanted).map(|(_, _, bytes)| bytes).collect()
 }
 
-/// Reads a whole shard as a reader would, with its own and with corrected checksums.
+/// Reads a whole shard as a reader does, with its own and with corrected checksums.
 pub fn whole_shard(data: &[u8]) -> bool {
     let whole = read(data).is_ok();
     let mut bytes = data.to_vec();
@@ -98,7 +98,7 @@ pub fn shard_tail(data: &[u8]) -> bool {
     true
 }
 
-/// Reads frame, head and field values of a record, with and without right checksums.
+/// Reads frame, head and field values of a record, with its own and with corrected checksums.
 pub fn record(data: &[u8]) -> bool {
     let whole = Record::parse(data, &limits()).is_ok();
     let mut bytes = data.to_vec();
@@ -115,7 +115,7 @@ pub fn record(data: &[u8]) -> bool {
     whole
 }
 
-/// Reads an array descriptor. An accepted one has exactly one encoding, and its sizes are within the limits.
+/// Reads an array descriptor. An accepted descriptor has exactly one encoding, and its sizes are within the limits.
 pub fn descriptor(data: &[u8]) -> bool {
     let limits = limits();
     let Ok(descriptor) = ArrayDescriptor::parse(data, &limits) else { return false };
@@ -124,7 +124,7 @@ pub fn descriptor(data: &[u8]) -> bool {
     true
 }
 
-/// Reads a manifest. An accepted one is written and read back unchanged.
+/// Reads a manifest. An accepted manifest survives writing and reading unchanged.
 pub fn manifest(data: &[u8]) -> bool {
     let Ok(manifest) = Manifest::parse(data, &limits()) else { return false };
     let bytes = manifest.encode().expect("an accepted manifest can be written");
@@ -132,7 +132,7 @@ pub fn manifest(data: &[u8]) -> bool {
     true
 }
 
-/// Reads a Blosc2 payload. After the walker accepts it, the decoder decodes or refuses it safely.
+/// Reads a Blosc2 payload. If the walker accepts it, the decoder safely decodes or refuses it.
 pub fn blosc2_chunk(data: &[u8]) -> bool {
     decodes(Codec::Blosc2, data)
 }
@@ -149,7 +149,7 @@ fn decodes(codec: Codec, data: &[u8]) -> bool {
     true
 }
 
-/// Reads JPEGs through reused decoders, and compares with new decoders.
+/// Reads JPEGs with reused decoders and with new decoders, and compares the results.
 pub fn jpeg_decoders(data: &[u8]) -> bool {
     thread_local! {
         static USED: RefCell<jpeg::Decoders> = RefCell::default();

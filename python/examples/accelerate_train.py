@@ -2,7 +2,7 @@
 
     python accelerate_train.py [DATASET]
 
-A loader needs no ``prepare``, because it knows its rank and puts its tensors on ``accelerator.device`` by itself.
+Do not pass the loader to ``prepare``: it already knows its rank and puts its tensors on ``accelerator.device``.
 """
 
 from __future__ import annotations

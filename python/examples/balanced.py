@@ -1,4 +1,4 @@
-"""Sample an unbalanced dataset so that all classes are equally frequent, or by your own weights.
+"""Draw from an unbalanced dataset with equally frequent classes, or by your own weights.
 
     python balanced.py [DATASET]
 
@@ -34,7 +34,7 @@ def main(dataset: sp.Dataset) -> None:
     print("as stored: ", drawn(dataset, None)[:10])
     print("balanced:  ", drawn(dataset, "balanced")[:10])
     print("1 : 2 : 1: ", drawn(dataset, {0: 1.0, 1: 2.0, 2: 1.0})[:10])
-    # One weight for each sample. The weight is 0 for pictures less than 80 pixels wide, so they are never drawn.
+    # One weight per sample. Pictures less than 80 pixels wide have weight 0, so they are never drawn.
     wide = dataset.columns["width"] >= 80
     print("wide ones: ", drawn(dataset, wide.astype(np.float64))[:10])
 

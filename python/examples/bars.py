@@ -1,4 +1,4 @@
-"""Draws bar charts as SVG for the examples that measure something. Needs no library."""
+"""Draws SVG bar charts of measurements, without any library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 150, 64, 40
 
 
 def svg(title: str, subtitle: str, rows: Sequence[tuple[str, float, str]], accent: int | None = None) -> str:
-    """Return a chart of horizontal bars that start at zero. Each row has a label, a length, and the text after the bar.
+    """Return a chart of horizontal bars that start at zero. Each row is a label, a length, and a text to put after the
+    bar.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures and captions: captions come with the batch, and two encoders learn to match them.
+"""Pictures with captions: each batch has both, and two encoders learn to match them.
 
     python captions.py [DATASET]
 
@@ -27,9 +27,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "caption"], "layout": "chw", "to"
 
 
 def tokens(captions: list[str | None]) -> Tensor:
-    """Return the words as numbers, ``[rows, LENGTH]``, where 0 is padding. A real program would use a tokenizer
-    here.
-    """
+    """Return the words as numbers, ``[rows, LENGTH]``, with 0 as padding. A real program would use a tokenizer."""
     rows = torch.zeros(len(captions), LENGTH, dtype=torch.int64)
     for row, caption in enumerate(captions):
         numbers = [1 + zlib.crc32(word.encode()) % (WORDS - 1) for word in (caption or "").lower().split()[:LENGTH]]
@@ -38,7 +36,7 @@ def tokens(captions: list[str | None]) -> Tensor:
 
 
 class Net(nn.Module):
-    """Two encoders, which turn pictures and texts into vectors of length 1, and the scale of the similarity of these
+    """Two encoders that turn pictures and texts into vectors of length 1, and a scale for the similarities of these
     vectors.
     """
 
@@ -60,8 +58,8 @@ class Net(nn.Module):
 
 
 def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
-    """Return the number of held-out pictures whose best match among all distinct texts is their own text, and the
-    number of all held-out pictures.
+    """Return two numbers of held-out pictures: those whose best match among all distinct texts is their own text, and
+    all.
     """
     model.eval()
     with sp.Loader(dataset, image=sp.view.resize(SIDE), shuffle=False, end="uneven", **OPTIONS) as loader, torch.no_grad():
@@ -97,7 +95,7 @@ def main(dataset: sp.Dataset) -> None:
             for batch in loader:
                 captions = batch["caption"]
                 scores = model(batch["image"], tokens(captions))
-                # Pictures with the same text match each other's text too.
+                # Pictures with equal texts match each other's text too.
                 own = torch.tensor([[float(a == b) for b in captions] for a in captions])
                 goal = own / own.sum(1, keepdim=True)
                 loss = nn.functional.cross_entropy(scores, goal) + nn.functional.cross_entropy(scores.T, goal)

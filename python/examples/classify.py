@@ -2,8 +2,8 @@
 
     python classify.py [DATASET]
 
-Batches stay uint8 until they reach the model, which takes a quarter of the bytes of float32. The first line of the
-model converts them to floats.
+Batches stay uint8 until they reach the model, because this takes a quarter of the bytes of float32. The first line of
+the model converts them to floats.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ResNet(nn.Module):
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
     classes = dataset.classes or []
-    # Every tenth sample is for evaluation. This split is random enough, because packing has already mixed the samples.
+    # Every tenth sample is for evaluation. This split is random enough, because packing shuffled the samples.
     number = torch.arange(len(dataset)).numpy()
     train, held_out = dataset.subset(number % 10 != 0), dataset.subset(number % 10 == 0)
     model = ResNet(len(classes))
@@ -65,7 +65,7 @@ def main(dataset: sp.Dataset) -> None:
 
     model.eval()
     right = 0
-    # "uneven" gives every sample once. The last batch is shorter.
+    # "uneven" yields every sample once. The last batch is shorter.
     with sp.Loader(held_out, 16, shuffle=False, image="center64", layout="chw", end="uneven", to="torch") as loader:
         for batch in loader:
             with torch.inference_mode():

@@ -2,9 +2,9 @@
 
     python dataloader.py [DATASET]
 
-Map style: ``shardpack.Dataset`` itself with your own collate function. Iterable style:
-``shardpack.torch.IterableDataset`` around a loader, where each worker gets its part of every epoch. A
-``shardpack.Loader`` without a DataLoader does the same with threads instead of worker processes.
+Map style: ``shardpack.Dataset`` with your own collate function. Iterable style: ``shardpack.torch.IterableDataset``
+around a loader; each worker loads its part of every epoch. A ``shardpack.Loader`` without a DataLoader does the same
+with threads instead of worker processes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
 
 def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
-        # A dataset has all methods of a map-style dataset. It does not have torch's type for them, because shardpack
-        # does not depend on torch.
+        # A dataset has all methods of a map-style dataset, but not torch's type, because shardpack does not depend on
+        # torch.
         map_style: DataLoader[sp.Sample] = DataLoader(
             dataset, 8, shuffle=True, num_workers=workers, collate_fn=collate  # type: ignore[arg-type]
         )

@@ -31,7 +31,7 @@ def train(rank: int, dataset: sp.Dataset, meeting: str) -> None:
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=RANKS)
     model = DistributedDataParallel(ResNet(len(dataset.classes or [])))
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    # All ranks have the same number of batches, so no rank waits for another at the end of an epoch.
+    # All ranks have the same number of batches, so no rank hangs at the end of an epoch.
     with sp.Loader(dataset, 8, image="rrc64", layout="chw", to="torch", threads=1) as loader:
         for epoch in range(4):
             total, samples = torch.zeros(()), 0

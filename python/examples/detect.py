@@ -1,4 +1,4 @@
-"""Detect objects: boxes and their classes follow the random crop of their picture.
+"""Detect objects: boxes and their classes are cropped with their picture.
 
     python detect.py [DATASET] [PICTURE]
 
@@ -28,7 +28,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALI
 
 
 class Net(nn.Module):
-    """Predicts for each cell of 8 × 8 pixels the centres of objects of each class, and the boxes of these objects."""
+    """For each cell of 8 × 8 pixels, predicts the centres of objects of each class, and the boxes of these objects."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -44,8 +44,9 @@ class Net(nn.Module):
 
 
 def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the goals of the model: centres ``[rows, classes, cells, cells]``, boxes ``[rows, 4, cells, cells]``
-    relative to their cell, and a mask of the cells that have a box."""
+    """Return the targets of the model: centres ``[rows, classes, cells, cells]``, boxes ``[rows, 4, cells, cells]``
+    relative to their cell, and a mask of the cells that have a box.
+    """
     centres = torch.zeros_like(like)
     sides, there = like.new_zeros(like.shape[0], 4, *like.shape[2:]), torch.zeros_like(like[:, :1])
     for row, (of_row, kinds) in enumerate(zip(boxes, classes, strict=True)):
@@ -58,9 +59,7 @@ def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[T
 
 
 def found(centres: Tensor, sides: Tensor, least: float = 0.5) -> list[list[tuple[int, list[float]]]]:
-    """Return the class and the box of each detected object, by row. Objects are detected at the peaks of the predicted
-    centres.
-    """
+    """Return the class and the box of each detected object, by row. Peaks of the predicted centres are objects."""
     share = centres.sigmoid()
     peaks = (share == nn.functional.max_pool2d(share, 3, 1, 1)) & (share > least)
     rows: list[list[tuple[int, list[float]]]] = [[] for _ in range(len(share))]
@@ -78,11 +77,11 @@ def overlap(a: list[float], b: list[float]) -> float:
 
 
 def draw(batch: sp.Batch, out: Path) -> None:
-    """Draw a batch with its boxes. A row of the drawing has eight pictures."""
+    """Draw a batch with its boxes, eight pictures per line."""
     sheet = Image.new("RGB", (8 * SIDE, -(-len(batch) // 8) * SIDE))
     for row, (image, boxes) in enumerate(zip(batch["image"], batch["boxes"], strict=True)):
         picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-        # The sides of a box lie between pixels, so the last pixel of the box is just left of its right side.
+        # The sides of a box are between pixels, so its last pixel is just left of its right side.
         for left, top, right, bottom in (boxes - torch.tensor([0, 0, 1, 1])).sub(0.5).ceil().clamp(0, SIDE - 1).int().tolist():
             ImageDraw.Draw(picture).rectangle((left, top, max(left, right), max(top, bottom)), outline=BOX)
         sheet.paste(picture, (row % 8 * SIDE, row // 8 * SIDE))

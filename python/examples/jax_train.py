@@ -20,9 +20,7 @@ Parameters: TypeAlias = dict[str, jax.Array]
 
 
 def loss_of(parameters: Parameters, pixels: jax.Array, label: jax.Array) -> jax.Array:
-    """Return the loss of a small model. It has filters of 5 × 5 pixels, takes the mean over the picture, and ends in a
-    linear layer.
-    """
+    """Return the loss of a small model: filters of 5 × 5 pixels, a mean over the picture, and a linear layer."""
     x = pixels.astype(jnp.float32) / 127.5 - 1
     axes = ("NHWC", "HWIO", "NHWC")
     x = jax.lax.conv_general_dilated(x, parameters["filters"], (2, 2), "VALID", dimension_numbers=axes)

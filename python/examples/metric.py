@@ -4,9 +4,9 @@
     shardpack report CUBES --masks MASKS --metric "accuracy=python metric.py" --metric-baseline-runs 5
 
 ``shardpack report`` appends the paths of two datasets to the command: the original samples, and the same samples as
-a candidate stores them. This program trains on the candidate and prints the accuracy on the original. It classifies
-pictures, or the pixels of cubes by the classes in their masks. Half of the samples are for training. The number of
-the run determines which half that is, and also the initial weights, so that several runs show the spread.
+stored by a candidate. This program trains on the candidate and prints the accuracy on the original. It classifies
+pictures, or the pixels of cubes by the classes in their masks. Half of the samples are for training. The number of the
+run determines this half and the initial weights, so that several runs show the spread.
 
 The model is a linear classifier in NumPy. Replace it with your own training.
 """
@@ -29,7 +29,7 @@ Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def pictures(dataset: sp.Dataset) -> dict[str, Examples]:
-    """Return a small version of the picture and the class of each sample, by key."""
+    """Return a small version of each sample's picture, and its class, by key."""
     with sp.Loader(dataset, 64, image=f"center{SIDE}", shuffle=False, end="uneven", fields=["image", "label"]) as loader:
         return {
             key: (image.reshape(1, -1).astype(np.float32) / 255, np.array([label], np.int64))
@@ -43,7 +43,7 @@ def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
     for index in range(len(dataset)):
         sample = dataset.get(index, ["cube", "mask"])
         cube, mask = np.asarray(sample["cube"], np.float32), np.asarray(sample["mask"]).ravel()
-        # The pixels must be the same in the original and in the candidate.
+        # The seed makes the pixels the same for the original and the candidate.
         at = np.random.default_rng(len(found)).integers(0, mask.size, PIXELS)
         values = np.nan_to_num(cube.reshape(mask.size, -1)[at])
         found[sample["__key__"]] = values, mask[at].astype(np.int64)

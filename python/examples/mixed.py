@@ -2,8 +2,7 @@
 
     python mixed.py [DATASET DATASET]
 
-Nothing is packed again. An epoch has the size of both datasets together, so samples of the smaller dataset come more
-often. A run resumes as usual.
+Nothing is packed again. An epoch has the size of both datasets together. Runs resume as usual.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def main(first: sp.Dataset, second: sp.Dataset) -> None:
     both = sp.concat([first, second])
     print(f"{len(first)} + {len(second)} samples")
     with sp.Loader(both, 20, mix=[0.7, 0.3], image="rrc32") as loader:
-        # In the concatenated dataset, the second dataset's samples are numbered after the samples of the first.
+        # In the concatenated dataset, the second dataset's samples come after all samples of the first.
         drawn = np.concatenate([batch.indices for batch in loader])
         of_first = drawn < len(first)
         print(f"drawn: {of_first.sum()} of the first, {len(drawn) - of_first.sum()} of the second")

@@ -2,8 +2,8 @@
 
     python own_transforms.py [DATASET]
 
-Row transforms run in the loader's threads, several at a time. Each of them uses its own generator, seeded by
-``row.seed``. A resumed run therefore draws the same numbers, with any number of threads.
+Row transforms run in the loader's threads, several at a time. Each uses its own generator, seeded with ``row.seed``, so
+a resumed run draws the same numbers with any number of threads.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ torch.set_num_threads(1)  # the loader has enough threads
 def by_torchvision() -> dict[str, Any]:
     from torchvision.transforms.v2 import functional as F
 
-    # The class ElasticTransform cannot be seeded per row: it draws from PyTorch's global generator, which all threads
-    # share. The function of the same transform takes the drawn numbers as arguments.
+    # The class ElasticTransform cannot be seeded per row, because it draws from PyTorch's global generator, which all
+    # threads share. The function for the same transform takes the drawn numbers as arguments.
     def transform(row: sp.Row) -> dict[str, Any]:
         image = torch.from_numpy(row["image"]).permute(2, 0, 1)
         generator = torch.Generator().manual_seed(row.seed)
@@ -41,7 +41,7 @@ def by_torchvision() -> dict[str, Any]:
 def by_albumentations() -> dict[str, Any]:
     import albumentations as A
 
-    # A pipeline has generators of its own, so each thread has its own pipeline and seeds it for every row.
+    # A pipeline contains its generators, so each thread has its own pipeline and seeds it for every row.
     of_thread = threading.local()
 
     def transform(row: sp.Row) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def by_kornia() -> dict[str, Any]:
 
     distort = K.AugmentationSequential(K.RandomMotionBlur(5, 35.0, 0.5, p=1.0), K.RandomPlasmaShadow(p=1.0))
 
-    # kornia draws from PyTorch's global generator. It does so in the thread of the training loop, where nothing else
-    # draws at the same time, so seed that generator from the samples of the batch and restore it afterwards. A
-    # resumed run draws the same numbers if it has the same batches.
+    # kornia draws from PyTorch's global generator, but in the thread of the training loop, where nothing else draws at
+    # the same time. So seed that generator from the samples of the batch and restore it afterwards. A resumed run draws
+    # the same numbers if it has the same batches.
     def transform(batch: sp.Batch) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(zlib.crc32("\n".join(batch.sample_keys).encode()))
@@ -70,8 +70,9 @@ def by_kornia() -> dict[str, Any]:
 
 
 def pictures(batches: sp.Loader, count: int | None = None) -> list[Tensor]:
-    """Return the pictures of the next ``count`` batches, or of the rest of the epoch. A real model would train here,
-    and it would also draw from the global generator."""
+    """Return the pictures of the next ``count`` batches, or of the rest of the epoch. A real program would train a
+    model here, which would also draw from the global generator.
+    """
     seen: list[Tensor] = []
     for number, batch in enumerate(batches):
         seen += batch["image"].clone()

@@ -10,8 +10,8 @@ memory. They use NumPy, python-blosc2 and PyTorch. The sixth step decodes on the
 number of workers, augmentation and model. The last line of the table is the rate of augmentation and model alone,
 with a batch that is already on the device.
 
-Each step starts with one warm-up epoch. A round is then the number of epochs that take ``--seconds``, and the median
-of ``--epochs`` rounds counts. ``--copies`` makes epochs longer with hard links to the files. The program prints a
+Each step starts with one warm-up epoch. After that, a round is as many epochs as take ``--seconds``, and the result is
+the median of ``--epochs`` rounds. ``--copies`` makes epochs longer with hard links to the files. The program prints a
 table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without a GPU, it leaves out two
 steps, and shardpack decodes on the host.
 """
@@ -47,19 +47,19 @@ import bars
 import shardpack as sp
 
 SLOTS = 4
-# Codec, level and filter for python-blosc2, and the name of the same codec in shardpack.
+# Codec, level and filter for python-blosc2, and the name of the codec in shardpack.
 CODECS: dict[str, tuple[Any, int, Any, Literal["blosc2-lz4", "blosc2-zstd"]]] = {
     "lz4": (blosc2.Codec.LZ4, 5, blosc2.Filter.BITSHUFFLE, "blosc2-lz4"),
     "zstd": (blosc2.Codec.ZSTD, 1, blosc2.Filter.SHUFFLE, "blosc2-zstd"),
 }
-# An epoch yields batches on the device: float32 [cubes, height, width, channels], or with the channels first if the
-# batch is already augmented.
+# An epoch yields batches on the device: float32 [cubes, height, width, channels], or channels first if the batch is
+# already augmented.
 Epoch = Callable[[], Iterator[Tensor]]
 
 
 @dataclass
 class Job:
-    """Settings that all steps share."""
+    """Common settings of all steps."""
 
     folder: Path
     shape: tuple[int, int, int]
@@ -76,8 +76,8 @@ class Job:
 
 
 class Step(NamedTuple):
-    """A way to load: its name, the name of its store in the job's folder, whether it needs a GPU, and a function that
-    gives its epochs.
+    """A way to load: its name, the name of its store in the job's folder, true if it needs a GPU, and a function that
+    returns its epochs.
     """
 
     name: str
@@ -90,8 +90,8 @@ class Step(NamedTuple):
 
 
 def augment(cubes: Tensor) -> Tensor:
-    """Rotate, scale, shift and flip each cube at random. Takes float32 ``[n, height, width, channels]`` and returns it
-    with the channels first.
+    """Rotate, scale, shift and flip each cube at random. Takes float32 ``[n, height, width, channels]`` and returns
+    channels first.
     """
     count, height, width, channels = cubes.shape
     angle = (torch.rand(count) * 2 - 1) * math.pi / 4
@@ -99,8 +99,7 @@ def augment(cubes: Tensor) -> Tensor:
     flips = torch.randint(0, 2, (2, count)) * 2 - 1
     along, aside = flips * torch.cos(angle) / size, flips * torch.sin(angle) / size
     rows = torch.zeros(count, 2, 3)
-    # Coordinates run from -1 to 1 along both sides, so a rotation has to take the aspect ratio into account, or it
-    # would shear the cube.
+    # Coordinates run from -1 to 1 along both sides, so without the aspect ratio a rotation would shear the cube.
     rows[:, 0, 0], rows[:, 0, 1] = along[0], -aside[0] * height / width
     rows[:, 1, 0], rows[:, 1, 1] = aside[1] * width / height, along[1]
     rows[:, :, 2] = (torch.rand(count, 2) * 2 - 1) / 16
@@ -109,7 +108,7 @@ def augment(cubes: Tensor) -> Tensor:
 
 
 class Model:
-    """Makes one training step per batch. The model has a layer over the spectrum of each pixel, and a layer over the
+    """Runs one training step per batch. The model has a layer over the spectrum of each pixel, and a layer over the
     pixel's neighbours.
     """
 
@@ -140,7 +139,7 @@ def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 
 class Cubes(TorchDataset[Tensor]):
-    """The cubes of a store for a DataLoader. Its workers augment them if ``augmented``."""
+    """The cubes of a store for a DataLoader, augmented in its workers if ``augmented``."""
 
     def __init__(self, job: Job, store: str, augmented: bool) -> None:
         self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented
@@ -176,8 +175,7 @@ def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextMa
 
 @contextmanager
 def ring(job: Job) -> Iterator[Epoch]:
-    """Threads decompress into a ring of batches in pinned memory. The batches are copied to the device on a separate
-    stream.
+    """Threads decompress into a ring of batches in pinned memory, which are copied to the device on a separate stream.
     """
     slots = [torch.empty((job.batch, *job.shape), dtype=torch.float16, pin_memory=job.cuda) for _ in range(SLOTS)]
     rows = [slot.numpy() for slot in slots]
@@ -190,8 +188,7 @@ def ring(job: Job) -> Iterator[Epoch]:
     def fill(path: Path, slot: int, row: int) -> None:
         data = path.read_bytes()
         if (event := copied[slot]) is not None:
-            # Wait until the previous batch of this slot has been copied. An event that was never recorded counts as
-            # done.
+            # Wait until the previous batch of this slot is copied. An event that was never recorded counts as done.
             event.synchronize()
         blosc2.decompress2(data, dst=rows[slot][row], nthreads=1)
 
@@ -222,7 +219,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     some, slot = paths[starts[number] : starts[number] + job.batch], number % SLOTS
                     filling.append((slot, [pool.submit(fill, path, slot, row) for row, path in enumerate(some)]))
 
-            # Fill all slots except the slot that is being copied.
+            # Fill all slots except the one being copied.
             for number in range(SLOTS - 1):
                 begin(number)
             there: Tensor | None = None
@@ -232,7 +229,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     part.result()
                 following = copy(slot)
                 begin(number + SLOTS - 1)
-                # One batch is copied while the batch before it is in use.
+                # Copy one batch while the previous batch is in use.
                 if there is not None:
                     yield use(there)
                 there = following
@@ -244,7 +241,7 @@ def ring(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def loader(job: Job) -> Iterator[Epoch]:
-    """shardpack: the compressed bytes are copied to the GPU, which decodes them."""
+    """shardpack: copies the compressed bytes to the GPU, which decodes them."""
     with sp.Loader(
         sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
         device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,
@@ -259,7 +256,7 @@ def loader(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def still(job: Job) -> Iterator[Epoch]:
-    """Loads nothing, but yields one batch again and again that is already on the device."""
+    """Loads nothing: yields the same batch, which is already on the device, again and again."""
     there = torch.rand((job.batch, *job.shape), device=job.device)
 
     def epoch() -> Iterator[Tensor]:
@@ -350,13 +347,13 @@ def drop(folder: Path) -> None:
 
 
 def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
-    """Return the seconds per epoch in each round. A warm-up comes before the rounds."""
+    """Return the seconds per epoch in each round, after a warm-up."""
     expected = len(job.paths("npy")) // job.batch * job.batch
     model = Model(job.shape[2], job.device) if options.model == "small" else None
     seconds = []
     with step.open(job) as epoch:
         for round_number in range(options.epochs + 1):
-            # The warm-up is a single epoch. With a cold cache, so is each round.
+            # The warm-up is a single epoch, and so is each round with a cold cache.
             least = 0.0 if options.cold or round_number == 0 else options.seconds
             if options.cold:
                 drop(job.folder / step.store)

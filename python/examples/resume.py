@@ -1,10 +1,10 @@
-"""A run that is killed in the middle of an epoch, and resumed with a different batch size and number of ranks.
+"""Kill a run in the middle of an epoch, and resume it with a different batch size and number of ranks.
 
     python resume.py [DATASET]
 
-Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, at the point where a model would
-be saved. In the fifth step both ranks are killed with SIGKILL. Then three ranks continue with batches of 5. Every
-sample that was not used before the save comes exactly once.
+Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, as it would save a model. In the
+fifth step both ranks are killed with SIGKILL. Then three ranks continue with batches of 5. They load every sample that
+was not used before the save exactly once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ KILLED_IN_STEP = 5
 def train(
     dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, batch_size: int, together: Barrier
 ) -> None:
-    """Run one rank. The dataset is pickled as its path."""
+    """Run one rank. The dataset arrives as a pickle of its path."""
     checkpoint = folder / "checkpoint.json"
     seen = (folder / f"{run}-{rank}.jsonl").open("w")
     loader = sp.Loader(dataset, batch_size, seed=7, image="rrc32", rank=rank, world_size=ranks, end="pad", threads=1)
     if checkpoint.exists():
         loader.load_state_dict(json.loads(checkpoint.read_text())["loader"])
     for step, batch in enumerate(loader):
-        # A model would be trained here. The ranks wait for each other, as they do to average gradients. Rows of
-        # padding have an empty key.
+        # A real run would train a model here. The ranks wait for each other, as they do to average gradients. Padding
+        # rows have an empty key.
         print(json.dumps([key for key in batch.sample_keys if key]), file=seen, flush=True)
         if run == "first" and step + 1 == KILLED_IN_STEP:
             threading.Event().wait()  # for the end

@@ -1,4 +1,4 @@
-"""Segment hyperspectral scenes: train on several patches of each scene, then stitch the predictions of patches to whole
+"""Segment hyperspectral scenes: train on several patches of each scene, then stitch predicted patches into whole
 scenes.
 
     python segment.py [DATASET]
@@ -47,8 +47,8 @@ def main(dataset: sp.Dataset) -> None:
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Four random patches of each scene per epoch. The patches of cube and mask come from the same place. Masks become
-    # int64, because PyTorch's losses require it.
+    # Four random patches of each scene per epoch, at the same places in cube and mask. Masks become int64, because
+    # PyTorch's losses require it.
     side = min(24, *(min(sample["mask"].shape) for sample in some))
     options: dict[str, Any] = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
     loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)

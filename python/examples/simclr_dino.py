@@ -1,13 +1,14 @@
-"""Learn without labels from several crops of each picture: two large ones, as SimCLR, and four small ones, as DINO.
+"""Learn without labels from several crops of each picture: two large crops as in SimCLR, and four small crops as in
+DINO.
 
 The loader reads each picture once, and decodes it once for all of its crops, on a GPU if there is one. Each crop has
-draws and augmentations of its own.
+its own draws and augmentations.
 
     python simclr_dino.py [DATASET] [SIZE] [EPOCHS]
 
-The loss compares each crop with the large crops of all pictures of the batch: the large crops of its own picture
-should be the most similar. Labels serve only for the figure at the end: the number of pictures whose nearest neighbour
-has their class.
+The loss compares each crop with the large crops of all pictures in the batch. The large crops of its own picture should
+be the most similar. Labels are used only for the figure at the end: the number of pictures whose nearest neighbour has
+the same class.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def recipe(size: int) -> dict[str, Any]:
     small = sp.view.random_resized_crop(size // 2, scale=(0.05, 0.25), interpolation="bicubic")
     blur, solarize = sp.augment.gaussian_blur, sp.augment.random_solarize
     return {
-        # All crops have these augmentations. Those of a single crop follow them.
+        # These augmentations apply to all crops. Those of a single crop follow.
         "augment": [sp.augment.color_jitter(0.4, 0.4, 0.2, 0.1), sp.augment.random_grayscale(p=0.2)],
         "crops": [
             sp.view.crop(large, blur(9), name="first"),
@@ -48,7 +49,7 @@ def recipe(size: int) -> dict[str, Any]:
 
 
 class Network(nn.Module):
-    """Makes features of pictures of any size, and from these the vectors that the loss compares."""
+    """Computes features of pictures of any size, and from them the vectors that the loss compares."""
 
     def __init__(self) -> None:
         def block(channels: int, out: int) -> nn.Module:
@@ -63,7 +64,7 @@ class Network(nn.Module):
 
 
 def contrast(crops: list[Tensor], others: list[Tensor], temperature: float = 0.2) -> Tensor:
-    """Return the mean loss of all pairs of a crop and a large crop. The large crops come first in ``crops``."""
+    """Return the mean loss of all pairs of a crop and a large crop. ``crops`` begins with the large crops."""
     of_same_picture = torch.arange(len(crops[0]), device=crops[0].device)
     pairs = [(crop, other) for n, crop in enumerate(crops) for m, other in enumerate(others) if n != m]
     losses = [functional.cross_entropy(crop @ other.T / temperature, of_same_picture) for crop, other in pairs]
@@ -79,7 +80,7 @@ def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
         for epoch in range(epochs):
             total, begun = 0.0, time.perf_counter()
             for first, second, *small in loader:
-                # Crops of one size go through the model together.
+                # Crops of the same size go through the model together.
                 parts = [model(torch.cat(part)) for part in ([first, second], small)]
                 crops = [crop for part in parts for crop in part.split(len(first))]
                 loss = contrast(crops, crops[:2])

@@ -1,4 +1,4 @@
-"""16-bit pictures: no level is lost, and a model finds differences that 8 bits could not show.
+"""16-bit pictures: no level is lost, and a model finds differences that are invisible in 8 bits.
 
     python sixteen_bits.py [FOLDER]
 

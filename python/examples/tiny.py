@@ -1,4 +1,4 @@
-"""Makes small datasets for examples that are run without one."""
+"""Makes small datasets for examples that are run without a dataset."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
 
 
 def captions(folder: Path, count: int = 200, seed: int = 0) -> sp.Dataset:
-    """A dataset of 64 × 64 JPEGs. Each shows a coloured shape and has a caption, which comes from a table."""
+    """A dataset of 64 × 64 JPEGs of coloured shapes, with captions from a table."""
     rng = np.random.default_rng(seed)
     colours = {"red": (220, 40, 40), "green": (40, 190, 60), "blue": (50, 70, 220), "yellow": (230, 210, 40)}
     (folder / "pictures").mkdir(parents=True)

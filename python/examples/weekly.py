@@ -1,12 +1,12 @@
-"""Data that arrives weekly: three additions, a run that is resumed across them, and a withdrawn patient.
+"""Weekly new data: three additions, a run that is resumed across them, and a withdrawn patient.
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed. The others are added, which takes only as long as the new
-photos need. Each week, a job trains for some batches and stops in the middle of an epoch. The next job finishes that
-epoch on the generation on which it was started, with the same samples as if there had been no stop. For the next
-epoch the job uses the newest generation. Then a patient withdraws: `remove` makes a generation without the patient's
-photos, and `compact` deletes the older generations, which still contain them.
+A clinic sends photos each week. The first week is packed. The others are added, which takes only as long as packing the
+new photos. Each week, a job trains for some batches and stops in the middle of an epoch. The next job finishes that
+epoch on the generation on which it was started, with the same samples as without the stop. Then it starts the next
+epoch on the newest generation. Finally a patient withdraws: `remove` makes a generation without the patient's photos,
+and `compact` deletes the older generations, which still contain them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
     state: dict[str, Any] = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "samples_consumed": 0}
     seen: list[tuple[int, int, list[str]]] = []
     while len(seen) < count:
-        # If an epoch has already been started, finish it on its own generation. Otherwise use the newest generation.
+        # Finish a started epoch on its own generation. Otherwise use the newest generation.
         begun = state["samples_consumed"] > 0
         dataset = sp.Dataset(train, generation=state.get("generation", 1) if begun else None)
         with loader(dataset) as batches:
@@ -59,7 +59,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
             else:
                 batches.set_epoch(state["epoch"])
             for batch in batches:
-                # A model would be trained here.
+                # A real job would train a model here.
                 seen.append((batches.epoch, dataset.generation, batch.sample_keys))
                 if len(seen) == count:
                     break
@@ -71,7 +71,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
 
 
 def whole(train: Path, epoch: int, generation: int) -> list[str]:
-    """Return the keys of an epoch that is loaded without a stop."""
+    """Return the keys of an epoch loaded without a stop."""
     with loader(sp.Dataset(train, generation=generation)) as batches:
         batches.set_epoch(epoch)
         return [key for batch in batches for key in batch.sample_keys]

@@ -14,7 +14,7 @@ def main() -> int:
         return _command.run(sys.argv[1:])
     from shardpack import _shardpack
 
-    # A Python handler would run only after Rust has returned. The default handler ends the process at once.
+    # A Python handler would run only after the Rust code returns. The default handler ends the process at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _shardpack.command(["shardpack", *sys.argv[1:]])
 

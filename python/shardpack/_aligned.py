@@ -1,4 +1,4 @@
-"""Checks ``align=``, which names the fields that follow the view of their picture."""
+"""Checks ``align=``, which names the fields that are cropped and scaled with their picture."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
     return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
 
 
-# Four numbers do not show in which of the three formats a box is given.
+# The format of a box cannot be told from its four numbers.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-# The name of a field does not show whether the array is one mask with several channels or one mask per object.
+# The array may be one mask with several channels, or one mask per object. The field name does not tell which.
 _MASKS = "mask() | instance_masks()"
 
 
-# Words in the names of arrays that hold picture coordinates.
+# Words in field names that suggest an array in picture coordinates.
 _PLACES = {
     "mask": "mask()", "masks": _MASKS, "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
     "bboxes": _BOXES, "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
     "polygon": "polygons()", "polygons": "polygons()",
 }  # fmt: skip
-# Words in the names of JSON fields that hold polygons.
+# Words in field names that suggest polygons in JSON.
 _POLYGONS = {"polygon", "polygons", "segmentation", "segmentations"}
-# Words that show that a name with "mask" in it does not belong to a picture mask.
+# If a name has one of these words, its "mask" is not a picture mask.
 _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
-# Augmentations that move pixels, by the beginning of their texts.
+# Prefixes of the augmentations that move pixels.
 _MOVES = ("random_affine", "random_rotation", "trivial_augment_wide", "rand_augment")
 
 
@@ -52,8 +52,8 @@ def check_aligned(
     dataset: Dataset,
     align: Mapping[str, str | None] | None,
 ) -> None:
-    """Warn about fields with names such as ``boxes`` that are not aligned although the view crops or scales their
-    picture, or the augmentation moves it.
+    """Warn about fields named like ``boxes`` that are not aligned, although the view or an augmentation moves the
+    pixels of their picture.
 
     Raises ``UsageError`` if ``align`` names a field that is not loaded.
     """
@@ -76,7 +76,7 @@ def check_aligned(
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
             moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
         elif kinds.get(name) == "json":
-            # A list from a table of labels is stored as JSON.
+            # Lists from a table of labels are stored as JSON.
             moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
         else:
             continue
@@ -98,12 +98,12 @@ def _words(name: str) -> list[str]:
     return re.split("[^a-z]+", name.lower())
 
 
-# Number of samples that are read to find arrays with one row per box.
+# Number of samples to read when looking for arrays with one row per box.
 _LOOKED_AT = 8
 
 
 def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Refuse arrays with one row per box unless they follow the boxes.
+    """Refuse arrays with one row per box unless they are aligned with the boxes.
 
     Boxes outside the view are removed, so the rows of such an array would silently belong to other boxes.
     """
@@ -129,8 +129,8 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
 
 
 def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
-    """Read these fields from a few samples spread over the dataset. Samples that cannot be read are left out, because
-    the loader reports or skips them when it reaches them.
+    """Read these fields from a few samples spread over the dataset. Unreadable samples are left out, because the loader
+    reports or skips them later.
     """
     samples = []
     for index in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(np.int64)).tolist():

@@ -1,4 +1,4 @@
-"""Checks the arguments of a loader and converts them to the form that the compiled part takes."""
+"""Checks the arguments of a loader and converts them for the Rust extension."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
 """Sample weights for a loader's draws."""
 
-# Hints about keywords of PyTorch's DataLoader, for programs that pass them.
+# Hints for programs that pass keywords of PyTorch's DataLoader.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
     "num_workers": "threads read and decode, one for each core; threads=… sets their number",
@@ -59,14 +59,12 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return the given rank and world size. If none are given, take them from ``torch.distributed``, or return 0 and
-    1.
-    """
+    """Return the given rank and world size. Default: the values from ``torch.distributed``, or 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
         raise _shardpack.UsageError("rank and world_size: pass both or neither")
-    # Do not import torch here: before it is imported, torch.distributed cannot be initialised.
+    # No need to import torch: if the program has not imported it, torch.distributed is not initialised.
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -74,8 +72,8 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Return the number of loader threads. If none is given, it is this rank's share of the cores if several ranks
-    share the machine, otherwise 0, which means one per core. There is at least one thread per worker process.
+    """Return the number of loader threads. The default is this rank's share of the cores if several ranks share the
+    machine, otherwise 0 (one per core). Each worker process gets at least one thread.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:
@@ -98,18 +96,18 @@ def _share() -> int:
 
 
 def _is_bound(ranks: int, cores: int) -> bool:
-    """True if each rank is already bound to its own cores: it may use fewer cores than its launcher, but the launcher
-    has enough for all ranks. The machine's number of cores does not count, because a container may have only some of
-    them.
+    """True if each rank is already bound to its own cores: the rank may use fewer cores than its launcher, and the
+    launcher has enough for all ranks. The core count of the machine is not used, because a container may have fewer
+    cores.
     """
     ours = len(os.sched_getaffinity(0))
     if cores < ours:
-        # The container has a CPU quota, which all ranks share.
+        # All ranks share the CPU quota of the container.
         return False
     try:
         launcher = len(os.sched_getaffinity(os.getppid() or os.getpid()))
     except OSError:
-        # The launcher has ended, or it belongs to another user.
+        # The launcher has ended or belongs to another user.
         return False
     return ours < launcher and ours * ranks <= launcher
 
@@ -171,12 +169,11 @@ def _text(name: str, value: object, such_as: str) -> str:
 def _fields(
     fields: Sequence[str] | None, dataset: Dataset, cube: str, align: Sequence[tuple[str, str]]
 ) -> tuple[list[str], list[str], frozenset[str]]:
-    """Return the names of all fields of a batch, the names of the tensor fields, and the names of the arrays that come
-    as lists.
+    """Return three groups of names: all fields of a batch, the tensors among them, and the arrays that come as lists.
     """
     kinds = {field.name: field.kind for field in dataset.schema}
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
-    # All patches have the same size, so they form a tensor even if the shapes of the arrays differ.
+    # Patches all have the same size, so they form a tensor even if the arrays differ in shape.
     varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
     for name, text in align:
         if text.split(",")[0] == "mask":
@@ -185,7 +182,7 @@ def _fields(
             varying |= {name}
     chosen = names(fields)
     if chosen is None:
-        # Aligned polygons follow a picture, so JSON fields with polygons are loaded too.
+        # Aligned polygons are loaded by default too, although they are JSON.
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
@@ -220,7 +217,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def _holds(dtype: str | None, to: str | None) -> None:
-    """Raise an error if the tensor library lacks the type."""
+    """Raise an error if the tensor library does not support the type."""
     if dtype is None or _BFLOAT16 not in (part.rpartition("=")[2] for part in dtype.split(",")):
         return
     if to in (None, "numpy") and find_spec("ml_dtypes") is None:
@@ -232,13 +229,13 @@ def _holds(dtype: str | None, to: str | None) -> None:
 
 
 Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
-"""Numbers that apply to pictures, or a mapping from field name to numbers."""
+"""Numbers for pictures, or a mapping from field name to numbers."""
 
 
 def _normalised(
     mean: Numbered, std: Numbered, dataset: Dataset
 ) -> tuple[tuple[Numbers, Numbers] | None, list[tuple[str, Numbers, Numbers]]]:
-    """Return the means and standard deviations for pictures (or ``None``), and those for the array fields."""
+    """Return the means and standard deviations: for pictures (or ``None``), and for each array field."""
     if mean is None and std is None:
         return None, []
     if not isinstance(mean, Mapping) and not isinstance(std, Mapping):
@@ -261,7 +258,7 @@ def _normalised(
 
 
 def _numbers(name: str, given: Any, default: float) -> Numbers:
-    """Return one or several numbers as a list of floats. The compiled part checks their values."""
+    """Return one or several numbers as a list of floats. The Rust extension checks their values."""
     try:
         numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
@@ -273,7 +270,7 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
 
 
 def _no_data(given: float | Mapping[str, float] | None) -> float | list[tuple[str, float]] | None:
-    """Return the number that replaces no-data values, either for all cubes or for each field."""
+    """Return the replacement for no-data values: one number for all cubes, or one per field."""
     if isinstance(given, Mapping):
         return [(str(name), _single(f"no_data of {name}", value)) for name, value in given.items()]
     return None if given is None else _single("no_data", given)
@@ -290,7 +287,7 @@ def _single(name: str, value: Any) -> float:
 
 
 def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
-    """Return the crops one by one, so that each gives one field."""
+    """Expand ``times``: return one crop per field."""
     if crops is None:
         return []
     if isinstance(crops, str) or not isinstance(crops, Sequence):
@@ -353,7 +350,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
         return chosen
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
-        # To Python, True is the number 1, so a mask would pass as band numbers.
+        # In Python, True equals 1, so a mask would pass as band numbers.
         raise TypeError("bands: expected band numbers, found a mask\nhint: bands=np.flatnonzero(mask)")
     return [_number("band", band, 0, 2**32 - 1) for band in given]
 
@@ -398,8 +395,8 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
-    """Return the weights as options. They are either one per class, or one per sample of the whole dataset, with 0 for
-    samples outside the subset.
+    """Return the weights as options: one weight per class, or one per sample of the whole dataset. Samples outside the
+    subset get 0.
     """
     none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
     members = dataset._members
@@ -430,7 +427,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 
 
 def _label(label: object, dataset: Dataset) -> int:
-    """Return the label as a number. Names of classes are looked up."""
+    """Return the label as a number. A class name is looked up."""
     if not isinstance(label, str):
         return _number("label of a weight", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
@@ -459,7 +456,7 @@ def _mix(
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
-    """Return a weight for each sample, so that each class is drawn by its own weight."""
+    """Return a weight for each sample such that each class is drawn by its class weight."""
     found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
     if absent:

@@ -29,11 +29,11 @@ class BatchFormat:
     objects: Objects
     """Reads the fields that are not tensors."""
     pictures: frozenset[str]
-    """Names of the fields that are pictures."""
+    """Names of the picture fields."""
     unpacks: bool
-    """True if the program passed ``fields``, so that a batch can be unpacked in that order."""
+    """True if the program passed ``fields``. A batch can then be unpacked in that order."""
     members: NDArray[np.uint64] | None
-    """For a subset: its sample numbers in the whole dataset, ascending."""
+    """For a subset: the numbers of its samples in the whole dataset, ascending."""
 
 
 class Ragged:
@@ -45,7 +45,7 @@ class Ragged:
     __slots__ = ("offsets", "shapes", "values")
 
     values: Any
-    """The elements of all rows on one axis, perhaps with unused elements between rows."""
+    """The elements of all rows on one axis. There may be unused elements between rows."""
     offsets: NDArray[np.int64]
     """Start of each row in :attr:`values`, in elements: ``[rows]``."""
     shapes: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Ragged:
         self.values, self.offsets, self.shapes = values, offsets, shapes
 
     def __getattr__(self, name: str) -> Any:
-        """Explain why a tensor attribute is missing."""
+        """Raise an error that explains why a tensor attribute is missing."""
         message = f"Ragged has no attribute {name!r}: its rows differ in size"
         if not name.startswith("_"):
             message += "\nhint: image=\"rrc224\" or cube=\"patch64x64\" gives one tensor for all rows; ragged[i] is a row"
@@ -90,11 +90,11 @@ class Ragged:
 def _pinned(value: Any, *args: Any) -> Any:
     if isinstance(value, Ragged):
         return value.pin_memory(*args)
-    # PyTorch can only pin memory of the CPU.
+    # PyTorch can pin only host memory.
     return value if getattr(value, "is_cuda", False) else value.pin_memory(*args)
 
 
-# Types that do not change when a batch moves to another device.
+# Types of values that stay the same when a batch moves to another device.
 _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
@@ -110,7 +110,7 @@ class Batch(MutableMapping[str, Any]):
     The values are a tensor ``[rows, …]``, a :class:`Ragged`, or, for text, JSON and bytes, a list of Python objects.
 
     Tensors are not copied: they are writable views of the memory of the loader, which has a slot for each batch. The
-    loader reuses a slot once its batch and all tensors of that batch are gone. You may keep batches: if all slots
+    loader reuses a slot once its batch and all tensors of that batch are deleted. You may keep batches: if all slots
     are in use, the loader allocates more (``stats()["extra_slots"]`` counts them).
 
     ``dict(batch)``, ``model(**batch)``, ``batch.items()`` and ``batch.get("label")`` work as for a dict, and you may
@@ -120,9 +120,9 @@ class Batch(MutableMapping[str, Any]):
     ``ChainMap``, needs ``dict(batch)``. :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so
     they cannot clash with fields.
 
-    ``Batch(fields)`` makes a batch from any mapping. Libraries that split and join batches do this, such as
-    Accelerate and Hugging Face's Trainer. Such a batch has only fields, and access to its sample keys, mask or
-    indices raises an error.
+    ``Batch(fields)`` makes a batch from any mapping. Libraries that split and join batches do this, such as Accelerate
+    and Hugging Face's Trainer. Such a batch has only fields. Accessing its sample keys, mask or indices raises an
+    error.
     """
 
     # fmt: off
@@ -153,7 +153,7 @@ class Batch(MutableMapping[str, Any]):
         self._keys = self._mask = self._indices = self._patches = None
         self._is_lent = self._unpacks = self._is_collated = False
 
-    # Batches compare by identity, because comparing arrays gives no single answer.
+    # Batches compare by identity, because comparing arrays does not give a single true or false.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -177,13 +177,13 @@ class Batch(MutableMapping[str, Any]):
         return iter(self._whole().values())
 
     def __getitem__(self, field: str) -> Any:
-        """The values of a field. They are converted on first use."""
+        """The values of a field, converted to the framework's tensor on first use."""
         if not isinstance(field, str):
             hint = "dict(batch) iterates over names, batch.items() over both; batch['image'][0] is the first row of a field"
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            # If several threads convert the field at the same time, all of them get the value that was set first.
+            # If several threads convert the field at once, all of them get the first value set.
             value = self._values.setdefault(field, self._make(field))
         return value
 
@@ -199,8 +199,8 @@ class Batch(MutableMapping[str, Any]):
         self._values.pop(field, None)
 
     def update(self, other: Any = (), /, **fields: Any) -> None:
-        """Replace or add fields from ``other``, which is a mapping (or batch), or pairs of name and value."""
-        # MutableMapping.update would take names from iterating over `other`, but iterating over a batch yields values.
+        """Replace or add fields. ``other`` is a mapping, a batch, or pairs of name and value."""
+        # MutableMapping.update would iterate over `other` to get names, but a batch yields values.
         pairs: Iterable[tuple[str, Any]] = ((name, other[name]) for name in other.keys()) if hasattr(other, "keys") else other
         # Read all values before replacing the first one, so that an error leaves the batch unchanged.
         for name, value in [*pairs, *fields.items()]:
@@ -222,7 +222,7 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         if field in self._values:
             return self._values[field]
-        # A batch that was not made by a loader has all its values already.
+        # Only batches from a loader get here: other batches have all their values already.
         assert core is not None and form is not None
         tensors = core.names()
         if field not in tensors:
@@ -258,7 +258,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def sample_keys(self) -> list[str]:
-        """The sample key of each row. Rows of padding have an empty key."""
+        """The sample key of each row. Padding rows have an empty key."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("sample_keys"))
         if self._keys is None:
@@ -268,8 +268,8 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def mask(self) -> Any:
-        """True for rows that hold a sample, as bool ``[rows]``. It is false for padding (``end="pad"``) and for damaged
-        samples that were skipped (``skip_corrupt``).
+        """True for rows that hold a sample, as bool ``[rows]``. False for padding (``end="pad"``) and for skipped
+        damaged samples (``skip_corrupt``).
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("mask"))
@@ -279,8 +279,8 @@ class Batch(MutableMapping[str, Any]):
         return self._mask
 
     def present(self, field: str) -> Any:
-        """True for rows whose sample has a value for ``field``, as bool ``[rows]``. In a batch, values written as
-        ``None`` and rows without a sample are zeros.
+        """True for rows whose sample has a value for ``field``, as bool ``[rows]``. Missing values (written as
+        ``None``) and rows without a sample are zeros in the batch.
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("present: this batch is a copy, not the one that the loader returned")
@@ -305,7 +305,7 @@ class Batch(MutableMapping[str, Any]):
         Raises
         ------
         UsageError
-            The field does not hold decoded pictures, or the dataset does not have their sizes.
+            The field does not hold decoded pictures, or the dataset does not store their sizes.
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("views: this batch is a copy, not the one that the loader returned")
@@ -322,16 +322,16 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def origins(self) -> NDArray[np.int64]:
-        """Position of each row's patch in its scene: the first row and column in pixels, int64 ``[rows, 2]``. For
-        volumes it is the first plane, row and column, ``[rows, 3]``. Rows without a patch have -1. The loader must
-        cut patches (``cube="patch64x64"``).
+        """Position of each row's patch in its scene: first row and column in pixels, int64 ``[rows, 2]``. For volumes:
+        first plane, row and column, ``[rows, 3]``. Rows without a patch have -1. Needs a loader that cuts patches
+        (``cube="patch64x64"``).
         """
         return self._places()[0]
 
     @property
     def scene_sizes(self) -> NDArray[np.int64]:
-        """Height and width of the scene from which each row's patch is cut, int64 ``[rows, 2]``. For volumes it is
-        depth, height and width, ``[rows, 3]``. Rows without a patch have -1.
+        """Height and width of the scene from which each row's patch is cut, int64 ``[rows, 2]``. For volumes: depth,
+        height and width, ``[rows, 3]``. Rows without a patch have -1.
         """
         return self._places()[1]
 
@@ -351,7 +351,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def indices(self) -> Any:
-        """Index of each row's sample in the loader's dataset or subset, int64 ``[rows]``. Rows of padding have -1."""
+        """Index of each row's sample in the loader's dataset or subset, int64 ``[rows]``. Padding rows have -1."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
@@ -359,7 +359,7 @@ class Batch(MutableMapping[str, Any]):
             numbers = self._core.indices()
             members = self._format.members
             if members is not None:
-                # Search as int64, because NumPy would promote uint64 together with -1 to float.
+                # Search as int64, because NumPy would promote uint64 and -1 to float.
                 numbers = np.where(numbers < 0, -1, np.searchsorted(members.view(np.int64), numbers))
             self._indices = self._format.convert(numbers)
         return self._indices
@@ -384,9 +384,9 @@ class Batch(MutableMapping[str, Any]):
         """Register another CUDA stream that uses this batch. The stream that first accessed a field is registered
         already.
 
-        ``stream`` is a PyTorch, CuPy or Numba stream, or its handle. When the batch and its tensors are gone, the
-        loader waits for the work that is then queued on the stream before it reuses their memory. The stream must
-        exist until then. This has no effect on batches decoded on the host.
+        ``stream`` is a PyTorch, CuPy or Numba stream, or its handle. Once the batch and its tensors are deleted, the
+        loader waits for the work queued on the stream at that time, and then reuses the memory. The stream must exist
+        until then. No effect on batches decoded on the host.
         """
         handle = stream_of(stream)
         if self._core is not None:
@@ -394,7 +394,7 @@ class Batch(MutableMapping[str, Any]):
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
-            # Arrays of different lengths come as a list.
+            # Arrays of different lengths are in a list.
             if isinstance(value, list):
                 return [changed(one) for one in value]
             return value if isinstance(value, _PLAIN) else change(value)
@@ -406,7 +406,7 @@ class Batch(MutableMapping[str, Any]):
         return _loose(self._rows, values, self.sample_keys, mask, indices, self._unpacks, patches)
 
     def __copy__(self) -> Batch:
-        """Return the same rows and tensors in a new mapping. A ``DataLoader`` makes such copies."""
+        """Return the same rows and tensors in a new mapping. ``DataLoader`` makes such copies."""
         batch = Batch.__new__(Batch)
         for name in Batch.__slots__:
             setattr(batch, name, getattr(self, name))
@@ -415,12 +415,12 @@ class Batch(MutableMapping[str, Any]):
         return batch
 
     def copy(self) -> Batch:
-        """Return the same rows and tensors in a new mapping, as ``copy.copy`` does."""
+        """Same as ``copy.copy``."""
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # When a batch is sent to another process, for example by a DataLoader worker, the copy does not view the
-        # loader's memory.
+        # Another process cannot view the loader's memory, so a batch that is pickled (for example by a DataLoader
+        # worker) is copied.
         if not self._is_lent:
             return Batch, (self._whole(),)
         values, patches = self._whole(), self._places_if_any()
@@ -435,8 +435,8 @@ def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
 
 
 def collated(batch: Batch) -> Batch:
-    """Return a batch for a ``collate_fn``. Iterating over it yields field names, as for any mapping, until the
-    ``DataLoader`` copies it.
+    """Return a batch for a ``collate_fn``. It yields field names when iterated over, as any mapping does. The copy that
+    ``DataLoader`` makes of it yields values again.
     """
     batch._is_collated = True
     return batch

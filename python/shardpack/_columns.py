@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Columns(Mapping[str, "NDArray[Any]"]):
-    """The scalar fields of a dataset. Each is read on first use and then kept."""
+    """The scalar fields of a dataset. Each is read on first use and then cached."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -36,14 +36,14 @@ class Columns(Mapping[str, "NDArray[Any]"]):
         return f"Columns({', '.join(self)})"
 
     def load(self, name: str) -> NDArray[Any]:
-        """Return one column. Raises ``UsageError`` if there is none of this name."""
+        """Return one column. Raises ``UsageError`` if no column has this name."""
         if name not in self._loaded:
             self._loaded[name] = self._own(self._dataset._core.column(name))
         return self._loaded[name]
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The labels as int64, whatever their stored type."""
+        """The labels, converted to int64 from any stored type."""
         if self._labels is None:
             self._labels = self._own(self._dataset._core.labels())
         return self._labels
@@ -73,7 +73,7 @@ class UnknownColumn(KeyError):
 
 
 class Keys(Sequence[str]):
-    """The keys of a dataset. A key is looked up on every access."""
+    """The keys of a dataset, looked up on every access."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -98,8 +98,8 @@ class Keys(Sequence[str]):
 
 
 class UnknownKey(KeyError):
-    """No sample has this key. The message suggests similar keys. It is made only when it is printed, because the search
-    reads every key.
+    """No sample has this key. The message suggests similar keys. The search for them reads every key, so it runs only
+    when the message is printed.
     """
 
     def __init__(self, key: str, dataset: Dataset) -> None:
@@ -115,5 +115,5 @@ class UnknownKey(KeyError):
         return f"{what}\nhint: did you mean {' or '.join(near)}?" if near else what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Only the message is pickled.
+        # Pickle only the message.
         return KeyError, (str(self),)

@@ -25,7 +25,7 @@ NAMES = ("convert", "export")
 """The subcommands of this module."""
 _LISTED = 20
 _OF_FILES = [name for name in FORMATS if name != "torchvision"]
-"""Formats on the command line: all but torchvision, which needs a dataset object."""
+"""Formats on the command line: all except torchvision, which needs a dataset object."""
 _NAMES = {"classes", "names"}
 """Options whose values are class names."""
 _EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
@@ -61,7 +61,7 @@ def _convert(args: Sequence[str]) -> int:
         parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
-        # This call reports the error or prints the help, and does not return.
+        # Reports the error or prints the help, and does not return.
         parser.parse_args(args)
         raise AssertionError("a format was not looked up")
     format = args[0]
@@ -168,15 +168,16 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
 
 
 def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Add those options of a format that the command line can express. Return the options that take several values,
-    with the kind of each."""
+    """Add the options of a format that the command line can express. Return the options that take several values, each
+    with its kind.
+    """
     group = parser.add_argument_group("options of the format")
     about = _documented(opener)
     several = {}
     for name, parameter in inspect.signature(opener).parameters.items():
         if name in ("src", "drop"):
             continue
-        # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` and others, each of which may also be None.
+        # The annotation without ``| None``: ``str``, ``Sequence[str]``, ``Mapping[str, Any]``, ….
         kind = re.sub(r" \| None$", "", re.sub(r"^Union\[(.*), None\]$", r"\1", str(parameter.annotation)))
         flag, text = "--" + name.replace("_", "-"), about.get(name, "").replace("%", "%%")
         if kind == "bool" and parameter.default is True:
@@ -235,7 +236,8 @@ def _add_names(group: Any, flag: str, about: str) -> None:
 
 
 def _names(given: list[str]) -> list[str]:
-    """Return the names from an option that is given once, with names separated by commas, or once for each name.
+    """Split the value of an option given once (names separated by commas). An option given several times has one name
+    per value.
 
     >>> _names(["cat, dog"]), _names(["cat", "dog, small"])
     (['cat', 'dog'], ['cat', 'dog, small'])
@@ -292,15 +294,14 @@ def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str,
 
 
 class _Progress:
-    """A progress line on a terminal. As a context manager, it clears the line at the end and prints warnings as
-    notes.
+    """A progress line on a terminal. As a context manager, it prints warnings as notes and clears the line at the end.
     """
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
         self._shown = False
         self._phase: str | None = None
-        # Times in seconds: the start of the phase, and the last report.
+        # Start of the phase and time of the last report, in seconds.
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> _Progress:

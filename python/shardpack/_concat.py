@@ -1,4 +1,4 @@
-"""Makes one dataset out of several."""
+"""Combines several datasets into one."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class Concat(Dataset):
 
 
 def concat(datasets: Sequence[Dataset]) -> Concat:
-    """Several datasets as one, without packing again.
+    """Combine several datasets into one, without packing again.
 
     Fields are matched by name, and the result has the fields of all datasets. If a dataset lacks a field, the field
     is ``None`` in its samples. In a batch, the rows of these samples are zeros and ``batch.present(field)`` is
     false. A missing scalar is −1, NaN, false, or the maximum of an unsigned type, both in batches and in
     :attr:`Dataset.columns`.
 
-    Classes are matched by name. The classes of the first dataset keep their numbers, and classes that only later
-    datasets have get the next numbers. Labels refer to ``concat(…).classes``. Labels below 0 do not change.
+    Classes are matched by name. The classes of the first dataset keep their numbers. Classes that appear only in later
+    datasets get the next numbers. Labels refer to ``concat(…).classes``. Labels below 0 do not change.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def concat(datasets: Sequence[Dataset]) -> Concat:
     Raises
     ------
     UsageError
-        The list is empty, or a field has different kinds or types, or only some of the datasets name the classes of
-        their labels. The message names the dataset.
+        The list is empty, a field differs in kind or type, or only some of the datasets name the classes of their
+        labels. The message names the dataset.
     """
     return Concat(datasets)

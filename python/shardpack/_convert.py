@@ -1,4 +1,4 @@
-"""Converts the loader's tensors to tensors of a framework, without a copy if the framework allows it.
+"""Converts the loader's tensors to a framework's tensors, without a copy if the framework allows it.
 
 Frameworks are imported on first use.
 """
@@ -22,15 +22,15 @@ Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 
 
 def finish(convert: Convert) -> None:
-    """Wait until running copies are done, and release their sources."""
+    """Wait for running copies to finish, and release their sources."""
     getattr(convert, "finish", lambda: None)()
 
 
 def converter(to: Framework, device: str) -> Convert:
     """Return a function that converts to framework ``to`` on ``device``.
 
-    Tensors are passed by DLPack or by NumPy's array interface. From the CPU, the framework copies them to another
-    device. Tensors that are already on the device are not copied.
+    Tensors are passed by DLPack or by NumPy's array interface. The framework copies tensors on the CPU to ``device``.
+    Tensors that are already there are not copied.
     """
     if to == "numpy":
         if device != "cpu":
@@ -54,7 +54,7 @@ def converter(to: Framework, device: str) -> Convert:
 def _to_numpy(tensor: _shardpack.Tensor | NDArray[Any]) -> NDArray[Any]:
     if isinstance(tensor, np.ndarray) or tensor.typestr != "bfloat16":
         return np.asarray(tensor)
-    # NumPy has this type only through `ml_dtypes`.
+    # NumPy gets bfloat16 from `ml_dtypes`.
     import ml_dtypes
 
     return np.asarray(tensor.bits()).view(ml_dtypes.bfloat16)
@@ -114,16 +114,16 @@ def _to_jax(device: str) -> Convert:
 class _Lent:
     """Copies tensors on the device, for JAX.
 
-    JAX releases borrowed memory before the work that uses it is done, and it does not expose its stream. So JAX gets
-    a copy, and the loader's memory is held until that copy is done.
+    JAX releases borrowed memory before its work on that memory is done, and it does not expose its stream. So JAX gets
+    a copy, and this class keeps the loader's memory until the copy is done.
     """
 
     def __init__(self) -> None:
-        # Pairs of an array that becomes ready once the copy is done, and the source of the copy.
+        # One pair per copy: an array that becomes ready once the copy is done, and the source of the copy.
         self._held: deque[tuple[Any, Any]] = deque()
-        # For each device, the input from which these arrays are computed.
+        # Per device: the input from which those arrays are computed.
         self._seeds: dict[Any, Any] = {}
-        # Several threads may access fields at the same time.
+        # Several threads may read fields at the same time.
         self._lock = threading.Lock()
 
     def copy(self, tensor: Any) -> Any:
@@ -137,8 +137,8 @@ class _Lent:
             self._held.popleft()
         view = jax.dlpack.from_dlpack(tensor)
         copy = jax.numpy.array(view, copy=True)
-        # A device computes in order, so this array becomes ready after the copy. The copy itself cannot be queried,
-        # because its owner may donate it.
+        # A device works in order, so this array becomes ready after the copy. The copy itself cannot be queried,
+        # because the program may donate it.
         (device,) = view.devices()
         if device not in self._seeds:
             self._seeds[device] = jax.device_put(np.int32(0), device)
@@ -153,7 +153,7 @@ class _Lent:
 
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:
-    """Convert 64-bit integers to JAX's default of 32 bits. It is an error if a value does not fit."""
+    """Convert 64-bit integers to JAX's default of 32 bits. Raise an error if a value does not fit."""
     if not isinstance(tensor, np.ndarray) and tensor.typestr == "bfloat16":
         return tensor
     host = np.asarray(tensor)

@@ -1,4 +1,4 @@
-"""The compiled loader behind a :class:`Loader`. It is made again after a fork or a change of rank."""
+"""The compiled loader behind a :class:`Loader`. It is recreated after a fork or a change of rank."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ os.register_at_fork(after_in_child=_unlock_in_child)
 class Core:
     """A compiled loader of ``dataset``.
 
-    With ``asks``, rank and world size are read from ``torch.distributed`` until the threads start, because
-    frameworks may create their loaders before they initialise their process group.
+    With ``asks``, each use of the loader rereads rank and world size from ``torch.distributed`` until the threads
+    start, because frameworks may create loaders before they initialise the process group.
     """
 
     def __init__(self, dataset: _shardpack.Dataset, options: Options, workers: Workers | None, asks: bool) -> None:
@@ -42,8 +42,8 @@ class Core:
         self._workers = workers
         self._resume: State | None = None
         self._pid = os.getpid()
-        # At exit, threads that decode on a device must end before the driver is unloaded. Threads that call a
-        # transform must end before the interpreter does.
+        # At exit, threads that decode on a device must end before the driver is unloaded, and threads that call a
+        # transform must end before the interpreter.
         self._ending: weakref.finalize[..., Core] | None = None
         self._inner = self._open()
 
@@ -96,12 +96,12 @@ class Core:
     def ready(self) -> _shardpack.Loader:
         """Return the compiled loader of this process."""
         if not self.is_closed and self._inner.has_threads:
-            # From now on the loader cannot change. In a fork, it refuses to be used.
+            # With running threads, the loader is never replaced. In a fork, it raises an error.
             return self._inner
         with _changing:
             if self.is_closed:
                 raise RuntimeError("the loader is closed")
-            # A loader whose threads have not started can be made again in a fork.
+            # In a fork, a loader can be recreated if its threads had not started.
             if os.getpid() != self._pid and not self._inner.has_threads:
                 self._change()
             self.find_place()
@@ -112,7 +112,7 @@ class Core:
         inner = self.ready()
         inner.set_epoch(epoch)
         if not inner.has_threads:
-            # Needed if a fork makes the loader again.
+            # For the case that the loader is recreated after a fork.
             self._resume, _ = inner.state()
 
     def restore(self, state: State) -> None:
@@ -121,13 +121,13 @@ class Core:
         self._resume = None if inner.has_threads else state
 
     def close(self, before: Any) -> None:
-        """Call ``before``, then end the threads of the loader."""
+        """Call ``before``, then stop the threads of the loader."""
         with _changing:
             was_closed, self.is_closed = self.is_closed, True
         if not was_closed and os.getpid() == self._pid:
             before()
             _end(self._inner, self._workers, self._pid)
-        # Drop the stage here, so that the device is released with the last batch.
+        # Drop the stage here, so that the last batch releases the device.
         self.options = replace(self.options, stage=None)
 
 

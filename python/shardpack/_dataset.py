@@ -36,16 +36,16 @@ class Field(NamedTuple):
     kind: str
     """``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"`` or ``"scalar"``."""
     dtype: np.dtype[Any] | None
-    """Element type of a scalar; ``None`` for other fields, whose samples may differ in type."""
+    """Element type of a scalar. ``None`` for other fields, because their type may differ between samples."""
 
 
 class Dataset:
     """A packed dataset: a folder with a manifest, or a lone shard, on this machine or in an object store.
 
-    Samples are numbered in stored order. Opening a dataset reads only the manifest; shards are opened on first use.
-    All methods may be called from several threads, and they release the GIL while they read and decode. A pickled
-    dataset consists of its path, its ``storage_options`` and its id. When it is reopened, the id is checked. After a
-    fork, the files are reopened.
+    Samples are numbered in stored order. Opening a dataset reads only the manifest; shards are opened on first use. All
+    methods may be called from several threads, and they release the GIL while they read and decode. A pickled dataset
+    contains its path, its ``storage_options`` and its id, which is checked when the dataset is reopened. After a fork,
+    the files are reopened.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ class Dataset:
         Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"
         Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. This limits the
-        memory that an untrusted file can take. If a :class:`Loader` takes only a patch or some bands of an array,
-        only that part of the array counts.
+        memory that an untrusted file can take. If a :class:`Loader` reads only a patch or some bands of an array, only
+        that part counts.
     generation : int, optional
         Generation to open if the dataset has grown or shrunk (:func:`add`, :func:`remove`). Generations count from
         1. Default: the newest. If this is given, ``path`` must be the folder.
@@ -67,20 +67,20 @@ class Dataset:
         (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They override environment variables
         (``AWS_REGION``, …), which are the better place for credentials. docs/stores.md lists all names.
     cache : str or os.PathLike, optional
-        For a URL: local folder in which the bytes that are read are cached for all processes. It must be empty or
-        already be a cache. Default: the folder named by ``SHARDPACK_CACHE``, or no cache if that is not set.
+        For a URL: local folder that caches the bytes read, for all processes. It must be empty or already be a cache.
+        Default: the folder named by ``SHARDPACK_CACHE``, or no cache if that is not set.
     cache_bytes : int or str, optional
         Size limit of that folder, in bytes or as text such as ``"500GB"``; at least 64 MiB. Default 100 GB.
 
     Warns
     -----
     UserWarning
-        A picture with more than 8 bits a sample was decoded to 8 bits. This warning is given only once.
+        A picture with more than 8 bits a sample was decoded to 8 bits. Issued only once.
 
     Raises
     ------
     OSError
-        A file cannot be read. If it does not exist, this is a ``FileNotFoundError``.
+        A file cannot be read. A missing file is a ``FileNotFoundError``.
     UsageError
         There is no dataset at the path.
     FormatError, LimitError
@@ -98,7 +98,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # Becomes True with the first warning that pictures lose bits.
+    # True after the warning that pictures lose bits.
     _told = False
 
     def __init__(
@@ -116,7 +116,7 @@ class Dataset:
             raise ValueError(f"generation: expected an integer from 1, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
-        # Files are opened later, and the program may change its working directory, so make the path absolute.
+        # Make the path absolute, because the program may change its working directory before the files are opened.
         self._place = self._path if isinstance(self._path, str) else self._path.absolute()
         self._settings = settings(storage_options, cache=cache, cache_bytes=None if cache_bytes is None else size("cache_bytes", cache_bytes))
         self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, generation, self._settings)
@@ -125,7 +125,7 @@ class Dataset:
 
     @property
     def _core(self) -> _shardpack.Dataset:
-        # After a fork, the lock of the open files may still be held by a thread of the parent.
+        # After a fork, a thread of the parent may still hold the lock of the open files, so reopen them.
         if os.getpid() != self._pid:
             again = _reopened(*self._again())
             self._opened = again._opened
@@ -195,7 +195,7 @@ class Dataset:
         return sample
 
     def get_many(self, indices: Indices, fields: Sequence[str] | None = None) -> list[Sample]:
-        """Samples in the order of ``indices``. Neighbouring samples are read together.
+        """Return samples in the order of ``indices``. Neighbouring samples are read together.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class Dataset:
         return samples
 
     def _tell(self, core: _shardpack.Dataset) -> None:
-        """Warn if pictures lost bits, unless this was done before."""
+        """Warn once that pictures lost bits."""
         if not self._told and (fields := core.narrowed()):
             self._told = True
             _warn.of_lost_bits(fields)
@@ -263,7 +263,7 @@ class Dataset:
         return self._core.raw_all(number) if field is None else self._core.raw(number, field)
 
     def by_key(self, key: str) -> Sample:
-        """Return the sample with this key. If there is none, raises ``KeyError`` with similar keys."""
+        """Return the sample with this key. If there is none, raise a ``KeyError`` that suggests similar keys."""
         return self[self.index_of(key)]
 
     def index_of(self, key: str) -> int:
@@ -281,7 +281,7 @@ class Dataset:
         return self._core.index_of(key)
 
     def _stored(self, index: SupportsIndex) -> int:
-        """Return the number of a sample in stored order."""
+        """Return the position of a sample in stored order."""
         number = _index.one(index, len(self))
         return number if self._members is None else int(self._members[number])
 
@@ -296,22 +296,22 @@ class Dataset:
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field, and every figure that packing measured, as a read-only array ``[samples]`` of its own
-        type. Each is read from the indexes on first use.
+        """Every scalar field, and every figure that packing measured, as a read-only array ``[samples]`` of its stored
+        type. Each column is read from the indexes on first use.
         """
         return self._columns
 
     def column(self, name: str) -> NDArray[Any]:
-        """One of :attr:`columns`. Raises ``UsageError`` if there is no scalar field of this name."""
+        """Return one of :attr:`columns`. Raises ``UsageError`` if no scalar field has this name."""
         return self._columns.load(name)
 
     @property
     def keys(self) -> Sequence[str]:
-        """The key of every sample. A key is looked up when it is accessed."""
+        """The key of every sample. Keys are looked up on access."""
         return Keys(self)
 
     def arrow(self) -> pyarrow.Table:
-        """Return keys and :attr:`columns` as a table of Apache Arrow, so that DuckDB, Polars or pandas can filter them.
+        """Return keys and :attr:`columns` as an Apache Arrow table, for filtering with DuckDB, Polars or pandas.
 
         The first columns are ``index`` (the sample's position in this dataset, for :meth:`subset`) and ``key``. If the
         classes have names, ``class`` holds them as a dictionary array. Needs ``pyarrow``.
@@ -339,12 +339,12 @@ class Dataset:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """All options with which the dataset was made."""
+        """All options used to make the dataset."""
         return self._core.recipe()
 
     @property
     def fidelity(self) -> dict[str, Any] | None:
-        """The errors that lossy steps made, by field, as measured by packing. ``None`` for a lone shard."""
+        """Errors caused by lossy steps, by field, as measured by packing. ``None`` for a lone shard."""
         return self._core.fidelity()
 
     @property
@@ -355,13 +355,13 @@ class Dataset:
     @property
     def generation(self) -> int:
         """The generation of the dataset. It is 1 after packing, and each :func:`add` or :func:`remove` increases it by
-        one. For a concat it is 1.
+        one. Always 1 for a concat.
         """
         return self._core.generation
 
     @property
     def id(self) -> str:
-        """The id that all shards of the dataset share, as 32 hexadecimal digits."""
+        """The common id of all shards of the dataset, as 32 hexadecimal digits."""
         return self._core.id
 
     @property
@@ -408,22 +408,22 @@ class Dataset:
     ) -> list[Subset]:
         """Split the dataset into disjoint parts, such as training and validation.
 
-        The samples are sorted by a hash of ``seed`` and key, and the sorted list is cut at the shares. The parts
-        therefore do not depend on how the dataset is stored, and later versions of shardpack give the same parts.
+        The samples are sorted by a hash of ``seed`` and key, and the sorted list is cut at the shares. So the parts do
+        not depend on how the dataset is stored, and later versions of shardpack produce the same parts.
 
         Parameters
         ----------
         shares : float or sequence of float
-            A single share such as ``0.8`` gives two parts: 0.8 of the samples and the rest. Several shares must sum
-            to 1, for example ``[0.8, 0.1, 0.1]``. A part has its share of the samples, rounded up or down, and at
-            least one sample.
+            A single share such as ``0.8`` makes two parts: 0.8 of the samples, and the rest. Several shares must sum to
+            1, for example ``[0.8, 0.1, 0.1]``. Each part has its share of the samples, rounded up or down, and at least
+            one sample.
         stratify : str or sequence, optional
-            A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a
-            text. Each part gets its share of the samples with each value, to within one or two samples.
+            A scalar field of integers, such as ``"label"``, or one value per sample: an integer, a boolean or a text.
+            Each part gets its share of the samples of every value, to within one or two samples.
         groups : str, sequence or callable, optional
-            A scalar field, a value for each sample, or a function of the key. Samples with the same value, such as
-            all pictures of one patient, stay in one part. The parts are then cut between groups, as near to the
-            shares as possible. With ``stratify``, a group counts as having the value that most of its samples have.
+            A scalar field, a value for each sample, or a function of the key. Samples with the same value, such as all
+            pictures of one patient, stay in one part. The parts are then cut between groups, as near to the shares as
+            possible. With ``stratify``, a group counts as having the value of most of its samples.
         seed : int, default 0
             Seed of the hash; a different seed gives different parts.
         growing : bool, default False
@@ -435,7 +435,7 @@ class Dataset:
         Returns
         -------
         list of Subset
-            One for each share, in order.
+            One subset per share, in order.
 
         Raises
         ------
@@ -503,7 +503,7 @@ def _reopened(
     storage_options: Mapping[str, str] | None = None,
     generation: int = 1,
 ) -> Dataset:
-    """Reopen a pickled dataset in another process. It is an error if the dataset has changed."""
+    """Reopen a pickled dataset in another process. Raises an error if the dataset has changed."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
     if dataset.generation != generation:
         # The dataset has grown since it was pickled.

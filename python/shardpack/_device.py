@@ -15,11 +15,10 @@ _MEANT = 'hint: decode="host" decodes on the host without this message'
 
 
 def stage_for(decode: str, to: Framework | None, device: str, transform: object) -> _shardpack.Stage | None:
-    """Return the stage that makes batches on ``device``, or ``None`` if the framework copies them there.
+    """Return the stage that makes batches on ``device``, or ``None`` if the framework copies batches there.
 
-    The stage also decodes, unless the host must decode. That is the case with ``decode="host"``, and with a
-    transform and ``decode="auto"``. If the stage would decode with ``decode="auto"`` but there is no device, warn
-    and return ``None``.
+    The stage also decodes, except with ``decode="host"``, or with ``decode="auto"`` and a transform. If
+    ``decode="auto"`` would decode on a device but there is none, warn and return ``None``.
     """
     if decode not in ("auto", "device", "host"):
         raise _shardpack.UsageError(f"decode: expected auto, device or host, found {decode!r}")
@@ -35,7 +34,7 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
         return _shardpack.Stage(number, decodes)
     except RuntimeError as error:
         reason = str(error)
-        # It is fine to have no GPU. A GPU whose driver fails is an error, because the user asked for it.
+        # A missing GPU is fine. A GPU whose driver fails is an error, because the user asked for it.
         if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
             hint = f"\n{_MEANT}" if decodes and decode == "auto" else ""
             raise RuntimeError(f"cannot {'decode on' if decodes else 'use'} {device}: {reason}{hint}") from None

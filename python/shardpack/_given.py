@@ -1,6 +1,4 @@
-"""Converts values given to a writer to the form that the compiled part takes. See ``WriterValue`` in
-python/src/writer.rs.
-"""
+"""Converts the values given to a writer for the Rust extension. See ``WriterValue`` in python/src/writer.rs."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 # Signatures of the picture files that can be stored.
 _PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM.{4}\0{4}|II\*\0|MM\0\*", re.S)
 
-# Signatures of AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop and OpenEXR. The compiled part refuses these files, and
-# its message names the format.
+# Signatures of AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop and OpenEXR. The Rust extension refuses these files with
+# a message that names the format.
 _OTHER_PICTURES = re.compile(
     rb".{4}ftyp(avi[fs]|hei[cmsx]|hevc|mif1|msf1)|GIF8[79]a|\0{3}\x0c(jP  |JXL )|\xff\x4f\xff\x51|\xff\x0a|8BPS\0[\1\2]|\x76\x2f\x31\x01", re.S
 )
@@ -60,23 +58,21 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             return _array(field, _listed(field, value, kind.partition(":")[2]), False)
-        # NaN is passed on here. The compiled part refuses it, because it can name the sample and the field.
+        # Do not check for NaN here. The Rust extension refuses it with an error that names the sample and the field.
         return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         if kind is None and _is_mask(field):
             raise _mask_as_picture(field, f"a PIL picture of mode {value.mode}", "np.asarray(picture)")
         return _picture(field, value)
     if hasattr(value, "__array__"):
-        # A tensor of PyTorch, JAX or a similar library.
+        # A PyTorch or JAX tensor, or similar.
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
 
 
 def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
-    """Convert a list to an array of this element type. Only floats may be rounded. All other values must fit
-    exactly.
-    """
+    """Convert a list to an array of this element type. Floats may be rounded. All other values must fit exactly."""
     try:
         found = np.asarray(value)
     except ValueError as error:
@@ -92,7 +88,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
     kind = np.dtype(dtype)
     with np.errstate(all="ignore"):
         if found.dtype.kind == "f" and (np.abs(found) >= 2**53).any():
-            # NumPy turns integers into floats if some are large and others are not, so check them one by one.
+            # NumPy turns a mix of small and very large integers into floats, so check them one by one.
             found = np.asarray(value, object)
             fits = np.asarray(np.frompyfunc(lambda each: _fits(np.asarray(each), kind).all(), 1, 1)(found), np.bool_)
         else:
@@ -136,9 +132,7 @@ def _frame(field: str, value: Any) -> bytes:
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
-    """Read a regular file. Other kinds of files are refused, because reading a pipe, for example, could block
-    forever.
-    """
+    """Read a regular file. Other kinds of files are refused: reading a pipe, for example, could block forever."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -191,13 +185,13 @@ def _is_picture(field: str) -> bool:
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
 
-# This is the rule that the loader applies. If the writer applied another, it could store a mask as a picture that the
-# loader then refuses to scale.
+# The writer must use the loader's rule. Otherwise it could store a mask as a picture, which the loader then refuses to
+# scale.
 _is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 
 def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
-    """Refuse model inputs (floats, channels first) in a picture field. They would be stored as arrays, which cannot be
+    """Refuse model inputs (floats, channels first) in a picture field. They would be stored as arrays and could not be
     loaded as pictures.
     """
     if field != "image" or kind not in (None, "image"):
@@ -256,9 +250,7 @@ _CONVERTED = {"1": "L", "P": "RGB", "CMYK": "RGB", "YCbCr": "RGB"}
 
 
 def _picture(field: str, picture: Any) -> Given:
-    """Return the pixels of a PIL picture as RGB or grey. The conversion has no visible loss. PIL need not be
-    installed.
-    """
+    """Return the pixels of a PIL picture as RGB or grey, converted without visible loss. Does not import PIL."""
     mode = picture.mode
     if mode in _CONVERTED and not (mode == "P" and "transparency" in getattr(picture, "info", {})):
         mode = _CONVERTED[mode]

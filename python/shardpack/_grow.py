@@ -21,27 +21,27 @@ class AddOptions(TypedDict, total=False):
     """Options of :func:`add`. They are the long options of ``shardpack add``, with ``_`` in place of ``-``."""
 
     labels: StrPath
-    """Table of labels of the new samples; needed if the dataset was packed with one."""
+    """Label table of the new samples. Needed if the dataset was packed with one."""
     key_column: str
-    """Name of the column of ``labels`` that holds the keys. Default: as the dataset was packed."""
+    """Name of the column of ``labels`` that holds the keys. Default: as when the dataset was packed."""
     label_column: str
-    """Name of the column of ``labels`` that holds the labels. Default: as the dataset was packed."""
+    """Name of the column of ``labels`` that holds the labels. Default: as when the dataset was packed."""
     masks: StrPath
     """Folder of label masks, paired with the new samples by stem."""
     follow_links: bool
-    """Follow symbolic links that lead out of ``src``. Links that lead in a circle are bad input."""
+    """Follow symbolic links that lead out of ``src``. Circular links are bad input."""
     on_bad_input: Literal["stop", "skip"]
-    """Stop at files that cannot be packed, or skip them. Default: as the dataset was packed."""
+    """Stop at files that cannot be packed, or skip them. Default: as when the dataset was packed."""
     on_known_key: Literal["stop", "skip"]
     """Stop at samples whose keys the dataset already has, or skip them. Default stop."""
     max_cube: int | str
-    """Largest cube to accept, as decoded. Default 4 GiB."""
+    """Largest decoded cube to accept. Default 4 GiB."""
     force: bool
     """Discard the unfinished work of an interrupted addition or removal of other samples."""
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Memory limit for samples that are being packed."""
+    """Memory limit for the samples being packed."""
 
 
 def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **options: Unpack[AddOptions]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     Raises
     ------
     UsageError
-        There is no dataset, the dataset was not packed from files, it already has one of the keys, or the new
+        There is no dataset at the path, it was not packed from files, it already has one of the keys, or the new
         samples do not fit its fields.
     TypeError, FormatError, OSError
         As for :func:`pack`.
@@ -105,9 +105,8 @@ def remove(
 ) -> dict[str, Any]:
     """Remove samples from a dataset by making a generation without them.
 
-    Only the shards that contain these samples are rewritten. Older generations keep the samples until
-    :func:`compact` deletes these generations. If the call is interrupted, the dataset is unchanged; repeat the call
-    to continue.
+    Only the shards that contain these samples are rewritten. Older generations keep the samples until :func:`compact`
+    deletes them. If the call is interrupted, the dataset is unchanged; repeat the call to continue.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ def remove(
     force : bool, default False
         Discard the unfinished work of an earlier call that was interrupted while it added or removed other samples.
     threads : int, optional
-        Number of threads that read. Default: one per core.
+        Number of reading threads. Default: one per core.
     max_record : int or str, default "4GiB"
         Largest record to accept.
     progress : callable, optional
@@ -128,13 +127,12 @@ def remove(
     -------
     dict
         ``removed``, ``samples`` (number of samples left), ``generation``, ``shards`` (number of rewritten shards),
-        ``bytes_out``, and ``empty_classes`` (classes that have no samples any more; their names stay in the
-        dataset).
+        ``bytes_out``, and ``empty_classes`` (classes left without samples; their names stay in the dataset).
 
     Raises
     ------
     UsageError
-        A key is not in the dataset (in this case nothing is removed), no key is given, or no sample would be left.
+        A key is not in the dataset (nothing is removed then), no key is given, or no sample would be left.
     FormatError, OSError
         A remaining record is damaged, or a file cannot be read or written.
     """
@@ -158,11 +156,11 @@ def compact(
     """Delete all generations of a dataset except the newest, and the shards that only older generations use.
 
     After :func:`remove`, this deletes the bytes of the removed samples from every file of the folder. It does not
-    delete them from copies of the folder, from backups or from free disk blocks. The names of classes stay in the
-    manifest and in every shard, even if a class has no samples any more.
+    delete them from copies of the folder, from backups or from free disk blocks. Class names stay in the manifest and
+    in every shard, even if a class no longer has samples.
 
-    With ``segment_index``, all shards are first rewritten as a new generation with a segment index next to each JPEG that
-    is kept byte for byte, as :func:`pack` with ``jpeg="keep"`` stores it. The pictures keep their bytes.
+    With ``segment_index``, all shards are first rewritten as a new generation that has a segment index next to each
+    unchanged JPEG file, as :func:`pack` with ``jpeg="keep"`` stores it. The bytes of the pictures do not change.
 
     Parameters
     ----------
@@ -180,7 +178,8 @@ def compact(
     dict
         The deleted ``generations`` and ``shards``, their ``bytes``, and ``empty_classes`` (classes without samples).
         With ``segment_index``, also a dict of that name: ``generation``, ``indexed`` (pictures), ``index_bytes``,
-        ``damaged`` (pictures that stay as they are), ``shards`` (rewritten; 0 if there were indexes), ``bytes_out``.
+        ``damaged`` (pictures left as they are), ``shards`` (rewritten; 0 if the indexes existed already),
+        ``bytes_out``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Converts an index of a dataset (a number, slice, list or mask) to sample numbers."""
+"""Converts a dataset index (a number, slice, list or mask) to sample numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 
 
 def is_one(index: object) -> TypeGuard[SupportsIndex]:
-    """True if the index is the number of a single sample. Arrays of PyTorch and NumPy have ``__index__`` whatever their
-    number of axes, so that alone does not decide it.
+    """True if the index is the number of a single sample. Checking for ``__index__`` is not enough, because PyTorch and
+    NumPy arrays of any shape have it.
     """
     return isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0)
 
 
 def _of_a_key(expected: str, found: str) -> TypeError:
-    """Return the error for an index that is a string."""
+    """Return the error for a string index."""
     hint = f"by_key({found!r}) gets a sample by key, columns[{found!r}] the values of a scalar field"
     return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
 

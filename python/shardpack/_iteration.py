@@ -1,4 +1,4 @@
-"""Iteration over one epoch of a loader. It also calls ``transform_batch``."""
+"""Iterates over one epoch of a loader and calls ``transform_batch``."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 @cache
 def types_of(options: type) -> dict[str, tuple[type, ...]]:
-    """Return the types that each option of a typed dict accepts, in order of preference. ``list`` is among them if
-    several values are allowed."""
+    """Return the types that each option of a typed dict accepts, in order of preference. They include ``list`` if
+    several values are allowed.
+    """
     return {name: tuple(dict.fromkeys(_types(hint))) for name, hint in get_type_hints(options).items()}
 
 
@@ -34,7 +35,7 @@ def _types(hint: Any) -> list[type]:
 
 
 def keywords(function: str, given: Mapping[str, object], options: type) -> dict[str, object]:
-    """Return the options that were given. Those set to ``None`` are left out, because ``None`` means the default.
+    """Check the given options and return them, except those set to ``None``, which means the default.
 
     Raises
     ------
@@ -59,7 +60,7 @@ def keywords(function: str, given: Mapping[str, object], options: type) -> dict[
 
 
 def _check(function: str, name: str, value: object, types: tuple[type, ...]) -> None:
-    # In Python a bool is also an int, but a bool for a number would be a mistake here.
+    # A bool is also an int in Python, but a bool given for a number is a mistake.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join("path" if one is os.PathLike else one.__name__ for one in types)
         raise TypeError(f"{function}(): {name}: expected {expected}, found {type(value).__name__} {value!r}")

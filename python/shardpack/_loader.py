@@ -1,4 +1,4 @@
-"""The loader. It yields batches of a dataset, epoch after epoch."""
+"""The loader, which yields batches of a dataset, epoch after epoch."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Loader:
 
     A pool of threads reads, checks and decodes the samples and writes them directly into the memory of the batch.
 
-    **Epochs.** Each ``for batch in loader`` is one epoch. The first ``for`` is the epoch number ``epoch``, and each
-    later ``for`` starts the next epoch, even after a ``break``. Each epoch has a new order. The order depends only
-    on the dataset, the seed and the epoch, not on the batch size or the number of threads or ranks. ``set_epoch(e)``
-    chooses the epoch of the next ``for``, as for a ``DistributedSampler``, but you need not call it.
+    **Epochs.** Each ``for batch in loader`` runs one epoch. The first ``for`` runs epoch number ``epoch``, and each
+    later ``for`` starts the next epoch, even after a ``break``. Each epoch has a new order, which depends only on the
+    dataset, the seed and the epoch, not on the batch size or the number of threads or ranks. ``set_epoch(e)`` chooses
+    the epoch of the next ``for``, as for a ``DistributedSampler``, but you need not call it.
 
     **Resuming.** Call ``state_dict()`` at any time, even inside the loop. Batches that you have received count as
     done. After ``load_state_dict(state)`` the next ``for`` yields the rest of that epoch, each sample exactly once,
@@ -43,9 +43,9 @@ class Loader:
     **Ranks.** Without ``rank`` and ``world_size``, the loader takes both from ``torch.distributed`` if that is
     initialised when the first batch is requested. Otherwise the loader is rank 0 of 1. Ranks do not communicate.
 
-    **Memory** is fixed at the start (:attr:`predicted_bytes`): it holds ``prefetch`` batches and the samples that
-    are being mixed. Threads start with the first batch. They end at :meth:`close`, at the end of a ``with`` block,
-    or when the loader is deleted. A loader whose threads have started cannot be used after a fork.
+    **Memory** is fixed at the start (:attr:`predicted_bytes`): room for ``prefetch`` batches and the samples being
+    mixed. Threads start with the first batch. They end at :meth:`close`, at the end of a ``with`` block, or when the
+    loader is deleted. A loader whose threads have started cannot be used after a fork.
 
     Parameters
     ----------
@@ -54,21 +54,20 @@ class Loader:
     batch_size : int, default 32
         Rows in a batch, on this rank.
     shuffle : bool, "windowed" or "full", default True
-        ``True`` and ``"windowed"``: the loader makes large sequential reads in random order, and mixes the samples
-        of 240 reads at a time. ``"full"``: all samples come in random order, and each is read separately. ``False``:
-        samples come in the stored order.
+        ``True`` and ``"windowed"``: large sequential reads in random order; the samples of 240 reads are mixed at a
+        time. ``"full"``: all samples in random order, each read separately. ``False``: stored order.
     lanes : int, optional
-        Number of 4 MiB reads whose samples are mixed at a time, over all ranks together. Default: 240. More lanes
-        mix better and take more memory. If ``lanes`` is a multiple of the number of ranks, no read is needed by more
-        than one rank. With hundreds of ranks, use 15 lanes per rank (15360 lanes for 1,024 ranks). Otherwise each
-        rank uses only small parts of each read. The order depends on ``lanes``, so a state is valid only for the
-        same number of lanes. A dataset that takes no more reads than there are lanes is fully mixed.
+        Number of 4 MiB reads whose samples are mixed at a time, over all ranks together. Default: 240. More lanes mix
+        better and need more memory. If ``lanes`` is a multiple of the number of ranks, no two ranks need the same read.
+        With hundreds of ranks, use 15 lanes per rank (15360 lanes for 1,024 ranks). Otherwise each rank uses only small
+        parts of each read. The order depends on ``lanes``, so a state is valid only for the same number of lanes. A
+        dataset is fully mixed if it has no more reads than lanes.
     seed : int, default 0
         Seed of the order and of random views, patches and turns.
     epoch : int, default 0
         The first epoch.
     rank, world_size : int, optional
-        The number of this rank, from 0, and the number of ranks. Pass both or neither.
+        Index of this rank, from 0, and number of ranks. Pass both or neither.
     image : str, default "full"
         View of pictures: ``"full"`` (whole, in their own sizes, ragged), ``"rrcN"`` (a random part, scaled to N × N
         pixels and mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the
@@ -77,13 +76,13 @@ class Loader:
         writes these texts with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels
         are uint8, or floats (see ``dtype`` and ``mean``). Pictures are turned upright.
     crops : sequence of str or Crop, optional
-        Several crops of each picture, in place of ``image``, for contrastive and self-supervised training. Each is a
-        field of its own, with draws of its own: ``crops=["rrc224", "rrc224"]`` gives ``image_0`` and ``image_1``.
-        :func:`shardpack.view.crop` adds augmentations, a number and a name: ``crops=[sp.view.crop("rrc224",
-        times=2, name="global"), sp.view.crop("rrc96", times=8, name="local")]`` gives ``global_0``, ``global_1``,
-        ``local_0`` … ``local_7``. The augmentations of ``augment`` come first. Order and state do not change. Each
-        picture is read once, and decoded once for all crops. ``fields``, ``dtype``, ``mean`` and ``std`` name the
-        picture field of the dataset (``image``).
+        Several crops of each picture, instead of ``image``, for contrastive and self-supervised training. Each crop is
+        a separate field and is drawn independently: ``crops=["rrc224", "rrc224"]`` gives ``image_0`` and ``image_1``.
+        :func:`shardpack.view.crop` adds augmentations, a number and a name: ``crops=[sp.view.crop("rrc224", times=2,
+        name="global"), sp.view.crop("rrc96", times=8, name="local")]`` gives ``global_0``, ``global_1``, ``local_0`` …
+        ``local_7``. The augmentations of ``augment`` are applied first. Order and state do not change. Each picture is
+        read once, and decoded once for all crops. In ``fields``, ``dtype``, ``mean`` and ``std``, use the name of the
+        dataset's picture field (``image``).
     frames : int or str, default "all"
         Frames of clips, ``[rows, time, height, width, 3]`` (``[rows, time, 3, height, width]`` with
         ``layout="chw"``, ``[rows, 3, time, height, width]`` with ``layout="cthw"``). ``8``: eight frames, evenly spaced. ``"window8"``: eight consecutive frames from a random start.
@@ -96,38 +95,38 @@ class Loader:
         height, width, channels]``: ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample, such as a cube
         and its mask, are cut at the same place.
     patches_per_sample : int, default 1
-        Number of patches of each sample in an epoch. ``cube="patchHxW"`` sets their size, and each is at a random
-        place. The length, the order and the states of the epoch then count patches instead of samples. A scene is
-        read and decoded once for all its patches. The fields may be scalars, arrays that are cut, and arrays that
-        have the same shape in all samples.
+        Number of patches of each sample in an epoch. ``cube="patchHxW"`` sets their size. Each patch is cut at a random
+        place. The length, the order and the states of the epoch then count patches instead of samples. A scene is read
+        and decoded once for all its patches. The fields may be scalars, arrays that are cut, and arrays that have the
+        same shape in all samples.
     patches : "random", "grid", "balanced" or mapping from class to weight, default "random"
-        ``"grid"``: all patches of each scene, side by side, each once per epoch. The last patch of a row or column
-        is moved back so that it ends at the border. With ``shuffle=False`` each scene ends before the next begins.
+        ``"grid"``: all patches of each scene, side by side, each once per epoch. The last patch of a row or column is
+        moved back so that it ends at the border. With ``shuffle=False`` each scene ends before the next begins.
         :func:`shardpack.stitch` joins predictions for these patches. ``"balanced"``: for each of the
         ``patches_per_sample`` patches, the loader draws a class of the scene's mask (all equally likely), a pixel of
-        that class, and a patch that contains the pixel. With weights such as ``{0: 1, 3: 5}``, only these classes
-        are drawn, by their weights. A scene without any of the classes gives patches at random places.
+        that class, and a patch that contains the pixel. With weights such as ``{0: 1, 3: 5}``, only these classes are
+        drawn, by their weights. A scene without any of these classes yields patches at random places.
     overlap : int or sequence of int, default 0
-        Number of pixels that neighbouring patches of a grid share: one number for all axes, or rows and columns, or
-        for volumes planes, rows and columns.
+        Overlap of neighbouring grid patches in pixels: one number for all axes, or one each for rows and columns (for
+        volumes: planes, rows and columns).
     open_scenes : int, optional
-        Number of scenes whose patches are mixed, over all ranks together. The loader holds the remaining patches of
-        these scenes in memory. A state is valid only for the same number of scenes. Default: 16, or 4 for grids, or
-        1 with ``shuffle=False``.
+        Number of scenes whose patches are mixed, over all ranks together. The remaining patches of these scenes are in
+        memory. A state is valid only for the same number of scenes. Default: 16, or 4 for grids, or 1 with
+        ``shuffle=False``.
     bands : slice, range, sequence of int or str, optional
         Bands to take from arrays of three axes, in the given order. ``"10..50"`` means ``range(10, 50)``. Default:
         all bands.
     layout : "hwc", "chw" or "cthw", default "hwc"
-        Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels,
-        height, width]``. ``"cthw"`` is ``"chw"``, but with the axis of time behind the channels in clips.
+        Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels, height,
+        width]``. ``"cthw"`` is like ``"chw"``, but in clips the time axis comes after the channels.
     dtype : dtype, or mapping from field to dtype, optional
-        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``).
-        If a value would change, this is an error, which names the sample. Only values that become ``"bfloat16"`` or
-        are normalised are rounded, to the nearest value, with ties to even. Default: the type of the source, or a
-        type that can hold the values of all sources. Pictures are uint8. With ``mean`` or ``std``, or if they are
-        named (``{"image": "float16"}``), they are float16, bfloat16 or float32. With ``mean`` or ``std`` but no
-        type, pictures and arrays of integers or float64 become float32. For bfloat16, NumPy needs ``ml_dtypes``, and
-        CuPy does not support it.
+        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``). A
+        value that would change raises an error that names the sample. Only normalised values and ``"bfloat16"`` are
+        rounded, to the nearest value, with ties to even. Default: the type of the source, or a type that can hold the
+        values of all sources. Pictures are uint8 by default. With ``mean`` or ``std``, or a type of their own
+        (``{"image": "float16"}``), they are float16, bfloat16 or float32. With ``mean`` or ``std`` but no type,
+        pictures and arrays of integers or float64 become float32. For bfloat16, NumPy needs ``ml_dtypes``, and CuPy
+        does not support it.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, except figures measured by packing
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, and come as lists of Python
@@ -152,98 +151,94 @@ class Loader:
         ``torchrun`` has started several ranks on the machine (``LOCAL_WORLD_SIZE``), and they are not bound to cores
         of their own, the default is this rank's share of the cores, and rank 0 warns once.
     prefetch : int, optional
-        Number of batches in memory: the batch in use, and the next batches, which are being filled. Default: 3, or 4
-        if a device decodes.
+        Number of batches in memory: the batch in use and the batches being filled. Default: 3, or 4 if a device
+        decodes.
     window : "auto", "memory" or "page-cache", default "auto"
-        Place that holds the samples while they are mixed. ``"memory"``: the memory of the process, up to 1 GiB
-        divided by the number of ranks. ``"page-cache"``: the page cache of the operating system; each sample is read
-        again when its batch needs it. ``"auto"``: the page cache if samples take 16 KiB to 1 MiB, the disk is local
-        and there is room; otherwise memory.
+        Where samples are kept while they are mixed. ``"memory"``: in the process, up to 1 GiB divided by the number of
+        ranks. ``"page-cache"``: in the page cache of the operating system; each sample is read again when its batch
+        needs it. ``"auto"``: in the page cache if samples take 16 KiB to 1 MiB, the disk is local and there is room;
+        otherwise in memory.
     max_batch : int or str, default "8GiB"
         Largest batch to accept, in bytes or as text such as ``"16GiB"``. This protects against huge sizes in
         untrusted files. For records and decoded fields, ``max_record`` of the :class:`Dataset` is the limit.
     end : "drop", "pad" or "uneven", default "drop"
         Treatment of the last samples, which do not fill a batch on every rank. ``"drop"`` leaves them out. ``"pad"``
-        fills the batch with zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"``
-        makes the last batch shorter, and some ranks may have one batch fewer. ``"pad"`` and ``"uneven"`` give every
-        sample, as evaluation needs.
+        fills the batch with zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"`` makes
+        the last batch shorter, and some ranks may have one batch fewer. For evaluation use ``"pad"`` or ``"uneven"``,
+        which return every sample.
     skip_corrupt : int, default 0
         Maximum number of damaged samples to skip during the life of the loader. ``batch.mask`` is false for skipped
-        samples. If there is one more damaged sample, its batch raises an error. A sample that is not damaged but
-        contradicts ``align`` or another option is not skipped: a ``UsageError`` names it.
+        samples. The next damaged sample raises an error. A sample that is not damaged but contradicts ``align`` or
+        another option is never skipped: a ``UsageError`` names it.
     to : "numpy", "torch", "jax", "cupy" or None
         Library of the tensors. ``None`` is NumPy.
     device : str, default "cpu"
-        Device of the tensors, under the name that the framework uses. For ``"cuda"`` or ``"cuda:1"``, the loader
-        makes batches on that GPU. The GPU also decodes, and the values are the same. If there is no driver or no
-        such device, the loader warns once and works as for any other device: the host decodes, and the
-        framework copies each field on first use.
+        Device of the tensors, as the framework names it. For ``"cuda"`` or ``"cuda:1"``, the loader makes batches on
+        that GPU. The GPU also decodes, with the same values. Without a driver or such a device, the loader warns once
+        and works as for any other device: the host decodes, and the framework copies each field on first use.
     decode : "auto", "device" or "host", default "auto"
-        ``"host"``: the host decodes. For batches on a GPU, it uploads pictures as uint8, and the GPU converts them
-        to floats. ``"device"``: the device decodes, and if it is missing, that is an error instead of a warning.
-        ``"auto"``: the host decodes if there is a ``transform``; otherwise the device decodes if it can.
+        ``"host"``: the host decodes. For batches on a GPU, it uploads pictures as uint8, and the GPU converts them to
+        floats. ``"device"``: the device decodes; a missing device is an error instead of a warning. ``"auto"``: the
+        host decodes if there is a ``transform``; otherwise the device decodes if it can.
     resident : bool, default False
-        Keep the encoded pictures and cubes in the memory of the GPU. They are read and checked once, when the loader
-        is made, and the GPU decodes them from its memory in every epoch. Batches are the same. Each rank holds all
-        samples, because it gets different samples in each epoch. If the samples do not fit, or if the host decodes,
-        an error gives the figures.
+        Keep the encoded pictures and cubes in GPU memory. They are read and checked once, when the loader is made, and
+        the GPU decodes them from its memory in every epoch. Batches are the same. Each rank holds all samples, because
+        it gets different samples in each epoch. If the samples do not fit, or if the host decodes, an error with the
+        figures is raised.
     mean, std : float, or three, or mapping from field to floats, optional
-        Normalise pictures as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
-        blue. ``dtype`` is float16, bfloat16 or float32 (the default). The result is computed as one product and one
-        sum in float32 with a single rounding, and is then rounded to ``dtype``. A mean or deviation above 1 is an
-        error: levels from 0 to 255 must be divided by 255. By default, pictures as floats are ``level / 255``. A
-        mapping such as ``mean={"cube": means}`` normalises arrays: ``(value − mean) / std``, with one number for
-        each band of the stored array (from which ``bands`` selects), or one number for all bands.
+        Normalise pictures as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and blue.
+        ``dtype`` is float16, bfloat16 or float32 (the default). The result is computed as one product and one sum in
+        float32 with a single rounding, and is then rounded to ``dtype``. A mean or deviation above 1 is an error:
+        divide levels of 0 to 255 by 255. By default, pictures as floats are ``level / 255``. A mapping such as
+        ``mean={"cube": means}`` normalises arrays: ``(value − mean) / std``, with one number for each stored band
+        (before ``bands`` selects some), or one number for all bands.
     no_data : float, or mapping from field to float, optional
-        Number that replaces no-data values. It is in the units of the batch, so 0 is the mean if ``mean`` and
-        ``std`` are given. A source file declares its no-data value (``data ignore value`` of ENVI, ``GDAL_NODATA``
-        of GeoTIFF). That value is compared with the source values before ``mean``, ``std`` and ``dtype`` are
-        applied. Packing keeps it exactly, even if other floats are rounded. If the declared value is NaN, every NaN
-        is no-data; otherwise NaNs stay. A single number applies to all arrays of three axes that declare a no-data
-        value, except masks. A field named in a mapping must declare a no-data value. These arrays are float16,
-        bfloat16 or float32, and the host decodes them. Augmentation of bands and noise leave the replacement
-        unchanged. Default: a no-data value is a number like any other.
+        Number that replaces no-data values. It is in the units of the batch, so 0 is the mean if ``mean`` and ``std``
+        are given. A source file declares its no-data value (``data ignore value`` of ENVI, ``GDAL_NODATA`` of GeoTIFF).
+        That value is compared with the source values before ``mean``, ``std`` and ``dtype`` are applied. Packing keeps
+        it exactly, even if other floats are rounded. If the declared value is NaN, every NaN is no-data; otherwise NaNs
+        stay. A single number applies to all arrays of three axes that declare a no-data value, except masks. A field
+        named in a mapping must declare a no-data value. These arrays are float16, bfloat16 or float32, and the host
+        decodes them. Augmentation of bands and noise leave the replacement unchanged. Default: no-data values are
+        treated like any other number.
     augment : str or sequence of str, optional
-        Augmentations, applied in this order. Pictures are augmented right after decoding: :mod:`shardpack.augment`
-        has TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. The
-        draws depend on seed, epoch and sample. A device that decodes also augments, with the same result to the bit.
-        Arrays of two and three axes are augmented after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of
-        the samples left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180
-        if they are not square. ``"dflip"`` flips half of the boxes of volumes front to back. All arrays of a sample,
-        such as a cube and its mask, are turned in the same way.
-        Pictures are mirrored by their view (``rrcN``). If no picture is loaded, one
+        Augmentations, applied in this order. Pictures are augmented right after decoding: :mod:`shardpack.augment` has
+        TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. The draws
+        depend on seed, epoch and sample. A device that decodes also augments, with bit-identical results. Arrays of two
+        and three axes are augmented after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples left to
+        right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180 if they are not square.
+        ``"dflip"`` flips half of the boxes of volumes front to back. All arrays of a sample, such as a cube and its
+        mask, are turned in the same way. Pictures are mirrored by their view (``rrcN``). If no picture is loaded, one
         :func:`shardpack.augment.random_affine` or :func:`~shardpack.augment.random_rotation` moves arrays before they
-        are flipped and turned. The bands of arrays of three axes, and volumes, are augmented after
-        ``mean`` and ``std``, also on a device: :func:`shardpack.augment.random_gain`,
-        :func:`~shardpack.augment.band_jitter` and :func:`~shardpack.augment.band_dropout`. These arrays must be
-        floats of at most 32 bits.
+        are flipped and turned. The bands of arrays of three axes, and volumes, are augmented after ``mean`` and
+        ``std``, also on a device: :func:`shardpack.augment.random_gain`, :func:`~shardpack.augment.band_jitter` and
+        :func:`~shardpack.augment.band_dropout`. These arrays must be floats of at most 32 bits.
     augment_batch : str or sequence of str, optional
-        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`. If you give several, each batch gets
-        one of them, and all are equally likely. ``batch["label"]`` is then float32 ``[rows, classes]`` and has the
-        weight of each class. All pictures must have the same size. Draws depend on seed, epoch and the first sample
-        of the batch, so a resumed loader repeats them with the same batch size and number of ranks.
+        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`. If you give several, each batch gets one
+        of them, all equally likely. ``batch["label"]`` is then float32 ``[rows, classes]``: the weight of each class.
+        All pictures must have the same size. Draws depend on seed, epoch and the first sample of the batch, so a
+        resumed loader repeats them with the same batch size and number of ranks.
     num_classes : int, optional
         Number of classes for the labels of ``augment_batch``. Default: the number of classes that the dataset names.
     transform : function, optional
-        Function that the loader's threads call for every row as the last step. Its argument is a :class:`Row`, which
-        has a NumPy array for each field. It may write to the arrays, or return a mapping from field to array of the
-        same shape and type. Python code runs in one thread at a time. Seed random draws with ``row.seed``, so that a
-        resumed loader repeats them. If the function raises an exception, the batch raises an error that names the
-        sample. With a transform, the host decodes. The function may change between epochs, because no
-        epoch is prepared ahead of time.
+        Function that the loader's threads call for every row as the last step. Its argument is a :class:`Row` with a
+        NumPy array for each field. It may write to the arrays, or return a mapping from field to array of the same
+        shape and type. Python code runs in one thread at a time. Seed random draws with ``row.seed``, so that a resumed
+        loader repeats them. If the function raises an exception, the batch raises an error that names the sample. With
+        a transform, the host decodes. The function may change between epochs: no epoch is prepared early.
     transform_workers : int, default 0
-        Number of processes that call ``transform``, each with its own interpreter. The threads still read and
-        decode, and batches, order and states are the same. Either the function must be picklable, or cloudpickle
-        must be installed. Each process gets a copy of the function as it is when the loader is made. There can be at
-        most ``threads`` processes; the default of ``threads`` is at least this number.
+        Number of processes that call ``transform``, each with its own interpreter. The threads still read and decode,
+        and batches, order and states do not change. The function must be picklable, unless cloudpickle is installed.
+        Each process gets a copy of the function from the time when the loader is made. There can be at most ``threads``
+        processes; the default of ``threads`` is at least this number.
     transform_batch : function, optional
-        Function that is called for every batch when you take it, in your thread. The batch may be on a device. The
+        Function to call for every batch, in your thread, when you take the batch. The batch may be on a device. The
         function writes to tensors of the batch, replaces them (``batch["image"] = …``), or returns another batch.
 
     Raises
     ------
     UsageError
-        Options contradict each other or the dataset, or they would give no batch.
+        Options contradict each other or the dataset, or there would be no batch.
     FormatError, LimitError, OSError
         Raised in the loop: a sample is damaged or cannot be read. The message names the sample.
 
@@ -322,7 +317,7 @@ class Loader:
         self._dataset = dataset
         prepared = Prepared.of(dataset, self._keywords)
         self._batches, self._change_batch = prepared.batches, prepared.change_batch
-        # Becomes True with the first warning that pictures lose bits.
+        # True after the warning that pictures lose bits.
         self._told = False
         self._core = Core(dataset._core, prepared.options, prepared.workers, asks)
 
@@ -330,7 +325,7 @@ class Loader:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset that is loaded."""
+        """The dataset being loaded."""
         return self._dataset
 
     @property
@@ -340,7 +335,7 @@ class Loader:
 
     @property
     def rank(self) -> int:
-        """The number of this rank, from 0."""
+        """Index of this rank, from 0."""
         self._core.find_place()
         return self._core.options.rank
 
@@ -352,37 +347,36 @@ class Loader:
 
     @property
     def predicted_bytes(self) -> int:
-        """Maximum memory of the loader in bytes. The dataset's indexes and batches that you keep are not counted."""
+        """Maximum memory of the loader in bytes, without the dataset's indexes and the batches that you keep."""
         return self._core.ready().predicted_bytes()
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Predicted device memory in bytes: batches in flight, resident samples, and (approximately) open scenes. It is
-        0 without a device. Batches that you keep and slots that grow for a larger batch are not counted.
+        """Predicted device memory in bytes: batches in flight, resident samples, and (approximately) open scenes; 0
+        without a device. Batches that you keep and slots that grow for a larger batch are not counted.
         """
         return self._core.ready().predicted_device_bytes()
 
     def stats(self) -> dict[str, Any]:
         """Figures counted since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the
-        bottleneck. Otherwise compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by the disk).
-        ``extra_slots`` counts batches beyond ``prefetch``, which were needed because you kept the others.
-        ``skipped`` counts damaged samples. ``narrowed_pictures`` counts pictures with more than 8 bits a sample that
-        were decoded to 8 bits. ``wrong_indexes`` counts pictures whose segment index was wrong, and which were decoded
-        without it. ``window_in_page_cache`` is 1 if the current epoch uses the page cache as its
-        ``window``.
+        ``consumer_wait_s`` is the time that your loop waited for batches. If it is small, the model is the bottleneck.
+        Otherwise compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by the disk).
+        ``extra_slots`` counts the batches allocated beyond ``prefetch`` because you kept the others. ``skipped`` counts
+        damaged samples. ``narrowed_pictures`` counts pictures with more than 8 bits a sample that were decoded to 8
+        bits. ``wrong_indexes`` counts pictures that were decoded without their segment index because it was wrong.
+        ``window_in_page_cache`` is 1 if the current epoch uses the page cache as its ``window``.
 
-        For a dataset behind a URL, these figures count since the dataset was opened, for all its loaders together:
+        For a dataset behind a URL, the following figures cover all its loaders since the dataset was opened:
         ``requests``, ``retried_requests`` (after an error or a time-out) and ``fetched_bytes``.
         ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are maxima. ``cache_hits``, ``cache_misses``,
-        ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and ``cache_failed_writes`` describe the cache on
-        the local disk (``storage_options={"cache": …}``).
+        ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and ``cache_failed_writes`` describe the cache on the
+        local disk (``storage_options={"cache": …}``).
 
-        If a device decodes, there are more figures. ``device_rows`` counts decoded values, and each field of a
-        sample counts separately. ``refused`` counts rows that the host decoded instead, by reason, and
-        ``refused_first`` has up to three sample keys for each reason. ``grown_slots`` counts slots that needed more
-        memory than predicted. ``resident_values`` counts values that are kept on the device.
+        If a device decodes, there are more figures. ``device_rows`` counts decoded values: one per field of a sample.
+        ``refused`` counts rows that the host decoded instead, by reason. ``refused_first`` has up to three sample keys
+        per reason. ``grown_slots`` counts slots that needed more memory than predicted. ``resident_values`` counts
+        values kept on the device.
         """
         core = self._core.ready()
         refusals = core.refusals()
@@ -403,7 +397,7 @@ class Loader:
     # Iterating
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin an epoch, as described for the class."""
+        """Begin an epoch. See the class documentation."""
         return Iteration(self, self._core.ready().begin())
 
     def _next(self, turn: int) -> Batch:
@@ -420,9 +414,9 @@ class Loader:
     def __len__(self) -> int:
         """Number of batches in the whole epoch on this rank. It is exact, and known before the first batch.
 
-        After ``load_state_dict`` it still counts the whole epoch of the state, although the next iteration has only
-        the rest of it. PyTorch's loaders do the same. All epochs have the same length, with one exception: grids of
-        patches whose scenes are drawn by weights or from several datasets.
+        After ``load_state_dict`` it still counts the whole epoch, although the next iteration yields only the rest of
+        it. PyTorch's loaders do the same. All epochs have the same length, with one exception: grids of patches whose
+        scenes are drawn by weights or from several datasets.
         """
         return len(self._core.ready())
 
@@ -434,10 +428,10 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Start the next iteration at the beginning of ``epoch``. If a state of that epoch was just loaded, the next
-        iteration has the rest of the epoch instead.
+        iteration yields the rest of the epoch instead.
 
-        The same loop therefore starts and resumes a run: ``for epoch in range(loader.epoch, 90):
-        loader.set_epoch(epoch)``. A running iteration cannot continue after this call.
+        So the same loop starts and resumes a run: ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. A
+        running iteration cannot continue after this call.
         """
         self._core.set_epoch(_number("epoch", epoch, 0, 2**32 - 1))
 
@@ -447,31 +441,31 @@ class Loader:
         """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and
         ``fingerprint`` (text).
 
-        The state also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch counts
-        patches. It is the same on every rank after the same number of batches. Batches that you have received count
-        as done. At the end of an epoch, the state is the start of the next epoch. Save the state as JSON or with
-        ``torch.save`` to a temporary file, then move that file with ``os.replace``. This way, a program that is
-        killed while it saves cannot destroy the last state.
+        The state also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch counts patches.
+        It is the same on every rank after the same number of batches. Batches that you have received count as done. At
+        the end of an epoch, the state is the start of the next epoch. Save the state as JSON or with ``torch.save`` to
+        a temporary file, then move that file with ``os.replace``. Then the previous state survives if the program is
+        killed while saving.
         """
         return self._state()[0]
 
     def _state(self) -> tuple[dict[str, int | str], str]:
         """Return the state, and the phase of its epoch."""
         (fingerprint, seed, epoch, consumed, unit), phase = self._core.ready().state()
-        # Every rank has reached the end of the epoch, or will reach it without another batch.
+        # Every rank is at the end of the epoch, or will get there without another batch.
         if phase == "ended":
             epoch, consumed = epoch + 1, 0
         state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
         if unit != "samples":
             state["unit"] = unit
-        # If the dataset never grew, its state has no generation.
+        # The state of a dataset that never changed has no generation.
         return (state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}), phase
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state``. The next iteration yields the rest of its epoch; ``len`` still counts the whole
+        """Continue from ``state``. The next iteration yields the rest of its epoch, but ``len`` still counts the whole
         epoch.
 
-        The state may come from a run with another batch size, number of ranks or number of threads.
+        The state may come from a run with a different batch size, number of ranks or number of threads.
 
         Raises
         ------
@@ -483,7 +477,7 @@ class Loader:
         self._core.restore(checked(state, self._dataset.generation))
 
     def __getitem__(self, index: object) -> NoReturn:
-        # Without this method, a DataLoader would take the loader for a map-style dataset.
+        # A DataLoader must not mistake the loader for a map-style dataset.
         raise TypeError(
             "a loader cannot be indexed: iterate over it, or index its dataset\n"
             "hint: in a torch DataLoader: DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"

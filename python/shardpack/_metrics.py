@@ -13,7 +13,7 @@ from shardpack import _shardpack
 
 PREFIX = "shardpack_loader_"
 
-# Each figure of `Loader.stats` that only grows, with its help text.
+# Figures of `Loader.stats` that only grow, with their help texts.
 COUNTERS = {
     "batches": "Batches handed out.",
     "samples": "Samples handed out.",
@@ -43,7 +43,7 @@ COUNTERS = {
     "consumer_wait_s": "Time in which the program waited for batches.",
 }
 
-# Each figure that can fall, or that is a maximum.
+# Figures that can fall, or that are maxima.
 GAUGES = {
     "resident_values": "Values that stay on the device.",
     "peak_run_bytes": "Largest size of the read buffers.",
@@ -60,7 +60,7 @@ REFUSED = "Values that the host decoded because the device refused them, by reas
 
 
 def text(stats: Mapping[str, Any], labels: Mapping[str, object]) -> str:
-    """Return the figures of ``Loader.stats`` as one exposition in OpenMetrics format."""
+    """Return the figures of ``Loader.stats`` as an OpenMetrics exposition."""
     for name in labels:
         if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "reason":
             raise _shardpack.UsageError(
@@ -84,7 +84,7 @@ def _lines(stats: Mapping[str, Any], labels: Mapping[str, object]) -> Iterator[s
 
 
 def _metric(name: str) -> str:
-    """A name ends with its unit, which OpenMetrics writes out: ``read_s`` becomes ``read_seconds``."""
+    """Return the metric name. OpenMetrics writes out the unit at its end: ``read_s`` becomes ``read_seconds``."""
     return PREFIX + (f"{name[:-2]}_seconds" if name.endswith("_s") else name)
 
 

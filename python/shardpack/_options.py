@@ -1,4 +1,4 @@
-"""The options of the compiled loader as plain values. :class:`shardpack.Loader` describes each option."""
+"""Plain values of the compiled loader's options, which :class:`shardpack.Loader` describes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Numbers: TypeAlias = "list[float]"
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a loader, after they have been checked."""
+    """The checked options of a loader."""
 
     batch_size: int
     seed: int

@@ -18,42 +18,44 @@ if TYPE_CHECKING:
 StrPath: TypeAlias = "str | os.PathLike[str]"
 Progress: TypeAlias = Callable[["dict[str, int]"], object]
 """Called about ten times a second with a dict: ``samples`` and ``samples_total``, ``skipped``, ``bytes_in`` and
-``bytes_in_total`` (of the sources), ``bytes_out``, ``shards`` and ``shards_total``. An exception in it stops the work
-and is raised."""
+``bytes_in_total`` (of the sources), ``bytes_out``, ``shards`` and ``shards_total``. If it raises an exception, the work
+stops and the exception is passed on.
+"""
 
 
 class StorageOptions(TypedDict, total=False):
-    """Storage options that :func:`pack` and :class:`Writer` share."""
+    """Storage options common to :func:`pack` and :class:`Writer`."""
 
     jpeg: Literal["tile", "keep", "reencode"]
-    """JPEG pictures: in tiles, with the same pixels (default); as the unchanged file; or encoded again."""
+    """How to store JPEG pictures: in tiles, with the same pixels (default), as the unchanged file, or re-encoded."""
     quality: int
     """Quality of re-encoded pictures, 1 to 100. Default 90."""
     target: str
-    """Choose the quality of each re-encoded picture by search, such as ``"ssimulacra2=80"``."""
+    """Score for which the quality of each re-encoded picture is searched, such as ``"ssimulacra2=80"``."""
     subsampling: Literal["keep", "420", "444"]
     """Chroma subsampling of re-encoded pictures. Default keep."""
     short_side: int
-    """Shrink re-encoded pictures whose shorter side is longer, in pixels."""
+    """Maximum length of the shorter side in pixels: larger re-encoded pictures are shrunk."""
     long_side: int
-    """Shrink re-encoded pictures whose longer side is longer, in pixels."""
+    """Maximum length of the longer side in pixels: larger re-encoded pictures are shrunk."""
     score: Literal["none", "sample", "all"]
-    """Re-encoded pictures to score against their sources. Default sample."""
+    """Re-encoded pictures to compare with their sources by score. Default sample."""
     check_pixels: Literal["none", "sample", "all"]
     """Tiled pictures to compare with their sources, pixel by pixel. Default sample."""
     no_segment_index: bool
-    """Store no segment index next to kept JPEGs; loaders then decode each of them from its start."""
+    """Store no segment index next to kept JPEGs, so that loaders must decode each from its start."""
     upright: bool
-    """Turn tiled pictures upright by moving JPEG coefficients, where the picture edges allow it."""
+    """Turn tiled pictures upright losslessly, by moving JPEG coefficients, if their edges allow it."""
     keep_metadata: bool
     """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
-    """Values of float arrays: auto (integers lossless, others float16), keep, f16, or fixed point
-    within ``max_error``."""
+    """How to store float arrays: auto (integers lossless, others float16), keep, f16, or fixed point within
+    ``max_error``.
+    """
     max_error: float
     """Maximum absolute error of a stored value, in the data's units: required with fixed, a bound for auto."""
     codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]
-    """Codec for arrays; auto tries the candidates."""
+    """Codec for arrays. auto tries the candidates."""
     level: int
     """Compression level for the codec."""
     filter: Literal["auto", "none", "shuffle", "bitshuffle", "bytedelta"]
@@ -61,7 +63,7 @@ class StorageOptions(TypedDict, total=False):
     layout: Literal["auto", "as-given", "band-major"]
     """Order of the axes in stored arrays."""
     band_difference: Literal["auto", "on", "off"]
-    """Store each band as the difference to the previous band."""
+    """Store each band as its difference from the previous band."""
     prefer: Literal["speed", "device", "size"]
     """Goal that auto optimises for."""
     shard_size: int | str
@@ -77,14 +79,14 @@ class StorageOptions(TypedDict, total=False):
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Memory limit for samples that are being packed: bytes, or text such as ``"2GiB"``."""
+    """Memory limit for the samples being packed: bytes, or text such as ``"2GiB"``."""
 
 
 class PackOptions(StorageOptions, total=False):
     """Options of :func:`pack`. They are the long options of ``shardpack pack``, with ``_`` in place of ``-``."""
 
     kind: Literal["images", "cubes"]
-    """Kind of the samples. Default: recognised by the contents of the files."""
+    """Kind of the samples. Default: recognised from the contents of the files."""
     labels: StrPath
     """CSV, JSON Lines or a list of JSON objects with a ``key`` column (or ``path``, ``file_name``, ``image``, ``id`` …); every other column becomes a field."""
     key_column: str
@@ -96,9 +98,9 @@ class PackOptions(StorageOptions, total=False):
     """Use the names of first-level folders as labels. Default: yes if all pictures are in such
     folders. If only most are, the others are bad input."""
     splits: bool
-    """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
+    """Pack each first-level folder, such as ``train`` or ``val``, into its own dataset, all with the same classes."""
     clips: bool
-    """Make one sample, a clip, from each folder of JPEGs; the frames are sorted by name."""
+    """Pack each folder of JPEGs as one sample, a clip, with its frames sorted by name."""
     masks: StrPath
     """Folder of label masks, paired with pictures or cubes by stem."""
     follow_links: bool
@@ -106,22 +108,24 @@ class PackOptions(StorageOptions, total=False):
     on_bad_input: Literal["stop", "skip"]
     """Stop at files that cannot be packed, or skip them."""
     recipe: str
-    """Store samples like a candidate of a report: ``"report.html#2"``, or ``"report.html"`` for the recommended one."""
+    """Use the storage options of a report's candidate: ``"report.html#2"``, or ``"report.html"`` for the recommended
+    candidate.
+    """
     variable: str | Sequence[str]
-    """Variable to read from ``.mat``, ``.npz`` and HDF5 files, one array from each file. If several
-    names are given, the first that a file has; ``*`` matches any characters (``"*_corrected"``).
-    For samples of several arrays use :class:`Writer`, or for HDF5 ``convert("hdf5", …)``.
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files, one array per file. If several names are given, the
+    first name found in a file is used. ``*`` matches any characters (``"*_corrected"``). For samples of several arrays
+    use :class:`Writer`, or for HDF5 ``convert("hdf5", …)``.
     """
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays of bands × pixels in ``.mat`` files."""
     max_cube: int | str
-    """Largest cube to accept, as decoded. Default 4 GiB."""
+    """Largest decoded cube to accept. Default 4 GiB."""
     no_shuffle: bool
     """Keep the order of the sources."""
     listing: StrPath
-    """A file that :func:`plan` wrote under the same options, used instead of scanning the source."""
+    """File list that :func:`plan` wrote for the same options. Used instead of scanning the source."""
     part: tuple[int, int] | str
-    """Pack slice i of n of the same plan, ``(1, 4)`` … ``(4, 4)``; then call :func:`merge`."""
+    """Pack part i of n, ``(1, 4)`` … ``(4, 4)``. Call :func:`merge` when all parts are packed."""
 
 
 def pack(
@@ -134,10 +138,10 @@ def pack(
 ) -> dict[str, Any]:
     """Convert a folder of pictures or cubes into a dataset, once.
 
-    JPEGs are stored in tiles, so that a reader can decode only the part that it needs. The pixels are the same as in
-    the source. ``jpeg="keep"`` stores the files unchanged. Cubes of integers, including integers held as floats, are
-    stored without loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every
-    bit. If the call is interrupted, for example by Ctrl-C, repeat it to continue.
+    JPEGs are stored in tiles, so that readers decode only the part that they need. The pixels are the same as in the
+    source. ``jpeg="keep"`` stores the files unchanged. Cubes of integers, including integers held as floats, are stored
+    without loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every bit. If
+    the call is interrupted, for example by Ctrl-C, repeat it to continue.
 
     Parameters
     ----------
@@ -165,9 +169,9 @@ def pack(
     Warns
     -----
     UserWarning
-        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (the warning has their
-        number and the largest error); pictures have more than 8 bits a sample and will be decoded to 8 bits;
-        pictures that are kept unchanged have damaged markers; and all other notes of the command.
+        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (the warning says how
+        many, and the largest error); pictures have more than 8 bits a sample and will be decoded to 8 bits; pictures
+        that are kept unchanged have damaged markers; and all other notes of the command.
 
     Raises
     ------
@@ -207,7 +211,7 @@ def plan(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[PackOptions],
 ) -> dict[str, Any]:
-    """Predict time, size and memory of each part of :func:`pack` with ``part=(i, parts)``, without packing.
+    """Predict time, size and memory of packing each part with :func:`pack` and ``part=(i, parts)``, without packing.
 
     Parameters
     ----------
@@ -258,8 +262,8 @@ def merge(
     Raises
     ------
     UsageError
-        Parts are missing, unfinished or damaged, or they were made with different options. In the first case, the
-        error's attribute ``array``, such as ``"17,203-210"``, lists the parts to pack again.
+        Parts are missing, unfinished or damaged, or they were made with different options. Unless the options differ,
+        the error's attribute ``array``, such as ``"17,203-210"``, lists the parts to pack again.
     FormatError
         The dataset is complete, but one of its shards is damaged.
     """
@@ -294,8 +298,8 @@ def verify(
     generation : int, optional
         Generation of the dataset to check. Generations count from 1. Default: the newest.
     progress : callable, optional
-        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and also
-        ``samples_total`` if the manifest has that number.
+        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and ``samples_total``
+        if the manifest has that number.
     storage_options : mapping from str to str, optional
         With a URL: options of the store, as for :class:`Dataset`.
 
@@ -309,7 +313,7 @@ def verify(
     Raises
     ------
     UsageError, OSError
-        There is no dataset. Damage raises no error; it is listed in ``problems``.
+        There is no dataset. Damage is not an error: it is listed in ``problems``.
     """
     limit = size("max_record", max_record)
     return _object(

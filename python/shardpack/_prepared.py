@@ -1,6 +1,4 @@
-"""Checks the keywords of a loader against each other and against the dataset, and makes the options of the compiled
-loader.
-"""
+"""Checks the keywords of a loader against each other and the dataset, and makes the options of the compiled loader."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ class LoaderKeywords:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The result of checking a loader's keywords: the options of the compiled loader, and the format of its batches."""
+    """The checked keywords of a loader: the options of the compiled loader, and the format of its batches."""
 
     options: Options
     workers: Workers | None
@@ -117,8 +115,8 @@ class Prepared:
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":
-            # Fix the number of the device now: the loader must keep its device even if the program changes the
-            # current device.
+            # Fix the device number now, so that the loader keeps its device even if the program changes the current
+            # one.
             convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
@@ -172,10 +170,10 @@ class Prepared:
         batches = BatchFormat(
             convert=convert,
             fields=shown,
-            # Do not use a bound method here, because a batch that is kept would then keep the threads alive.
+            # Not a bound method: with one, a kept batch would keep the loader's threads alive.
             objects=partial(_read, arrays, convert),
             pictures=pictures.union(name for of, names in cropped.items() for name in names),
-            # If the program passed `fields`, it knows their order.
+            # Without `fields`, the program does not know the order.
             unpacks=given.fields is not None,
             members=dataset._members,
         )
@@ -189,7 +187,7 @@ def _function(name: str, value: Any) -> Any:
 
 
 def _workers(transform: Transform | None, count: int) -> Workers | None:
-    """Return the worker processes of a transform, or ``None`` if there are none."""
+    """Return the worker processes of a transform, or ``None`` if ``count`` is 0."""
     count = _number("transform_workers", count, 0, 4096)
     if count == 0:
         return None
@@ -201,7 +199,7 @@ def _workers(transform: Transform | None, count: int) -> Workers | None:
 def _read(
     arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """Return the fields of a batch that are not tensors. In rows without a sample they are ``None``."""
+    """Return the fields of a batch that are not tensors. Rows without a sample are ``None``."""
     values = {field: batch.objects(field) for field in fields}
     for field in arrays.intersection(fields):
         values[field] = [None if value is None else convert(value) for value in values[field]]

@@ -23,20 +23,21 @@ class ReportOptions(TypedDict, total=False):
     force: bool
     """Replace a file that is not a report."""
     source: StrPath
-    """Source of the dataset, to compare its samples with."""
+    """Source of the dataset, with which its samples are compared."""
     samples: int
     """Samples to draw. Default: enough to predict the size to ±2 %, from 64 to 512."""
     seed: int
     """Seed for drawing the samples. Default 0."""
     gallery: int
-    """Number of worst samples, and of random samples, in the gallery. Default 6."""
+    """Number of worst samples in the gallery, and of random samples. Default 6."""
     want: str | Sequence[str]
     """Conditions on the recommended candidate, such as ``"ssimulacra2.p10>=80"``."""
     metric: str | Sequence[str]
-    """Your own metric, ``"NAME=COMMAND"``: the command gets the paths of the original and of a
-    candidate, and prints a number."""
+    """Your own metric, ``"NAME=COMMAND"``. The command receives the paths of the original and of a candidate, and
+    prints a number.
+    """
     metric_baseline_runs: int
-    """Runs of each metric on the original alone. Default 3."""
+    """Number of runs of each metric on the original alone. Default 3."""
     candidates: StrPath
     """A TOML file of candidates."""
     quality: int | Sequence[int]
@@ -52,7 +53,7 @@ class ReportOptions(TypedDict, total=False):
     max_error: float | Sequence[float]
     """Maximum errors for cubes stored as fixed point, in the units of the data."""
     codec: str | Sequence[str]
-    """Codecs for cubes, in addition to the one that auto chooses."""
+    """Codecs for cubes, besides the one that auto chooses."""
     filter: str | Sequence[str]
     """Filters to apply before these codecs."""
     kind: Literal["images", "cubes"]
@@ -74,18 +75,19 @@ class ReportOptions(TypedDict, total=False):
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays in ``.mat`` files."""
     max_cube: int | str
-    """Largest cube to accept, as decoded. Default 4 GiB."""
+    """Largest decoded cube to accept. Default 4 GiB."""
     device: str
-    """Also time how fast a GPU decodes: ``"cuda:0"``, or ``"cpu"`` for none. Default: the first GPU, if there is one."""
+    """GPU whose decoding is timed too: ``"cuda:0"``, or ``"cpu"`` for none. Default: the first GPU, if there is one."""
     threads: int
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Memory limit for samples that are being measured."""
+    """Memory limit for the samples being measured."""
 
 
 class Report(dict[str, Any]):
-    """The result of :func:`report`, with the content of ``shardpack report --json``. A notebook shows its verdict and
-    its curve."""
+    """The result of :func:`report`, with the content of ``shardpack report --json``. In a notebook, it is shown as its
+    verdict and curve.
+    """
 
     def __init__(self, data: dict[str, Any], html: str) -> None:
         super().__init__(data)
@@ -104,8 +106,7 @@ def report(
 ) -> Report:
     """Measure the loss of quality and the size for several storage options, before or after packing.
 
-    Some samples are encoded with each candidate's options in the same way as by :func:`pack`. They are then decoded
-    and scored.
+    Some samples are encoded with each candidate's options, just as :func:`pack` does it, then decoded and scored.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The compiled part of the package: private, wrapped by the modules in this folder."""
+"""The Rust extension of the package. It is private: use the modules in this folder, which wrap it."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -53,17 +53,16 @@ __all__ = [
 ]
 
 class FormatError(ValueError):
-    """A file violates the specification of its format: it is damaged, or of another format."""
+    """A file violates the specification of its format: it is damaged, or has another format."""
 
 class LimitError(ValueError):
     """A file exceeds the limits for memory or samples."""
 
 class NoDeviceError(RuntimeError):
-    """There is no CUDA driver on this machine, no device with this number, or the driver or the
-    device is too old."""
+    """This machine has no CUDA driver or no device with this number, or the driver or device is too old."""
 
 class UsageError(ValueError):
-    """An argument does not fit the dataset, or another argument."""
+    """An argument contradicts the dataset or another argument."""
 
 class RepeatedKeyError(UsageError):
     """Two samples have the same key."""

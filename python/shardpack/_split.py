@@ -1,4 +1,4 @@
-"""Converts the arguments of ``Dataset.split`` to the form that the compiled part takes."""
+"""Converts the arguments of ``Dataset.split`` for the Rust extension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shardpack._dataset import Dataset
 
 Attribute: TypeAlias = "str | Sequence[Any] | NDArray[Any]"
-"""The name of a scalar field, or a value per sample: an integer, a boolean or a text."""
+"""The name of a scalar field, or one value per sample: an integer, a boolean or a text."""
 
 
 def parts(
@@ -26,7 +26,7 @@ def parts(
     seed: int,
     growing: bool,
 ) -> list[NDArray[np.uint64]]:
-    """Return the sample numbers of each part. They are numbers in the whole dataset."""
+    """Return the sample numbers of each part, as numbers in the whole dataset."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
     return dataset._core.split(

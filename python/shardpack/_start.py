@@ -1,4 +1,4 @@
-"""Handles Ctrl-C while the command starts, because its imports take some tenths of a second."""
+"""Handles Ctrl-C during the start of the command, because its imports take a few tenths of a second."""
 
 from __future__ import annotations
 

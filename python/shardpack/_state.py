@@ -1,4 +1,4 @@
-"""Checks a state that is given to ``Loader.load_state_dict``."""
+"""Checks a state for ``Loader.load_state_dict``."""
 
 from __future__ import annotations
 

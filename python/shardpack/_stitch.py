@@ -32,7 +32,7 @@ class Scene:
 
 @dataclass
 class _Open:
-    """A scene some of whose patches are still missing."""
+    """A scene that still lacks some patches."""
 
     key: str
     sums: NDArray[np.floating[Any]]
@@ -46,20 +46,20 @@ def stitch(
 ) -> Stitcher:
     """Join predictions for the patches of a loader with ``patches="grid"`` into whole scenes.
 
-    Where patches overlap, a pixel is the weighted mean of their predictions. If these predictions are equal, the
-    mean is exactly the same value, provided that the sums are float64, ``window="uniform"``, and the predictions are
-    float32, float16 or integers of up to 53 bits. Otherwise the last bit may differ.
+    Where patches overlap, a pixel is the weighted mean of their predictions. The mean of equal predictions is exactly
+    that value if the sums are float64, ``window="uniform"``, and the predictions are float32, float16 or integers of up
+    to 53 bits. Otherwise the last bit may differ.
 
-    An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes. For 5,000 × 5,000 pixels and 10 classes,
-    this is 2.2 GB, and 1 GB more while the scene is converted to float32. With ``dtype="float32"`` the same scene
-    takes 1.1 GB, and 1 GB more at the end if channels are first. With ``shuffle=False`` one scene is held at a time;
-    otherwise all open scenes of the loader are held.
+    An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes of memory. For 5,000 × 5,000 pixels and 10
+    classes, this is 2.2 GB, and 1 GB more while the scene is converted to float32. With ``dtype="float32"`` the same
+    scene takes 1.1 GB, and 1 GB more at the end if channels are first. With ``shuffle=False`` only one scene is in
+    memory at a time; otherwise all open scenes of the loader are.
 
     Parameters
     ----------
     loader : Loader
-        The loader of the batches. It must have ``patches="grid"``, one rank, ``end="pad"`` or ``"uneven"``, and no
-        ``augment``, ``weights`` or ``mix``, so that it gives every patch.
+        The loader of the batches. It must yield every patch: ``patches="grid"``, one rank, ``end="pad"`` or
+        ``"uneven"``, and no ``augment``, ``weights`` or ``mix``.
     window : "uniform" or "hann", default "uniform"
         Weights of the pixels of a patch. ``"uniform"``: all weights are equal. ``"hann"``: the weights rise from
         almost 0 at the borders to 1 in the middle, which hides seams if neighbouring patches overlap by half.
@@ -75,7 +75,7 @@ def stitch(
     Raises
     ------
     UsageError
-        The loader does not give every patch of a grid exactly once and unchanged.
+        The loader does not yield every patch of a grid exactly once and unchanged.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def stitch(
 
 
 class Stitcher:
-    """Joins predictions, as described in :func:`stitch`. It holds the sums and the weights of unfinished scenes."""
+    """Joins predictions, as described in :func:`stitch`. Keeps the sums and weights of unfinished scenes."""
 
     def __init__(self, loader: Loader, window: str = "uniform", dtype: str = "float64") -> None:
         if not isinstance(loader, Loader):
@@ -124,7 +124,7 @@ class Stitcher:
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}
-        # Number of patches by key, for damaged scenes that the loader skipped.
+        # Number of patches of damaged scenes that the loader skipped, by key.
         self._skipped: Counter[str] = Counter()
         self._adding = threading.Lock()
 
@@ -136,16 +136,15 @@ class Stitcher:
         batch : Batch
             A batch of the loader.
         predictions : array_like
-            Predictions of shape ``[rows, height, width]`` or ``[rows, height, width, channels]``, or, if the loader
-            has ``layout="chw"``, ``[rows, channels, height, width]``. Height and width are the size of the patch.
-            For volumes there is a depth before the height. PyTorch tensors may be on a device. Rows without a sample
-            are ignored.
+            Predictions of shape ``[rows, height, width]`` or ``[rows, height, width, channels]``, or ``[rows, channels,
+            height, width]`` if the loader has ``layout="chw"``. Height and width are the size of the patch. For
+            volumes, depth comes before height. PyTorch tensors may be on a device. Rows without a sample are ignored.
 
         Returns
         -------
         list of Scene
-            The scenes that are finished now. Their type is the type of the predictions if that is a float, otherwise
-            the type of the sums.
+            The scenes that this batch completed. They have the element type of the predictions if it is a float type,
+            otherwise the type of the sums.
         """
         values = _array(predictions)
         axes = len(self._size)
@@ -172,7 +171,7 @@ class Stitcher:
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
-        # If a sample does not have the array, it has no scene.
+        # A sample without the array has no scene.
         for row in np.flatnonzero(mask & (sizes >= 0).all(axis=1)).tolist():
             index, origin = int(indices[row]), tuple(origins[row].tolist())
             scene = self._open.get(index)
@@ -211,19 +210,17 @@ class Stitcher:
         values = scene.sums
         values /= weights
         to = dtype if np.issubdtype(dtype, np.floating) else self._type
-        # This makes at most one copy, because the other layout is a view.
+        # At most one copy: `moveaxis` returns a view.
         return np.ascontiguousarray(np.moveaxis(values, -1, 0), to) if first else values.astype(to, copy=False)
 
     @property
     def missing(self) -> dict[str, int]:
-        """Number of missing patches by key. This covers unfinished scenes, and damaged scenes that the loader
-        skipped.
-        """
+        """Number of missing patches by key, for unfinished scenes and for damaged scenes that the loader skipped."""
         begun = {scene.key: scene.wanted - len(scene.came) for scene in self._open.values()}
         return dict(self._skipped) | begun
 
     def close(self) -> None:
-        """End the work and check that no patches are missing. Scenes for which no patch arrived are not reported.
+        """Finish and check that no patches are missing. Scenes of which no patch arrived are not reported.
 
         Raises
         ------
@@ -249,7 +246,7 @@ class Stitcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # If there was an earlier error, do not replace it.
+        # Do not hide an earlier error.
         if error is None:
             self.close()
 
@@ -262,14 +259,14 @@ def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:
     weights = np.ones(size)
     if window == "hann":
         for axis, side in enumerate(size):
-            # The window is sampled at the centres of pixels, so that no weight is 0 and every pixel gets a value.
+            # Sample the window at pixel centres, so that no weight is 0 and every pixel gets a value.
             one = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 2
             weights *= one.reshape([-1 if other == axis else 1 for other in range(len(size))])
     return weights
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """Return a NumPy array. PyTorch tensors are first copied to the host."""
+    """Return a NumPy array. Copies PyTorch tensors to the host first."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":

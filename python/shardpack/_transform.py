@@ -1,4 +1,4 @@
-"""Calls the program's own function that transforms rows."""
+"""Calls the user's function that transforms rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class Row(dict[str, "NDArray[Any]"]):
     key: str
     """Key of the sample."""
     epoch: int
-    """The epoch."""
+    """Number of the epoch."""
     seed: int
-    """A random number below 2⁵³, fixed by seed, epoch and sample: ``numpy.random.default_rng(row.seed)``."""
+    """A random number below 2⁵³ that depends only on seed, epoch and sample, for
+    ``numpy.random.default_rng(row.seed)``.
+    """
 
 
 Transform: TypeAlias = "Callable[[Row], Mapping[str, Any] | None]"

@@ -1,4 +1,4 @@
-"""Pickles loaders. A pickle has the arguments and the state of a loader, but no threads and no batches."""
+"""Pickles loaders. A pickle contains the loader's arguments and state, but no threads and no batches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
-    # If the rank is known, pickle it, because a DataLoader worker cannot query it. Otherwise the copy queries it
-    # again, because it may be sent to the processes that become the ranks.
+    # If the rank is known, pickle it, because a DataLoader worker cannot look it up. Otherwise let the copy look it up,
+    # because it may be sent to the processes that become the ranks.
     asks = loader._core.asks and loader.world_size == 1
     rank, world_size = (None, None) if asks else (loader.rank, loader.world_size)
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
@@ -21,9 +21,7 @@ def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
 
 
 def next_state(loader: Loader) -> dict[str, int | str]:
-    """Return the state with which the next iteration starts. After an unfinished epoch, that is the start of the next
-    epoch.
-    """
+    """Return the state from which the next iteration starts: after an unfinished epoch, the start of the next epoch."""
     state, phase = loader._state()
     if phase in ("running", "broken"):
         return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
@@ -49,7 +47,7 @@ def refuse_workers(loader: Loader) -> None:
 def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
     """Return a loader for one of several workers of this rank."""
     refuse_workers(loader)
-    # Get the state before the rank, because getting it determines the rank.
+    # Get the state first, because doing so determines the rank.
     state = next_state(loader)
     rank, world_size = loader.rank * workers + worker, loader.world_size * workers
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
@@ -59,7 +57,7 @@ def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
 def _made(dataset: Dataset, keywords: LoaderKeywords, state: dict[str, Any]) -> Loader:
     from shardpack._loader import Loader  # it imports this module
 
-    # Make a plain Loader, because the constructor of a subclass may take other arguments.
+    # Make a plain Loader: the constructor of a subclass may take other arguments.
     loader = Loader(dataset, **vars(keywords))
     loader.load_state_dict(state)
     return loader

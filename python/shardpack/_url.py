@@ -24,7 +24,7 @@ COPY_AND_DELETE = f"copy the dataset here, compact the copy, and delete the same
 
 
 def refuse(function: str, *, hint: str = "copy the data here first, or mount the store", **paths: object) -> None:
-    """Refuse URLs in functions that need local folders."""
+    """Raise an error for URLs in functions that need local folders."""
     for name, path in paths.items():
         if is_url(path):
             raise _shardpack.UsageError(
@@ -41,8 +41,8 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[str, str]]:
-    """Return the store options as text (``True`` becomes ``"true"``), and add the options in ``more`` that
-    are not ``None``.
+    """Return the store options as text (``True`` becomes ``"true"``), plus the options in ``more`` that are not
+    ``None``.
     """
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")

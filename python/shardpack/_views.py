@@ -1,4 +1,4 @@
-"""The views that the rows of a batch have of their pictures."""
+"""Which part of its picture each row of a batch shows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Views:
-    """The view that each row of a batch has of its picture: the visible part, the size, and whether it is mirrored. For
-    rows without a picture, all values are zero.
+    """The view of each row of a batch: the visible part of its picture, the size, and whether it is mirrored. Rows
+    without a picture have zeros.
 
     All attributes are NumPy arrays with one entry per row of the batch. Coordinates are in pixels. The first pixel
     extends from 0 to 1, so its centre is 0.5.
@@ -24,7 +24,7 @@ class Views:
     4]``. For a padded picture (``sp.view.pad``) it includes the borders, so left or top may be
     negative."""
     size: NDArray[np.int64]
-    """Height and width of the part in the batch: ``[rows, 2]``."""
+    """Height and width of the visible part in the batch: ``[rows, 2]``."""
     flipped: NDArray[np.bool_]
     """True for rows that are mirrored left to right: ``[rows]``."""
 

@@ -1,4 +1,4 @@
-"""Warnings that point to the line of the program that called the package."""
+"""Issues warnings that point to the program's line that called the package."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def warn(text: str) -> None:
 
 
 def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Warn about fields whose floats were rounded, unless the program chose how floats are stored."""
+    """Warn about fields whose floats were rounded, unless the user chose how floats are stored."""
     if options.get("values") is not None or options.get("max_error") is not None:
         return
     for field, figures in report["fidelity"].items():
-        # The figures of pictures do not have this count.
+        # Pictures have no such count.
         if figures.get("changed", 0) > 0:
             warn(
                 f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "
@@ -57,7 +57,7 @@ def of_more_bands(pictures: int) -> None:
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:
-    """Warn about oddities in picture files that do not change any pixel."""
+    """Warn about oddities in picture files that leave all pixels unchanged."""
     if pictures:
         first = pictures[0]
         what = f"`{first['key']}`: {first['what']}".splitlines()[0]

@@ -24,25 +24,24 @@ from shardpack._transform import Rows, Transform
 __all__ = ["Workers"]
 
 _PATIENCE_S = 5.0
-"""Seconds that a process may take to end, and seconds between checks of its parent."""
+"""Seconds that a process has to end, and seconds between its checks that the parent is alive."""
 
 
 class Workers:
-    """Starts and ends the worker processes that the compiled loader asks for. See ``python/src/workers.rs``."""
+    """Starts and ends worker processes for the compiled loader. See ``python/src/workers.rs``."""
 
     def __init__(self, function: Transform, count: int) -> None:
         self._pickled = _pickled(function)
         self.count = count
         self._processes: dict[int, SpawnProcess] = {}
-        # The lock is reentrant, because the garbage collector may close a loader in the same thread that is starting
-        # a process.
+        # Reentrant, because the garbage collector may close a loader in a thread that is just starting a process.
         self._lock = threading.RLock()
         self._closed = False
 
     def start(self, number: int, descriptor: int) -> None:
         """Start process ``number``, which receives its rows through the socket ``descriptor``."""
         with socket.socket(fileno=descriptor) as theirs:
-            # Spawn the process. A forked process would inherit locks held by threads that it does not have.
+            # Spawn, because a forked process would inherit locks held by threads that do not exist in it.
             process = multiprocessing.get_context("spawn").Process(
                 target=_serve, args=(theirs, self._pickled, os.getpid()), name=f"shardpack-transform-{number}", daemon=True
             )
@@ -84,19 +83,19 @@ class Workers:
 
 
 def _pickled(function: Transform) -> bytes:
-    """Pickle the function. If cloudpickle is installed, it pickles functions that have no name, or whose program has no
-    file, such as a notebook.
+    """Pickle the function. For functions without a name, and for programs without a file (such as notebooks), use
+    cloudpickle if it is installed.
     """
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is not None and not os.path.exists(file):
-        # A spawned process runs the file of the program, so it must exist.
+        # A spawned process runs the program's file, so the file must exist.
         raise RuntimeError(
             f"transform_workers: cannot start processes of the program {file}, which is not a file\n"
             "hint: save the program as a file and run that, or leave transform_workers out"
         )
     try:
         pickled = pickle.dumps(function)
-        # The worker process can find the program's functions in the program's file.
+        # The worker process finds the function by importing its module or the program's file.
         if b"__main__" not in pickled or file is not None:
             return pickled
         reason = "its program has no file"
@@ -115,7 +114,7 @@ def _pickled(function: Transform) -> bytes:
 
 def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
     """Main loop of a worker process. It transforms rows until the socket is closed."""
-    # Ctrl-C goes to all processes of a program. This process ignores it, because it ends together with its parent.
+    # Ctrl-C reaches all processes of a program. Ignore it here, because this process ends with its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
@@ -139,14 +138,12 @@ def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
             else:
                 _answer(asked, "", buffers)
     except (EOFError, ConnectionError):
-        # The loader was closed, or the process of the loader has ended.
+        # The loader was closed, or its process has ended.
         return
 
 
 def _one_thread() -> None:
-    """Limit the libraries that are loaded to one thread each, because the worker processes together already use all
-    cores.
-    """
+    """Limit each loaded library to one thread, because the worker processes together already use all cores."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
     if (cv2 := sys.modules.get("cv2")) is not None:
@@ -154,10 +151,10 @@ def _one_thread() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, even in the middle of a row."""
+    """End this process when its parent has ended, even in the middle of a row."""
     process = multiprocessing.parent_process()
     while os.getppid() == parent:
-        # The sentinel may outlast the parent, because a fork of the parent may hold it.
+        # A fork of the parent may keep the sentinel open after the parent has ended, so wait with a timeout.
         wait([] if process is None else [process.sentinel], _PATIENCE_S)
     os._exit(1)
 

@@ -1,6 +1,4 @@
-"""Writes a dataset from a program, one sample at a time. Samples may come from any iterator and any number of
-threads.
-"""
+"""Writes the samples of a program as a dataset, one at a time, from any iterator and any number of threads."""
 
 from __future__ import annotations
 
@@ -27,7 +25,8 @@ class Writer:
     A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a
     temporary file in ``path``. At the end, the samples are shuffled and written as shards. As for :func:`pack`, a
     dataset is either complete or does not exist, and a second writer in the same folder is refused. Encoded data are
-    written twice, so until the end they need twice their space. Memory use stays small for any number of samples.
+    written twice, so they need twice their space on disk until the end. Memory use stays small for any number of
+    samples.
 
     Parameters
     ----------
@@ -37,18 +36,16 @@ class Writer:
     schema : mapping of str to str, optional
         Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``),
         ``"text"``, ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By
-        default, the first sample decides, as described below. With ``"array"``, lists become arrays. A value that
-        does not fit, such as 1.7 or None in ``"array:int32"``, is an error. The only values that may be rounded are
-        floats, to narrower floats.
+        default, the first sample decides, as described below. With ``"array"``, lists become arrays. A value that does
+        not fit, such as 1.7 or None in ``"array:int32"``, is an error. Only floats may be rounded, to narrower floats.
     classes : sequence of str, optional
         Names of the classes, indexed by the field ``label``. Labels may then be given by name.
     shuffle : bool, default True
-        Shuffle the samples, so that a sequential read gives a random order. The shuffle depends only on the keys and
-        ``seed``, so the same samples give the same bytes, whatever the order in which they are written. ``False``
-        keeps the order in which samples are written, or the order given by ``order``.
+        Shuffle the samples, so that sequential reads return them in random order. The shuffle depends only on the keys
+        and ``seed``, so the same samples give the same bytes in whatever order they are written. ``False`` keeps the
+        order in which samples are written, or the order given by ``order``.
     append : bool, default False
-        Add the samples to the dataset in ``path`` as its next generation. The dataset may have any origin. See the
-        notes.
+        Add the samples to the dataset in ``path`` as its next generation, however it was made. See the notes.
     on_known_key : {"stop", "skip"}, default "stop"
         With ``append``: ``"stop"`` raises an error for a key that the dataset already has. ``"skip"`` leaves such
         samples out and counts them.
@@ -82,24 +79,24 @@ class Writer:
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
 
-    ``jpeg`` applies to JPEG files. Other picture files are stored unchanged. Pixels are stored losslessly as PNG, or
-    as JPEG with ``jpeg="reencode"``. A picture opened by PIL has only its pixels, so give the ``Path`` of its file
-    instead: the file is smaller and loses nothing. Masks are arrays of class numbers, so a field named ``mask``
-    refuses pictures unless ``schema`` says ``"image"``. A dataset with one picture field gets the columns
-    ``height``, ``width``, ``orientation`` and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and
-    ``score="sample"`` check one picture in 32, chosen by key.
+    ``jpeg`` applies to JPEG files. Other picture files are stored unchanged. Pixels are stored losslessly as PNG, or as
+    JPEG with ``jpeg="reencode"``. PIL provides only the pixels of a picture, so pass the ``Path`` of its file instead:
+    the file is smaller and loses nothing. Masks are arrays of class numbers, so a field named ``mask`` refuses pictures
+    unless ``schema`` says ``"image"``. A dataset with one picture field gets the columns ``height``, ``width``,
+    ``orientation`` and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one
+    picture in 32, chosen by key.
 
-    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless they are integers,
-    and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed and you
-    gave neither ``values`` nor ``max_error``, closing gives a ``UserWarning`` with the largest error.
-    ``values="keep"`` keeps every bit. The first array of a field decides how the field is coded. If several threads
-    write, write one sample before they start, so that the same samples give the same bytes.
+    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless all are whole numbers,
+    and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed and you gave
+    neither ``values`` nor ``max_error``, closing gives a ``UserWarning`` with the largest error. ``values="keep"``
+    keeps every bit. The first array of a field decides how the field is coded. If several threads write, write one
+    sample before they start, so that the same samples give the same bytes.
 
-    If the program is killed, it leaves no dataset. The temporary file has no name and disappears with the program.
+    A killed program leaves no dataset. The temporary file has no name and disappears with the program.
 
-    ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the dataset is
-    unchanged. Fields, shard size and storage options come from the dataset, and it is an error to give a different
-    option. Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``. Classes
+    ``append=True`` rewrites no existing shard. Until the end, the dataset stays unchanged, even if there is an
+    exception or a kill. Fields, shard size and storage options come from the dataset, and giving a different option is
+    an error. Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``. Classes
     are matched by name, and new classes get the next numbers. Labels refer to ``classes`` if you give that. Samples
     without a key get the next numbers as keys. ``force`` drops the unfinished work of an interrupted :func:`add` or
     :func:`remove`. The report has ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for
@@ -161,7 +158,7 @@ class Writer:
         # `progress` may access the report.
         self._closing = threading.RLock()
         self._pid = os.getpid()
-        # The path must be absolute, because the program may change its working directory before the dataset is written.
+        # Make the path absolute, because the program may change its working directory before the dataset is written.
         named = None if classes is None else list(classes)
         self._inner = _shardpack.Writer(
             absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
@@ -192,10 +189,9 @@ class Writer:
         Raises
         ------
         UsageError
-            A value does not fit its field or the options, or the key already exists. If the writer has the key from
-            another sample, the error is a ``RepeatedKeyError``; if the dataset that is appended to has it, a
-            ``KnownKeyError``. The message names the sample and the field. The sample is left out, and you can write
-            more samples.
+            A value does not fit its field or the options, or the key already exists. It is a ``RepeatedKeyError`` if an
+            earlier sample has the key, and a ``KnownKeyError`` if the dataset being appended to has it. The message
+            names the sample and the field. The sample is left out, and you can write more samples.
         FormatError
             A picture is damaged.
         TypeError
@@ -215,7 +211,7 @@ class Writer:
         self._inner.write(None if key is None else _key(key), order, values)
 
     def close(self, progress: Progress | None = None) -> dict[str, Any]:
-        """Write the dataset. The end of a ``with`` block also does this.
+        """Write the dataset. The end of a ``with`` block calls this.
 
         After an error or Ctrl-C the samples are kept. You can then call this method again, or :meth:`abort`.
 
@@ -234,7 +230,7 @@ class Writer:
             also a warning), and ``fidelity`` describes the whole dataset.
         """
         if self._report is None and os.getpid() != self._pid:
-            # After a fork, a thread of the parent may hold the lock, so do not wait for it. The compiled writer
+            # After a fork, a thread of the parent may hold the lock forever, so do not wait for it. The compiled writer
             # raises the error.
             self._inner.commit(progress)
         with self._closing:
@@ -266,16 +262,13 @@ class Writer:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Mapping from field to kind, in the form of ``schema``. With ``append``, it has the fields of the existing
-        dataset.
+        """Mapping from field to kind, like ``schema``. With ``append``, these are the fields of the existing dataset.
         """
         return dict(self._schema)
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes, in the order of their numbers in the dataset, or ``None`` if the dataset has no
-        classes.
-        """
+        """Class names, ordered by their numbers in the dataset, or ``None`` if the dataset has no classes."""
         return None if self._classes is None else list(self._classes)
 
     @property

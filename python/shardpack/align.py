@@ -1,8 +1,8 @@
 """Masks, boxes, keypoints and polygons that follow the view of their picture, for ``Loader(align=…)``.
 
-Each function returns a text, such as ``"boxes,format=xywh"``. Each sample gets one view, which crops, scales and
-mirrors the picture and these fields in the same way, and one draw of each augmentation that moves pixels. Coordinates are in pixels from the left and upper edge of the
-upright picture, so the first pixel extends from 0 to 1.
+Each function returns a text, such as ``"boxes,format=xywh"``. The picture of a sample and these fields share one view,
+which crops, scales and mirrors them, and one draw of each augmentation that moves pixels. Coordinates are in pixels
+from the left and upper edge of the upright picture, so the first pixel extends from 0 to 1.
 
 >>> import shardpack as sp
 >>> sp.align.boxes("xywh", visible=0.25)
@@ -31,16 +31,16 @@ def mask(picture: str | None = None, *, fill: float = 255) -> str:
     picture : str, optional
         Name of the picture field. Default: the only picture field that is loaded.
     fill : float, default 255
-        Value for the borders where the view pads the picture (``sp.view.pad``), and outside of what
-        ``trivial_augment_wide`` and ``rand_augment`` move (``random_affine`` has ``mask_fill``). The type in the batch must be able
-        to hold it. Make the loss ignore this value (``CrossEntropyLoss(ignore_index=255)``), or use the value of the
-        background.
+        Value for borders that the view adds (``sp.view.pad``), and for the area outside the picture after
+        ``trivial_augment_wide`` and ``rand_augment`` moved it (``random_affine`` has ``mask_fill``). The type in the
+        batch must be able to hold it. Make the loss ignore this value (``CrossEntropyLoss(ignore_index=255)``), or use
+        the value of the background.
     """
     return _text("mask", [("picture", picture), ("fill", None if fill == 255 else repr(float(fill)))])
 
 
 def instance_masks(*, rows: str | None = None, picture: str | None = None) -> str:
-    """Masks of objects, ``[masks, height, width]``, of the picture's size. Their number may differ between samples.
+    """Masks of objects, ``[masks, height, width]``, of the picture's size. Samples may differ in their number of masks.
 
     In the batch they are a list with one array per row: ``[masks, height, width]`` in the size of the view and with
     the stored type. Each pixel takes the value at its centre (nearest neighbour). Borders where the view pads the
@@ -66,9 +66,9 @@ def boxes(
 ) -> str:
     """Boxes ``[boxes, 4]``, moved and clipped at the borders of the view.
 
-    An augmentation that turns or shears makes them the upright boxes around their moved corners. Boxes are removed if too
-    little of them is visible. In the batch they are a list with one float32 array ``[boxes,
-    4]`` per row, in the same format.
+    If an augmentation turns or shears a box, the result is the upright box around its moved corners. Boxes of which too
+    little is visible are removed. In the batch they are a list with one float32 array ``[boxes, 4]`` per row, in the
+    same format.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ def boxes(
         Meaning of the four numbers. ``"xyxy"``: left, top, right, bottom. ``"xywh"``: left, top, width, height, as
         in COCO. ``"cxcywh"``: centre, width, height, as in YOLO.
     relative : bool, default False
-        Coordinates are fractions: as stored, fractions of the picture's width and height, and in the batch,
-        fractions of the view's. Default: coordinates are in pixels.
+        Coordinates are fractions of width and height: of the picture as stored, of the view in the batch. Default:
+        coordinates are in pixels.
     visible : float, default 0
-        Smallest visible fraction of a box's area: the product of what the view and each augmentation leave of it. Boxes
-        outside the view are always removed.
+        Boxes with a smaller visible fraction of their area are removed. The fraction is the product of the fractions
+        left by the view and by each augmentation. Boxes outside the view are always removed.
     picture : str, optional
         Name of the picture field. Default: the only picture field that is loaded.
     """
@@ -123,10 +123,10 @@ def polygons(*, rows: str | None = None, relative: bool = False, picture: str | 
     """Polygons: an array ``[points, 2]`` or ``[polygons, points, 2]``, or JSON such as COCO's ``segmentation``.
 
     JSON has one list per object, and its innermost lists are ``x, y, x, y, …``. In the batch, each row has a float32
-    array of the same shape, or lists of the same form. A polygon keeps all its points and is not clipped at the
-    borders of the view, so clip it when you draw it. Mirroring reverses the direction of a polygon. In arrays,
-    polygons with fewer points end in NaN. In JSON, objects without lists (``None``, or the run lengths that COCO
-    uses for crowds) become ``None``.
+    array of the same shape, or lists of the same form. Polygons keep all their points and are not clipped at the
+    borders of the view, so clip them when you draw them. Mirroring reverses the direction of a polygon. In arrays,
+    polygons with fewer points end in NaN. In JSON, objects without lists (``None``, or the run lengths that COCO uses
+    for crowds) become ``None``.
 
     Parameters
     ----------

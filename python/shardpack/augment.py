@@ -1,11 +1,12 @@
 """Augmentations of pictures, and of the bands of cubes, for ``Loader(augment=…)``.
 
-Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept.
-Pictures change in the same way as under torchvision's transforms of the same names for uint8 tensors, to within one
-level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout`, :func:`random_gamma` and :func:`gaussian_noise`
-change the bands of arrays of three axes, and volumes, but not masks. The arrays must be float16, bfloat16 or float32, and ``mean`` and ``std`` are
-applied first. :func:`random_affine` and :func:`random_rotation` also move cubes and their masks, if no picture is
-loaded. The random draws depend on seed, epoch and sample, but not on threads, so a resumed loader repeats them.
+Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept. On
+pictures, the results match torchvision's transforms of the same names for uint8 tensors, to within one level.
+:func:`random_gain`, :func:`band_jitter`, :func:`band_dropout`, :func:`random_gamma` and :func:`gaussian_noise` change
+the bands of arrays of three axes, and volumes, but not masks. The arrays must be float16, bfloat16 or float32, and
+``mean`` and ``std`` are applied first. :func:`random_affine` and :func:`random_rotation` also move cubes and their
+masks, if no picture is loaded. The random draws depend on seed, epoch and sample, but not on threads, so a resumed
+loader repeats them.
 
 >>> import shardpack as sp
 >>> sp.augment.random_erasing(p=0.1)
@@ -95,7 +96,7 @@ def color_jitter(brightness: Range = 0, contrast: Range = 0, saturation: Range =
         Largest shift of the hue in either direction, at most 0.5 (half the circle), or the range of the shift.
     """
     given = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
-    # 0 is the default and is left out. It means a range that contains only its centre.
+    # Leave out 0, the default: it means no change.
     return _text("color_jitter", **{name: _range(name, value) for name, value in given.items() if value != 0})
 
 
@@ -113,7 +114,7 @@ def random_erasing(
     Parameters
     ----------
     p : float, default 0.5
-        Probability that a rectangle is erased.
+        Probability of erasing a rectangle.
     scale : pair of float, default (0.02, 0.33)
         Range of the rectangle's area, as a fraction of the picture's area.
     ratio : pair of float, default (0.3, 3.3)
@@ -144,7 +145,7 @@ def gaussian_blur(kernel_size: SupportsIndex, sigma: Range = (0.1, 2.0), p: Supp
     sigma : float or pair of float, default (0.1, 2)
         Standard deviation in pixels, or its range.
     p : float, default 1
-        Probability that the picture is blurred.
+        Probability of blurring.
     """
     ends = sigma if isinstance(sigma, Sequence) else (sigma, sigma)
     return _text(
@@ -166,14 +167,15 @@ def random_affine(
 ) -> str:
     """Rotate, translate, scale and shear about the centre. This is torchvision's ``RandomAffine``, which has no ``p``.
 
-    *Pictures* take the nearest pixels, and pixels from outside the picture are black. Masks, boxes, keypoints and
-    polygons that follow the picture (``align=``) are moved with it: masks take the nearest pixels, boxes become the upright
-    boxes around their moved corners. An array of the picture's size that is not aligned is refused.
+    *Pictures* take the nearest pixels, and pixels from outside the picture are black. Aligned masks, boxes, keypoints
+    and polygons (``align=``) move with the picture: masks take the nearest pixels, and boxes become the upright boxes
+    around their moved corners. An array of the picture's size that is not aligned is refused.
 
-    *Arrays* of two or three axes are moved if no picture is loaded, all arrays of a sample alike: patches after they are
-    cut and before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``. Cubes become bilinear means of four pixels,
-    computed in float32 after ``mean`` and ``std`` and before noise. They are loaded as float16, bfloat16 or float32; integers become
-    float32. A mean with no-data is no-data. Masks, and integers of two axes, take the nearest pixels.
+    *Arrays* of two or three axes are moved if no picture is loaded. All arrays of a sample move in the same way, after
+    patches are cut and before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``. Each value of a cube becomes a
+    bilinear mean of four pixels, computed in float32 after ``mean`` and ``std`` and before noise. If one of the four is
+    no-data, so is the mean. Cubes are loaded as float16, bfloat16 or float32; integers become float32. Masks, and
+    integer arrays of two axes, take the nearest pixels.
 
     Parameters
     ----------
@@ -188,12 +190,12 @@ def random_affine(
         Shear in degrees, at most 89. One number is the largest shear along x in either direction, two are its range,
         and four are the ranges along x and y.
     p : float, default 1
-        Probability that the picture or array is transformed.
+        Probability of a transformation.
     fill : float, default 0
         Value of cubes outside the array, in the units of the batch (with ``std``, of normalised values).
     mask_fill : float, default 255
-        Value of masks, and of other arrays that take the nearest pixels, outside the array or picture. Their type must
-        have it. Masks of objects (:func:`shardpack.align.instance_masks`) are 0 outside.
+        Value outside the array or picture, for masks and other arrays that take the nearest pixels. Their type must be
+        able to hold it. Masks of objects (:func:`shardpack.align.instance_masks`) are 0 outside.
     """
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
         raise ValueError(f"translate: expected fractions of width and height, found {translate!r}")
@@ -218,14 +220,14 @@ def random_rotation(
 ) -> str:
     """Rotate about the centre. This is torchvision's ``RandomRotation``, which has no ``p``.
 
-    Pictures and arrays are moved as by :func:`random_affine`.
+    Pictures and arrays move as described for :func:`random_affine`.
 
     Parameters
     ----------
     degrees : float or pair of float
         Largest rotation in either direction, or the range of the counterclockwise rotation.
     p : float, default 1
-        Probability that the picture or array is rotated.
+        Probability of a rotation.
     fill, mask_fill : float, default 0 and 255
         Values outside an array, as in :func:`random_affine`.
     """
@@ -264,7 +266,7 @@ def random_equalize(p: SupportsFloat = 0.5) -> str:
 
 
 def random_invert(p: SupportsFloat = 0.5) -> str:
-    """With probability ``p``, replace each level by 255 minus itself."""
+    """With probability ``p``, replace each level by 255 minus the level."""
     return _text("random_invert", p=_number("p", p, 0.5))
 
 
@@ -274,7 +276,7 @@ def random_grayscale(p: SupportsFloat = 0.1) -> str:
 
 
 def random_gain(gain: Range) -> str:
-    """Multiply a cube by one random factor, like a change of illumination.
+    """Multiply a cube by one random factor, as a change of illumination would.
 
     Parameters
     ----------
@@ -299,7 +301,7 @@ def band_jitter(gain: Range = 0, offset: Range = 0) -> str:
 
 
 def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
-    """Replace each band of a cube by one value with probability ``p``, so that a model does not rely on any single
+    """Replace each band of a cube by a constant with probability ``p``, so that a model does not rely on any single
     band.
 
     Parameters
@@ -307,25 +309,26 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
     p : float
         Probability that a band is replaced.
     value : float, default 0
-        Value that replaces all values of the band, also NaN. It is in the units of the batch, so 0 is the mean of
+        Value that replaces all values of the band, including NaN. It is in the units of the batch, so 0 is the mean of
         normalised values.
     """
     return _text("band_dropout", p=_number("p", p), value=_number("value", value, 0.0))
 
 
 def random_gamma(gamma: Range, p: SupportsFloat = 1.0) -> str:
-    """Take a power of all values of a cube or of a box of a volume, between the least and the greatest of them.
+    """Apply a gamma curve between the smallest and the largest value of a cube, or of a box of a volume.
 
     A value becomes ``low + (high - low) * ((value - low) / (high - low)) ** gamma``, where ``low`` and ``high`` are the
-    least and the greatest finite value of the row. It comes after all other changes of bands, before noise. Infinities,
-    NaN and replaced no-data stay, and do not count. nnU-Net draws from ``(0.7, 1.5)`` with probability 0.3.
+    smallest and the largest finite value of the row. This follows all other changes of bands and precedes noise.
+    Infinities, NaN and replaced no-data are ignored and do not change. nnU-Net draws from ``(0.7, 1.5)`` with
+    probability 0.3.
 
     Parameters
     ----------
     gamma : float or pair of float
-        Exponent from 0.01 to 100, or a range from which each sample draws its own.
+        Exponent from 0.01 to 100, or a range from which it is drawn for each sample.
     p : float, default 1
-        Probability.
+        Probability of a change.
     """
     return _text("random_gamma", gamma=_range("gamma", gamma), p=_number("p", p, 1.0))
 
@@ -340,7 +343,7 @@ def gaussian_noise(sigma: Range) -> str:
     Parameters
     ----------
     sigma : float or pair of float
-        Standard deviation in units of normalised values, or a range from which each sample draws its own.
+        Standard deviation in units of normalised values, or a range from which it is drawn for each sample.
     """
     return _text("gaussian_noise", sigma=_range("sigma", sigma))
 
@@ -372,7 +375,7 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
 def _text(name: str, **options: str | None) -> str:
     given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
     text = f"{name}({given})" if given else name
-    # Check the ranges here, so that an error comes from this call.
+    # Check the ranges here, so that this call raises the error.
     _shardpack.check_augmentation(text)
     return text
 

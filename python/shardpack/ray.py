@@ -1,7 +1,7 @@
-"""Packing on a Ray cluster. The parts of a dataset are packed as Ray tasks, then :func:`shardpack.merge` joins them.
+"""Packs a dataset on a Ray cluster: Ray tasks pack the parts, then :func:`shardpack.merge` joins them.
 
 Ray places and restarts the tasks, and each task calls :func:`shardpack.pack` with a ``part``. Samples do not pass
-through Ray's object store, which gets only a few numbers a second. Install Ray with ``pip install ray``.
+through Ray's object store, only a few numbers a second do. Install Ray with ``pip install ray``.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
-"""Tasks per slot. Slots end unevenly by up to one task, which at a quarter of a slot's work costs little."""
+"""Number of tasks per slot. Slots finish up to one task apart. With four tasks per slot, this wastes little time."""
 _PATIENCE = 30.0
-"""Seconds to wait for the board. If its machine fails, Ray needs a while to restart the board elsewhere."""
+"""Seconds to wait for the board. If the board's machine fails, Ray needs a while to restart it elsewhere."""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
 
 
 class _Board:
-    """An actor that collects the latest figures of each part, for :func:`pack`."""
+    """An actor that collects the latest figures of each part for :func:`pack`."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, list[str]] = {}
@@ -68,7 +68,7 @@ class _Figures:
         try:
             self.last = ray.get(self.asked, timeout=self.patience)
         except ray.exceptions.GetTimeoutError:
-            # Keep the pending call, because its answer may still come. But do not wait for it again.
+            # Keep the pending call, because its answer may still arrive, but do not wait for it again.
             self.patience = 0.0
             return self.last
         except ray.exceptions.RayActorError:
@@ -99,7 +99,7 @@ def _part(
     try:
         report, notes = _shardpack.pack(src, out, given, tell, store)
     except BlockingIOError:
-        # Ray may believe that a machine is dead while it still packs this part. Wait before the next try.
+        # Ray may consider a machine dead while it still packs this part. Wait before the next try.
         time.sleep(5)
         raise
     return notes, json.loads(report)["skipped"]
@@ -110,7 +110,7 @@ def _merge(out: str, spool: str | None, take_over: bool, storage_options: Mappin
 
 
 def _listed(src: str, out: str, parts: int, options: dict[str, Any], storage_options: Mapping[str, Any] | None) -> bytes:
-    """List a source in a store once, so that the tasks need not list it again."""
+    """List a source in a store once, so that the tasks need not."""
     given: Any = {name: value for name, value in options.items() if name not in ("take_over", "spool")}
     with tempfile.TemporaryDirectory(prefix="shardpack-listing-") as folder:
         file = os.path.join(folder, "listing")
@@ -144,8 +144,7 @@ def pack(
     src, out : str or os.PathLike
         As for :func:`shardpack.pack`, including URLs. Paths are made absolute here.
     parts : int, optional
-        Number of tasks. Default: 4 for every ``cpus`` CPUs of the cluster. It is useless to have more parts than
-        shards.
+        Number of tasks. Default: 4 for every ``cpus`` CPUs of the cluster. More parts than shards are useless.
     cpus : int, default 1
         Number of CPUs that a task requests from Ray. This is also its number of threads unless ``threads`` is given.
     retries : int, default 3
@@ -154,20 +153,20 @@ def pack(
     remote : mapping, optional
         Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
     storage_options : mapping, optional
-        With a URL, as for :func:`shardpack.pack`. These options are passed to the tasks as arguments, so it is
-        better to give credentials by environment variables or by roles of the machines.
+        With a URL, as for :func:`shardpack.pack`. These options are passed to the tasks as arguments, so provide
+        credentials through environment variables or machine roles instead.
     progress : callable or bool, optional
         Called about twice a second with a dict of the figures of :func:`shardpack.pack`, summed over the parts that
-        have started, and of ``parts``, ``parts_total`` and ``retries``. True, which is the default on a terminal,
-        writes one line to stderr.
+        have started, and of ``parts``, ``parts_total`` and ``retries``. True, the default on a terminal, writes one
+        line to stderr.
     **options : PackOptions
         As for :func:`shardpack.pack`, except ``part`` and ``force``.
 
     Returns
     -------
     dict
-        As for :func:`shardpack.merge`, with the total ``seconds``, ``parts``, and ``retried``, which has the ids of
-        the nodes of each restarted part.
+        As for :func:`shardpack.merge`, with the total ``seconds``, ``parts``, and ``retried`` (the node ids of each
+        restarted part).
 
     Raises
     ------
@@ -209,7 +208,7 @@ def pack(
         listing = ray.put(_listed(source, target, count, given, storage_options))
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
-    # Parts that lost a worker during this call, and parts that another run is packing.
+    # Parts that lost a worker during this call, and parts being packed by another run.
     lost, held = set[int](), set[int]()
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     told_by_parts = _Figures(board)
@@ -227,13 +226,13 @@ def pack(
                     if isinstance(error, ray.exceptions.RayError):
                         lost.add(part)
                     elif part not in lost:
-                        # This part lost no worker of this call, so another run may be packing the same dataset.
+                        # This call lost no worker of this part, so another run may be packing the same dataset.
                         if part in held:
                             raise
                         held.add(part)
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
-                    # In a store, the claim of a dead worker stays behind.
+                    # A dead worker leaves its claim in the store.
                     over = {**given, "take_over": True} if is_url(target) and part in lost else given
                     parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue
@@ -261,7 +260,7 @@ def pack(
 
 
 def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
-    """Return options with which a task prefers nodes other than these."""
+    """Return the task options that make Ray prefer other nodes."""
     return {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={"ray.io/node-id": NotIn(*nodes)})} if nodes else {}
 
 

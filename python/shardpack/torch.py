@@ -30,9 +30,9 @@ class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
     A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class adds the type
-    ``torch.utils.data.Dataset``, and a function that is applied to single samples, such as a torchvision transform
-    written for ``ImageFolder``. If you need no such function, use a :class:`shardpack.Loader`, which decodes only
-    the visible part of a picture and sends nothing between processes.
+    ``torch.utils.data.Dataset``, and a function to apply to each sample, such as a torchvision transform written for
+    ``ImageFolder``. If you do not need such a function, use a :class:`shardpack.Loader`, which decodes only the visible
+    part of a picture and sends nothing between processes.
 
     Parameters
     ----------
@@ -75,20 +75,20 @@ class MapDataset(_MapBase):
 class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
-    Each worker makes its own loader with its own threads. Worker ``w`` of ``W`` workers on rank ``r`` is rank ``r·W
-    + w`` of ``world_size·W``. All samples of an epoch therefore come once, but ``W`` changes the samples of each
-    batch and the samples that ``end="drop"`` leaves out. Pass ``threads`` to the loader, because otherwise each
-    worker starts a thread for every core.
+    Each worker makes its own loader with its own threads. Worker ``w`` of ``W`` workers on rank ``r`` is rank ``r·W +
+    w`` of ``world_size·W``. So each sample still comes once per epoch, but ``W`` affects which samples share a batch
+    and which ones ``end="drop"`` leaves out. Pass ``threads`` to the loader, because otherwise each worker starts a
+    thread for every core.
 
-    Workers that are restarted for each epoch do not know which epoch it is. Call :meth:`set_epoch` before each
-    epoch, as for a ``DistributedSampler``. With ``persistent_workers=True`` the workers count epochs themselves, and
-    later calls of :meth:`set_epoch` do not reach them.
+    Workers that are restarted for each epoch cannot count epochs. Call :meth:`set_epoch` before each epoch, as for a
+    ``DistributedSampler``. With ``persistent_workers=True`` the workers count epochs themselves, and later calls of
+    :meth:`set_epoch` do not reach them.
 
     The number of batches depends on the workers, so ``len(DataLoader(…))`` raises ``TypeError``. ``len(loader)`` is
     exact only for the loader without workers.
 
-    Only the workers know their position, so ``state_dict()`` of the original loader does not change. To resume
-    within an epoch, use the loader itself, or torchdata's ``StatefulDataLoader``. That class saves and restores the
+    The position is kept in the workers, so ``state_dict()`` of the original loader does not change. To resume within an
+    epoch, use the loader itself, or torchdata's ``StatefulDataLoader``. That class saves and restores the
     :meth:`state_dict` of each worker, provided that the number of workers is the same.
 
     Parameters
@@ -117,7 +117,7 @@ class IterableDataset(_Base):
         return self._own
 
     def __iter__(self) -> Iterator[Batch]:
-        # A default `collate_fn` iterates over the names of a batch's fields, so let it do that.
+        # The default `collate_fn` iterates over a batch to get field names, so make iteration yield names.
         return map(collated, iter(self._here()))
 
     def state_dict(self) -> dict[str, int | str]:
@@ -129,7 +129,7 @@ class IterableDataset(_Base):
         self._here().load_state_dict(state)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Spawned workers start where the next iteration of this loader would start.
+        # A spawned worker starts where the next iteration of this loader would.
         refuse_workers(self.loader)
         return _wrapped, travelling(self.loader, next_state(self.loader))
 

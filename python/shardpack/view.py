@@ -3,10 +3,9 @@
 Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and
 settings files accept. The views match torchvision's transforms of the same names. Pictures are turned upright before
 they are cropped, and are resized with antialiasing. The interpolation is bilinear by default, or
-``interpolation="bicubic"``. Both give the result of torchvision with ``antialias=True`` to within one level. The
-same holds for Pillow's bilinear interpolation; Pillow's bicubic interpolation differs by two levels in single
-values. ``"nearest"`` takes the pixel that contains the centre of the new pixel, like torchvision's
-``NEAREST_EXACT``.
+``interpolation="bicubic"``. Both give the result of torchvision with ``antialias=True`` to within one level. Pillow's
+bilinear interpolation also agrees to within one level; its bicubic interpolation differs by two levels in a few values.
+``"nearest"`` takes the pixel that contains the centre of the new pixel, like torchvision's ``NEAREST_EXACT``.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -40,7 +39,7 @@ def random_resized_crop(
     hflip: float = 0.5,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """A random part of the picture, resized. This is for training.
+    """A random part of the picture, resized. For training.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ def random_resized_crop(
 def center_crop(
     size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0, interpolation: Interpolation = "bilinear"
 ) -> str:
-    """The centre of the picture, after its shorter side has been resized to ``short_side``. This is for evaluation.
+    """The centre of the picture, after its shorter side is resized to ``short_side``. For evaluation.
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ def pad(
     hflip: float = 0.0,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """The whole picture at its own proportions, centred on one colour (a letterbox). This is for detection.
+    """The whole picture in its own proportions, centred on one colour (a letterbox). For detection.
 
     The picture fills one side of the result. Its other side is rounded to the nearest pixel. If the two borders
     differ in width, the right or lower border is a pixel wider. Aligned boxes and keypoints move with the picture,
@@ -146,35 +145,35 @@ def whole(hflip: float = 0.0) -> str:
 
 @dataclass(frozen=True)
 class Crop:
-    """One or several crops of each picture, each a field of its own. :func:`crop` makes it."""
+    """One or several crops of each picture, each in its own field. Made by :func:`crop`."""
 
     view: str
     """View of the picture."""
     augment: str | None = None
-    """Augmentations of these crops alone, as text."""
+    """Additional augmentations of these crops, as text."""
     times: int = 1
     """Number of crops."""
     name: str | None = None
-    """Name of the field, or the start of the names of several fields."""
+    """Name of the field, or the prefix of several field names."""
 
 
 def crop(
     view: str, augment: str | Sequence[str] | None = None, *, times: SupportsIndex = 1, name: str | None = None
 ) -> Crop:
-    """One or several crops of each picture, for ``Loader(crops=[…])``. Each is a field of its own.
+    """One or several crops of each picture, each in its own field, for ``Loader(crops=[…])``.
 
     Parameters
     ----------
     view : str
         The view, such as ``"rrc96,scale=0.05..0.25"`` or a result of another function of this module.
     augment : str or sequence of str, optional
-        Augmentations of pictures from :mod:`shardpack.augment`, for these crops alone. They follow those of the
-        loader's ``augment``, which all crops have in common.
+        Picture augmentations from :mod:`shardpack.augment`, for these crops alone. They follow the loader's
+        ``augment``, which applies to all crops.
     times : int, default 1
-        Number of crops with this view and these augmentations. Each has draws of its own.
+        Number of crops with this view and these augmentations, each drawn independently.
     name : str, optional
         Name of the field. With ``times=2``, ``name="local"`` gives ``local_0`` and ``local_1``. Default: the name of
-        the picture field, and the number among all crops, such as ``image_0``.
+        the picture field and the crop's number among all crops, such as ``image_0``.
 
     Examples
     --------

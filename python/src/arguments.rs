@@ -13,8 +13,8 @@ use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::OptionValue;
 use std::path::{Path, PathBuf};
 
-/// Returns the options by name. Python has already checked their types. A list stands for an option that is
-/// given several times.
+/// Returns the options by name. Python has already checked their types. A list means that an option is given several
+/// times.
 fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut all = Vec::new();
     for (name, given) in options {
@@ -51,15 +51,15 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     given.extract::<PathBuf>().map(OptionValue::Path)
 }
 
-/// Returns the number of cores that this process may use, according to its affinity and its cgroup. This is
-/// the default number of loader threads.
+/// Returns the number of cores that this process may use, from its affinity and its cgroup: the default number of
+/// loader threads.
 #[pyfunction]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 pub(crate) struct Packing {
-    /// Options by name, except those that have their own field below.
+    /// Options by name, except those with a field of their own below.
     pub(crate) given: Vec<(String, OptionValue)>,
     spool: Option<PathBuf>,
     pub(crate) take_over: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Reads keywords. The options of a recipe come first, and no keyword may repeat one of them.
+    /// Reads keywords. The options of a recipe come first, and keywords must not repeat them.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut all, mut note) = (Vec::new(), None);
         let options = options.copy()?;

@@ -1,5 +1,5 @@
-//! Batches and their tensors. They are views into a slot of the loader, and are exported through DLPack,
-//! NumPy's array interface and the CUDA array interface.
+//! Batches and their tensors: views into a slot of the loader, exported through DLPack, NumPy's array interface and the
+//! CUDA array interface.
 
 use crate::device;
 use crate::dlpack::{self, CPU, CUDA, Elements, LentTensor};
@@ -15,13 +15,13 @@ use shardpack_loader::Object;
 use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
-/// A batch of the loader. Its slot goes back to the loader once this object and all tensors made from it are gone.
+/// A batch of the loader. Its slot returns to the loader once this object and all tensors made from it are dropped.
 #[pyclass(name = "Batch", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyBatch {
     pub(crate) inner: shardpack_loader::Batch,
 }
 
-/// A field of a batch. It is a C-contiguous tensor in host or device memory.
+/// A field of a batch, as a C-contiguous tensor in host or device memory.
 #[pyclass(name = "Tensor", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyTensor {
     batch: shardpack_loader::Batch,
@@ -40,7 +40,7 @@ impl PyBatch {
         self.inner.names().map(str::to_owned).collect()
     }
 
-    /// Returns the keys of the samples. Rows of padding have an empty key.
+    /// Returns the keys of the samples. Padding rows have an empty key.
     fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || self.inner.keys().collect())
     }
@@ -55,10 +55,9 @@ impl PyBatch {
         Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
-    /// Returns the view of each row, row after row. There are four lists: height and width of the picture; x,
-    /// y, width and height of the visible part, which is larger than the picture if the picture is padded;
-    /// height and width of the result; and true if the row is mirrored. All values are zero for rows without
-    /// a picture.
+    /// Returns the views of all rows as four lists: height and width of the picture; x, y, width and height of the
+    /// visible part (larger than a padded picture); height and width of the result; and true for mirrored rows. Rows
+    /// without a picture have zeros.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = detached(py, || self.inner.shown(field))?.map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -73,8 +72,8 @@ impl PyBatch {
         Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
     }
 
-    /// Returns the number of axes, and the position of each row's patch: its first pixel and the size of its
-    /// scene, axis by axis, row after row. The values are -1 for rows without a patch.
+    /// Returns the number of axes and two flat lists with one value per row and axis: the first pixel of the row's
+    /// patch, and the size of its scene. Rows without a patch have -1.
     fn patches<'py>(&self, py: Python<'py>) -> Option<Patches<'py>> {
         let rows = self.inner.patches()?;
         let axes = self.inner.patch_axes();
@@ -95,7 +94,7 @@ impl PyBatch {
         PyList::new(py, rows.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Returns the index of each row's sample, or -1 for rows of padding.
+    /// Returns the index of each row's sample, or -1 for padding rows.
     fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())
     }
@@ -105,12 +104,12 @@ impl PyBatch {
         self.inner.device().map(|device| (device.kind, device.number))
     }
 
-    /// Registers a stream of the device in which a consumer uses the batch. When the batch is given back, the
-    /// slot waits for the work that is in the stream at that time.
+    /// Registers a device stream in which a consumer uses the batch. When the batch is dropped, the slot waits for the
+    /// work that the stream has at that time.
     #[expect(unsafe_code, reason = "a promise of the program in Python")]
     fn used_on(&self, stream: u64) {
-        // SAFETY: the documentation of `Batch.used_on` requires of the program that the stream is valid and
-        // lives long enough.
+        // SAFETY: the documentation of `Batch.used_on` requires the program to pass a valid stream that lives long
+        // enough.
         self.inner.used_on(unsafe { dlpack::stream(device::waited_for(stream)) });
     }
 
@@ -128,7 +127,7 @@ impl PyBatch {
         Ok(PyTensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
 
-    /// Returns the index of each row's first element in a field, and each row's shape, row after row.
+    /// Returns the index of each row's first element in a field, and the shapes of all rows in one list.
     fn rows<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Rows<'py>> {
         let tensor = self.field(field)?;
         let width = usize::try_from(tensor.dtype().bytes()).unwrap_or(1);
@@ -152,8 +151,8 @@ impl PyBatch {
 }
 
 impl PyTensor {
-    /// Returns the elements. This package never makes a slice of them, because other code may write to them
-    /// at any time.
+    /// Returns the elements as a pointer. This package never makes a slice of them, because other code may write to
+    /// them at any time.
     fn elements(&self) -> Elements {
         let field = self.batch.field(&self.field);
         if let Some(there) = field.and_then(|field| field.on_device()) {
@@ -164,7 +163,7 @@ impl PyTensor {
         Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// Returns the element type in NumPy's notation. For bfloat16, which NumPy does not have, returns its name.
+    /// Returns the element type in NumPy's notation, or `bfloat16`, which NumPy lacks.
     fn type_text(&self) -> String {
         let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
         let kind = match dtype {
@@ -177,7 +176,7 @@ impl PyTensor {
         format!("{order}{kind}{}", dtype.bytes())
     }
 
-    /// Returns the entries that both array interfaces share.
+    /// Returns the common entries of both array interfaces.
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(
@@ -210,8 +209,8 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// Returns the tensor as a capsule for another library to consume. On a device, the slot is reused only
-    /// after the work that is in `stream` when the tensor is given back.
+    /// Returns the tensor as a capsule for another library to consume. On a device, the slot is reused only after the
+    /// work that `stream` has when the tensor is dropped.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -236,7 +235,7 @@ impl PyTensor {
                 "DLPack: this tensor cannot be copied on export\nhint: copy the imported tensor",
             ));
         }
-        // The CPU has no streams. Values on a device are complete, so the consumer need not wait.
+        // The CPU has no streams. On a device, the values are complete, so the consumer need not wait.
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
@@ -261,22 +260,22 @@ impl PyTensor {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match self.elements() {
-            // NumPy turns the number into a pointer again, so its provenance must be exposed.
+            // NumPy turns the address back into a pointer, so expose its provenance.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
             Elements::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
         }
     }
 
-    /// Returns the CUDA array interface, version 3. The values are complete, so there is no stream to wait
-    /// for. The interface does not tell which stream the consumer uses, so the slot waits for the legacy
-    /// default stream, and thereby for all streams that were not created as non-blocking.
+    /// Returns the CUDA array interface, version 3. The values are complete, so there is no stream to wait for. The
+    /// interface does not say which stream the consumer uses, so the slot waits for the legacy default stream, and with
+    /// it for all streams that were not created as non-blocking.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Elements::Device { device: (CUDA, _), address } = self.elements() else {
             return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
         };
         self.batch.used_on(StreamHandle::LEGACY);
-        // The interface defines the address of an empty array as 0.
+        // By definition, the address of an empty array is 0.
         let address = if self.shape.contains(&0) { 0 } else { address };
         let dict = self.interface(py, usize::try_from(address)?)?;
         dict.set_item("strides", py.None())?;
@@ -284,7 +283,7 @@ impl PyTensor {
         Ok(dict)
     }
 
-    /// Returns the same memory as uint16. This is for bfloat16, which NumPy does not have.
+    /// Returns the same memory as uint16, for bfloat16, which NumPy lacks.
     fn bits(&self) -> PyResult<Self> {
         match self.dtype {
             ElementType::Bf16 => {

@@ -1,4 +1,4 @@
-//! The shardpack command, as `python -m shardpack` and the console script run it.
+//! The shardpack command, for `python -m shardpack` and the console script.
 
 use crate::watch::detached;
 use pyo3::prelude::*;

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(name = "Dataset", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyDataset {
     pub(crate) inner: shardpack_reader::Dataset,
-    /// True if any part of the dataset is behind a URL, so that each read may wait for a server.
+    /// True if any part of the dataset is behind a URL. Reads may then wait for a server.
     pub(crate) is_far: bool,
     /// The fields of a sample: all fields except the figures that packing measured.
     fields: Arc<[Field]>,
-    /// Names of the fields some of whose pictures have been decoded with fewer bits so far.
+    /// Names of the fields with pictures that have been decoded to fewer bits so far.
     narrowed: Arc<Mutex<Vec<String>>>,
 }
 
@@ -52,7 +52,7 @@ impl PyDataset {
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Reads without holding the interpreter. Ctrl-C interrupts the wait.
+    /// Reads without holding the interpreter. Ctrl-C interrupts it.
     fn read<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -67,7 +67,7 @@ impl PyDataset {
         self.read(py, move |dataset| {
             let mut decoders = Decoders::new(dataset.limits().clone());
             let samples = dataset.get_many(&indices)?;
-            // Stop early if the read was cancelled, because its result is dropped.
+            // Stop early if the read was cancelled, because nothing uses the result.
             let wanted = samples.iter().take_while(|_| !shardpack_io::is_cancelled());
             let decoded = wanted.map(|sample| decoders.sample(sample, &fields)).collect();
             if !decoders.narrowed.is_empty() {
@@ -114,7 +114,7 @@ impl PyDataset {
         Ok(Self::over(opened.map_err(raise)?, is_far))
     }
 
-    /// Makes one dataset out of several.
+    /// Combines several datasets into one.
     #[staticmethod]
     fn concat(py: Python<'_>, datasets: Vec<Bound<'_, Self>>) -> PyResult<Self> {
         let parts: Vec<_> = datasets.iter().map(|dataset| dataset.get().inner.clone()).collect();
@@ -123,7 +123,7 @@ impl PyDataset {
         Ok(Self::over(joined.map_err(raise)?, is_far))
     }
 
-    /// Returns the names of the array fields whose shapes differ between samples and are not in the index.
+    /// Returns the names of array fields with shapes that differ between samples and are not in the index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.read(py, |dataset| Ok(shardpack_loader::varying_arrays(dataset)?.into_iter().map(str::to_owned).collect()))
     }
@@ -149,8 +149,8 @@ impl PyDataset {
         self.inner.dataset_id().to_string()
     }
 
-    /// Returns a text that identifies the contents. It differs between datasets, and between the generations
-    /// of a dataset and of its copies.
+    /// Returns a text that identifies the contents: each dataset, and each generation of a dataset or of its copies,
+    /// has a different one.
     #[getter]
     fn version(&self) -> String {
         self.inner.version_id().to_string()
@@ -183,7 +183,7 @@ impl PyDataset {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Returns all options with which the dataset was made.
+    /// Returns all options used to make the dataset.
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object(py, self.inner.recipe())
     }
@@ -220,8 +220,8 @@ impl PyDataset {
         Ok(value.map(|value| PyBytes::new(py, value.bytes)))
     }
 
-    /// Returns fields of a sample in the form of the files that `unpack` writes: JPEGs with their profile and
-    /// orientation, arrays as `.npy`, text and JSON unchanged. A clip is a list of its frames.
+    /// Returns fields of a sample as the files that `unpack` writes: JPEGs with their profile and orientation, arrays
+    /// as `.npy`, text and JSON unchanged. A clip is a list of its frames.
     fn files<'py>(&self, py: Python<'py>, index: u64, fields: Vec<String>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let read = move |dataset: &shardpack_reader::Dataset| {
             let sample = dataset.get(index)?;
@@ -294,8 +294,8 @@ impl PyDataset {
         Ok(parts.into_iter().map(|part| vector(py, part)).collect())
     }
 
-    /// Returns the names of the fields some of whose pictures have more than 8 bits per sample and have been
-    /// decoded to 8 bits so far.
+    /// Returns the names of the fields with pictures of more than 8 bits per sample that have been decoded to 8 bits so
+    /// far.
     fn narrowed(&self) -> Vec<String> {
         self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! Devices, the stages that decode on them, and the streams in which other libraries use the decoded values.
+//! Devices, the stages that decode on them, and the streams of other libraries that use the decoded values.
 
 use crate::errors::NoDeviceError;
 use crate::watch::detached;
@@ -14,7 +14,7 @@ pub(crate) const LEGACY: u64 = 1;
 /// Number of the default stream of the calling thread.
 const PER_THREAD: u64 = 2;
 
-/// A CUDA device that receives the batches of loaders. It also decodes them, unless the host does.
+/// A CUDA device for the batches of loaders. It also decodes them, unless the host does.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Stage {
     pub(crate) inner: Arc<CudaStage>,
@@ -23,7 +23,7 @@ pub(crate) struct Stage {
 
 #[pymethods]
 impl Stage {
-    /// Finds the driver, and the device with this number.
+    /// Opens the driver and the device with this number.
     #[new]
     #[pyo3(signature = (number, decodes = true))]
     fn new(py: Python<'_>, number: u32, decodes: bool) -> PyResult<Self> {
@@ -51,10 +51,10 @@ impl Stage {
     }
 }
 
-/// Returns the stream that the slot has to wait for if a consumer works in `stream`.
+/// Returns the stream to wait for before reusing the slot if a consumer works in `stream`.
 ///
-/// The per-thread default stream has no handle that other threads could use, but any thread may give a batch
-/// back. So the slot waits for the legacy stream, which waits for the default streams of all threads.
+/// The per-thread default stream has no handle for other threads, but any thread may drop a batch. So the slot waits
+/// for the legacy stream, which waits for the default streams of all threads.
 pub(crate) const fn waited_for(stream: u64) -> u64 {
     if stream == PER_THREAD { LEGACY } else { stream }
 }

@@ -1,21 +1,20 @@
-//! The fence around DLPack, which exports a tensor to another library as C structs. That library frees the
-//! memory by calling a function.
+//! The unsafe code for DLPack, which exports a tensor to another library as C structs. That library frees the memory by
+//! calling a function.
 //!
-//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring when the
-//! last tensor in any library is gone. These are the rules, according to the DLPack specification 1.0:
-//! 1. The struct of a capsule is part of a [`Holder`], which is freed exactly once: by `deleter`, which the
-//!    consumer of the capsule calls, or by the capsule's destructor, if there was no consumer.
-//! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
-//! 3. `deleter` may be called from any thread, without the interpreter, so it touches no Python object.
-//!    Dropping a batch takes the loader's lock for a moment, and no thread holds this lock while it waits for
-//!    Python.
+//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring when the last tensor
+//! in any library is freed. The rules, from the DLPack specification 1.0:
+//! 1. The struct of a capsule is part of a [`Holder`], which is freed exactly once: by `deleter`, which the consumer of
+//!    the capsule calls, or, if there was no consumer, by the capsule's destructor.
+//! 2. A consumer renames the capsule, so a capsule with its original name was not consumed.
+//! 3. `deleter` may be called from any thread, without the interpreter, so it touches no Python object. Dropping a
+//!    batch takes the loader's lock for a moment. No thread holds this lock while it waits for Python.
 //! 4. The consumer of a tensor may write to it. The pointer comes from the slot itself ([`Tensor::memory`]),
 //!    and this package makes no slice of an exported batch ([`Tensor::bytes`] is never called).
-//! 5. Memory of another device is identified by its address there, which is never a pointer here. Its values
-//!    are complete when the batch is handed out, so no stream has to wait for them. [`Batch::used_on`]
-//!    records, before a capsule is made, the streams that the slot has to wait for before it is reused.
-//! 6. The stream number from Python must be valid, as for every library that accepts a stream by DLPack, and
-//!    the stream must live until the batch is gone. `Batch.used_on` and docs/gpu.md require this.
+//! 5. Device memory is passed as an address on the device, never as a pointer here. Its values are complete when the
+//!    batch is handed out, so no stream has to wait for them. Before a capsule is made, [`Batch::used_on`] records the
+//!    streams to wait for before the slot is reused.
+//! 6. The stream number from Python must be valid, as for every library that accepts a stream through DLPack, and the
+//!    stream must live until the batch is dropped. `Batch.used_on` and docs/gpu.md require this.
 //!
 //! [`Tensor::memory`]: shardpack_loader::Tensor::memory
 //! [`Tensor::bytes`]: shardpack_loader::Tensor::bytes
@@ -32,9 +31,8 @@ use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
 /// Returns the stream with this handle.
 ///
-/// # Safety
-/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is gone (rule
-/// 6). No driver can recognise an invalid handle.
+/// # Safety The handle belongs to a stream of the batch's device, and the stream lives until the batch is dropped (rule
+/// 6). A driver cannot recognise an invalid handle.
 pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
     // SAFETY: by the caller's promise.
     unsafe { StreamHandle::new(handle) }
@@ -93,7 +91,7 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// One of DLPack's two structs, with the memory that it points to.
+/// One of DLPack's two structs, and the memory to which it points.
 struct Holder<M> {
     managed: M,
     shape: Vec<i64>,
@@ -111,7 +109,7 @@ pub(crate) struct LentTensor<'a> {
 }
 
 pub(crate) enum Elements {
-    /// A pointer to host memory for reading and writing. It is not a slice.
+    /// A pointer to host memory for reading and writing, not a slice.
     Host(NonNull<[u8]>),
     Device {
         device: (i32, i32),
@@ -127,7 +125,7 @@ impl Elements {
         }
     }
 
-    /// Returns the pointer for the struct. For a device, it is an address that is valid only on the device.
+    /// Returns the pointer for the struct: host memory, or an address that is valid only on the device.
     fn data(&self) -> PyResult<*mut c_void> {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
@@ -186,7 +184,7 @@ pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> 
     }
 }
 
-/// The parts that both structs share.
+/// The common parts of both structs.
 trait Exported: Sized {
     const NAME: &CStr;
     fn tensor(&mut self) -> &mut DlTensor;
@@ -221,8 +219,8 @@ impl<M: Exported> Holder<M> {
             strides[axis - 1] = strides[axis] * shape[axis].max(1);
         }
         let holder = Box::into_raw(Box::new(Self { managed, shape, strides, _batch: batch }));
-        // SAFETY: `holder` was just made from a box and has no other owner. The vectors do not grow any more,
-        // so their heap memory does not move.
+        // SAFETY: `holder` was just made from a box and has no other owner. The vectors no longer grow, so their heap
+        // memory does not move.
         let this = unsafe { &mut *holder };
         this.managed.tensor().shape = this.shape.as_mut_ptr();
         this.managed.tensor().strides = this.strides.as_mut_ptr();

@@ -1,4 +1,4 @@
-//! Errors of the library as Python exceptions. Each is derived from the built-in exception that matches it.
+//! Errors of the library as Python exceptions, each derived from the matching built-in exception.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};
@@ -56,13 +56,14 @@ pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
 fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let Some(system) = error.system_error() else { return PyOSError::new_err(text) };
     match (system.code, system.path) {
-        // If the first argument is a code, Python picks the subclass, such as FileNotFoundError or PermissionError.
+        // With an error code as the first argument, Python picks the subclass, such as FileNotFoundError or
+        // PermissionError.
         (Some(code), Some(path)) => {
             let mut hints = error.hints();
             hints.retain(can_follow);
             PyOSError::new_err((code, told(&system.text, &hints, Voice::Python), path.as_os_str().to_owned()))
         }
-        // Python itself puts the code before the text, so remove it from the text.
+        // Python puts the code before the text, so remove it from the text.
         (Some(code), None) => PyOSError::new_err((code, text.replace(&format!(" (os error {code})"), ""))),
         (None, _) => PyOSError::new_err(text),
     }

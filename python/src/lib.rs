@@ -3,8 +3,7 @@
 //!
 //! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them and adds
 //! documentation, types and Python's conventions.
-// Unsafe code is allowed only around DLPack's C structs (in one file), and in the places where a stream comes
-// from Python.
+// Unsafe code is allowed only for DLPack's C structs (in one file), and where Python passes a stream.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -26,8 +25,8 @@ mod watch;
 mod workers;
 mod writer;
 
-/// The compiled part of the package `shardpack`. It needs no GIL, because its classes are frozen and use
-/// their own locks.
+/// The Rust extension of the package `shardpack`. It needs no GIL, because its classes are frozen and use their own
+/// locks.
 #[pyo3::pymodule(gil_used = false)]
 mod _shardpack {
     #[pymodule_export]
@@ -60,7 +59,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::writer::{PyWriter, is_mask, mask_of};
 
-    /// Default size limit of a record or of a decoded field. It is the same as in the command.
+    /// Default size limit of a record or a decoded field, as in the command.
     #[pymodule_export]
     const MAX_RECORD_BYTES: u64 = shardpack::MAX_RECORD_BYTES;
 

@@ -1,4 +1,4 @@
-//! The loader. It waits without holding the interpreter, and checks for signals in between.
+//! The loader. While it waits, it releases the interpreter and checks for signals.
 
 use crate::batch::PyBatch;
 use crate::dataset::PyDataset;
@@ -16,23 +16,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Interval between checks for signals. It is short, so that Ctrl-C ends a wait within a second.
+/// Interval between checks for signals, short enough for Ctrl-C to end a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A loader of the library. The inner loader is `None` once it is closed.
 #[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
-    /// A thread holds this only while it waits for `inner`.
+    /// Held by a thread only while it waits for `inner`.
     entrance: Mutex<()>,
     /// Number of the latest iteration. It changes only while `inner` is locked.
     turn: AtomicU64,
     pid: u32,
-    /// True if the loader has threads, which do not exist in a fork. It can be read without the lock.
+    /// True if the loader has threads, which do not exist in a fork. Readable without the lock.
     has_threads: AtomicBool,
 }
 
-/// A state in the form for Python: fingerprint, seed, epoch, samples consumed, and the unit of that count.
+/// A state for Python: fingerprint, seed, epoch, samples consumed, and the unit of that count.
 type Resume = (String, u64, u32, u64, String);
 
 #[pymethods]
@@ -57,9 +57,8 @@ impl PyLoader {
         Ok(Self { inner, entrance, turn, pid, has_threads })
     }
 
-    /// Begins an iteration. It is over the current epoch if none of its batches has been handed out,
-    /// otherwise over the next epoch. Returns the number with which the iteration requests batches. Earlier
-    /// iterations get no more batches.
+    /// Begins an iteration over the current epoch if none of its batches has been handed out, otherwise over the next
+    /// epoch. Returns the number with which the iteration requests batches. Earlier iterations get no more batches.
     fn begin(&self, py: Python<'_>) -> PyResult<u64> {
         let begun = self.with(py, |loader| {
             if loader.phase() != EpochPhase::Fresh {
@@ -99,7 +98,7 @@ impl PyLoader {
         }
     }
 
-    /// Takes the place of another loader. An iteration that began there continues here.
+    /// Replaces another loader. Iterations that began there continue here.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -177,8 +176,8 @@ impl PyLoader {
         self.with(py, |loader| loader.predicted_device_bytes())
     }
 
-    /// Returns the rows that the host decoded instead of the device. For each reason, there are the number of
-    /// rows and the keys of the first rows.
+    /// Returns the rows that the host decoded instead of the device: for each reason, the number of rows and the keys
+    /// of the first rows.
     fn refusals(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, Vec<String>)>> {
         let all = self.with(py, |loader| loader.refusals())?;
         Ok(all.into_iter().map(|refusal| (refusal.reason, refusal.rows, refusal.first)).collect())
@@ -240,11 +239,11 @@ impl PyLoader {
         Ok(dict)
     }
 
-    /// Ends the threads, and the processes that the threads may wait for. Batches that the caller holds stay valid.
+    /// Ends the threads, and the processes for which threads may be waiting. Batches that the caller holds stay valid.
     fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
-        // Close the loader before the processes end. A thread that waits for a batch then gets the error of a
-        // closed loader, and not the error of a process that has ended.
+        // Close the loader before the processes end. A thread that waits for a batch then gets the error for a closed
+        // loader, not the error for an ended process.
         let inner = detached(py, || self.lock().take())?;
         let ended = workers.map(|workers| workers.call_method0("close")).transpose();
         detached(py, || drop(inner))?;
@@ -256,7 +255,7 @@ impl PyLoader {
 impl Drop for PyLoader {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // There is no caller to which a panic could be reported.
+        // Ignore a panic: there is no caller to report it to.
         Python::try_attach(|py| detached(py, || drop(inner)).ok());
     }
 }
@@ -267,7 +266,7 @@ impl PyLoader {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Fails in a fork. There, the lock may be held by a thread that does not exist.
+    /// Fails in a fork, where a thread that no longer exists may hold the lock.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),
@@ -278,15 +277,15 @@ impl PyLoader {
         }
     }
 
-    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`], but takes it again at once,
-    /// before a waiting thread wakes up. Therefore a waiting thread holds the entrance, which makes it the
-    /// next in line. Otherwise `close` would have to wait as long as a read hangs.
+    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`], but takes it again at once, before a
+    /// waiting thread wakes up. So a waiting thread holds the entrance, which makes it the next in line. Otherwise
+    /// `close` would have to wait as long as a read hangs.
     fn lock(&self) -> MutexGuard<'_, Option<shardpack_loader::Loader>> {
         let _entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on the loader. Does not hold the interpreter, because another thread may hold the lock.
+    /// Runs `work` on the loader. Releases the interpreter, because another thread may hold the lock.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Objects in a folder of a store. Conversions read them as files.
+//! Objects in a folder of a store, which conversions read as files.
 
 use crate::errors::raise;
 use crate::watch::heard;
@@ -24,7 +24,7 @@ impl Objects {
         Ok(Self { storage, listed: Mutex::default() })
     }
 
-    /// Returns the paths below the folder, sorted. An object that is opened later has the version that was listed.
+    /// Returns the sorted paths below the folder. Objects are later opened in the version that was listed.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let storage = Arc::clone(&self.storage);
         let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
@@ -59,7 +59,7 @@ impl Object {
         to_usize(self.inner.len())
     }
 
-    /// Announces that these bytes are going to be read soon.
+    /// Announces that these bytes will be read soon.
     fn announce(&self, offset: u64, count: u64) {
         self.inner.advise_soon(offset, count);
     }

@@ -1,4 +1,4 @@
-//! The options of a loader in the form in which Python passes them, and their conversion to the library's options.
+//! The options of a loader, as Python passes them, and their conversion to the library's options.
 
 use crate::dataset::PyDataset;
 use crate::device::Stage;
@@ -21,7 +21,7 @@ use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Fails unless `text` names augmentations of rows or batches whose options are within their ranges.
+/// Fails unless `text` names augmentations of rows or batches, with options within their ranges.
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
@@ -37,7 +37,7 @@ enum BandsOption {
     List(Vec<u64>),
 }
 
-/// The number that replaces no-data values, either for all cubes or for each field.
+/// The replacement for no-data values: one number for all cubes, or one per field.
 #[derive(FromPyObject)]
 enum NoDataOption {
     Cubes(f32),
@@ -69,7 +69,7 @@ impl CropOption {
     }
 }
 
-/// The options that Python passes. Each is checked where it is used.
+/// The options as Python passes them. Each option is checked where it is used.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
     batch_size: u32,
@@ -95,21 +95,21 @@ pub(crate) struct Options<'py> {
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
-    /// Means and standard deviations for pictures. For array fields, they are in `normalise`.
+    /// Means and standard deviations for pictures. Those for array fields are in `normalise`.
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     no_data: Option<NoDataOption>,
     augment: Option<String>,
     /// The batch augmentations as texts, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
-    /// Function that is called for every row, or the object that starts the processes which call it.
+    /// Function to call for every row, or the object that starts the processes that call it.
     transform: Option<Py<PyAny>>,
-    /// Number of processes that call the transform. 0 means that this process calls it.
+    /// Number of processes that call the transform. 0 means this process.
     transform_workers: usize,
     fields: Option<Vec<String>>,
     /// Fields that are not tensors.
     objects: Vec<String>,
-    /// Fields that follow their picture, each with the kind of its alignment.
+    /// Aligned fields, each with its kind of alignment.
     align: Vec<(String, String)>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One weight per sample of the dataset.
@@ -136,7 +136,7 @@ impl Options<'_> {
         choice("order", &self.order, &modes)
     }
 
-    /// Returns the order of `dataset`, which may be one of the datasets of a mixture.
+    /// Returns the order of `dataset`, which may be part of a mixture.
     fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
         Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
     }
@@ -296,7 +296,7 @@ impl Options<'_> {
     }
 }
 
-/// Reads a keyword that must have one of a few words as its value.
+/// Reads a keyword whose value must be one of a few words.
 fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);

@@ -74,12 +74,12 @@ pub(crate) fn plan(
     Ok(found.map_err(raise)?.to_json().to_string())
 }
 
-/// Returns the notes for the user in the wording for Python.
+/// Returns the notes for the user, worded for Python.
 pub(crate) fn in_python(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| note.told(Voice::Python)).collect()
 }
 
-/// Returns the number of bytes for a size in the notation of the command line, such as `4GiB`.
+/// Parses a size in the notation of the command line, such as `4GiB`, and returns it in bytes.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
     parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 
-/// Creates a report and writes the page to `output`. Returns the JSON that `shardpack report --json` prints, a piece of
-/// HTML for a notebook, and the notes for the user.
+/// Creates a report and writes the page to `output`. Returns the JSON that `shardpack report --json` prints, the HTML
+/// for a notebook, and the notes for the user.
 #[pyfunction]
 pub(crate) fn report(
     py: Python<'_>,

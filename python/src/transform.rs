@@ -9,11 +9,11 @@ use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
-/// Block of random draws that gives the seed of a row. It follows the block for turns.
+/// Block of random draws for the seed of a row. It follows the block for turns.
 const SEEDS: u32 = (1 << 31) + 3;
 
-/// A function of `shardpack._transform`. It receives the arrays by field, and the number, key, epoch and seed
-/// of the sample. It writes its result to the arrays.
+/// A function of `shardpack._transform`. It receives the arrays by field, and the number, key, epoch and seed of the
+/// sample, and writes its result to the arrays.
 pub(crate) struct Function(pub(crate) Py<PyAny>);
 
 impl fmt::Debug for Function {
@@ -34,7 +34,7 @@ impl Function {
         let arrays = PyDict::new(py);
         let mut owners: Vec<Bound<'_, PyArray1<u8>>> = Vec::with_capacity(row.fields.len());
         for field in &mut row.fields {
-            // Let the array own a copy of the bytes, because the program may keep the array.
+            // The array owns a copy of the bytes, because the program may keep the array.
             let owner = vector(py, field.bytes.to_vec());
             let view = match field.dtype {
                 ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,

@@ -1,5 +1,5 @@
-//! Values of a sample. They are decoded without holding the interpreter, then converted to Python objects
-//! while holding it.
+//! Values of a sample, which are decoded without holding the interpreter, then converted to Python objects while
+//! holding it.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -26,11 +26,11 @@ pub(crate) struct Decoded {
     values: Vec<(String, FieldValue)>,
 }
 
-/// The decoders of one call. They share scratch memory between samples.
+/// The decoders of one call. Their scratch memory is reused for all samples.
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
-    /// Names of the fields some of whose pictures were decoded with fewer bits.
+    /// Names of the fields with pictures that were decoded to fewer bits.
     pub(crate) narrowed: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Decoders {
         Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(limits), narrowed: Vec::new() }
     }
 
-    /// Decodes the given fields of a sample. This does not need the interpreter.
+    /// Decodes the given fields of a sample, without the interpreter.
     pub(crate) fn sample(&mut self, sample: &Sample, fields: &[Field]) -> Result<Decoded, Error> {
         let view = sample.view();
         let fields = fields.iter();
@@ -72,7 +72,7 @@ impl Decoders {
 }
 
 impl Decoded {
-    /// Converts to a dict that has `__key__` and every field by its name.
+    /// Converts to a dict with `__key__` and every field by its name.
     pub(crate) fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("__key__", self.key)?;
@@ -114,7 +114,7 @@ impl FieldValue {
     }
 }
 
-/// Returns a NumPy array that owns `bytes`. Nothing is copied.
+/// Returns a NumPy array that owns `bytes`, without copying them.
 pub(crate) fn ndarray<'py>(
     py: Python<'py>,
     dtype: Dtype,

@@ -1,10 +1,10 @@
 //! Runs long work without holding the interpreter. The work runs on its own thread, while the caller's thread
 //! checks for signals and reports progress.
 //!
-//! Work that writes gets a request to stop, and the caller waits until it has ended ([`watch`]). Work that only
-//! reads is abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short
-//! work gets no thread ([`detached`]). All of these functions turn a panic into an exception, so no other
-//! file releases the interpreter (`tests/integration/layers.rs`).
+//! Work that writes gets a request to stop, and the caller waits until it has ended ([`watch`]). Work that only reads
+//! is abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short work runs on the
+//! caller's thread ([`detached`]). All of these functions turn a panic into an exception, so no other file may release
+//! the interpreter (checked by `tests/integration/layers.rs`).
 
 use crate::errors::raise;
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Interval between checks for signals, and between reports of progress.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// State that the working thread and the waiting thread share.
+/// State shared by the working thread and the waiting thread.
 struct Told<P> {
     has_ended: Mutex<bool>,
     changed: Condvar,
@@ -34,7 +34,7 @@ impl<P> Default for Told<P> {
     }
 }
 
-/// Signals that the work has ended. It does so when it is dropped, even after a panic.
+/// Signals the end of the work when it is dropped, even after a panic.
 struct EndOnDrop<'a, P>(&'a Told<P>);
 
 impl<P> Drop for EndOnDrop<'_, P> {
@@ -86,8 +86,8 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| defect(&*panic))
 }
 
-/// Runs `work` without holding the interpreter. `work` gets a flag that tells it to stop, and a function that
-/// reports its progress. `progress` is called on this thread with each report, as a dict.
+/// Runs `work` without holding the interpreter. `work` receives a flag that tells it to stop, and a function to report
+/// its progress. `progress` is called on this thread with each report, as a dict.
 ///
 /// An exception from `progress` or from a signal (Ctrl-C) stops the work, and is raised once the work has stopped.
 pub(crate) fn watch<P: Send, R: Send>(
@@ -136,8 +136,8 @@ pub(crate) fn watch_with<P: Send, R: Send>(
     })
 }
 
-/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its reads from a
-/// store get a request to stop. If a request to a silent server is still pending, it times out on its own thread.
+/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its reads from a store get a
+/// request to stop. A request to a silent server times out later on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -162,9 +162,8 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     }
 }
 
-/// Runs `work`, which only reads, without holding the interpreter. If `work` may wait for a network
-/// (`is_far`), Ctrl-C interrupts it as in [`leave`]. Otherwise the work gets no thread. In both cases a panic
-/// is raised as a Python error.
+/// Runs `work`, which only reads, without holding the interpreter. If `work` may wait for a network (`is_far`), Ctrl-C
+/// interrupts it as in [`leave`]. Otherwise it runs on this thread. In both cases a panic is raised as a Python error.
 pub(crate) fn heard<R: Send + 'static>(
     py: Python<'_>,
     is_far: bool,

@@ -1,17 +1,16 @@
-//! A transform written in Python that is called in separate processes. Each process has its own interpreter,
-//! and the loader's threads need none.
+//! Calls a transform written in Python in separate processes. Each process has its own interpreter, so the loader's
+//! threads need none.
 //!
-//! A thread that has decoded a row sends it to a process over a socket, waits, and stores the changed row in
-//! its place. `python/shardpack/_workers.py` starts the processes and implements their side. The message for
-//! a row has two parts. All integers are little-endian:
+//! A thread that has decoded a row sends it to a process over a socket, waits, and overwrites it with the changed row.
+//! `python/shardpack/_workers.py` starts the processes and implements their side. The message for a row has two parts.
+//! All integers are little-endian:
 //!
-//! 1. the length of a JSON object as u32, and the object: `index`, `key`, `epoch`, `seed`, and
-//!    `fields`, which is a list of `[name, type, shape]`;
+//! 1. the length of a JSON object as u32, and the object: `index`, `key`, `epoch`, `seed`, and `fields`, a list of
+//!    `[name, type, shape]`;
 //! 2. the bytes of each field.
 //!
-//! The answer begins with the length of an error as u32. If the length is not 0, the text of the error
-//! follows. If it is 0, the bytes of each field follow. A process announces that it is ready by a length of
-//! 0.
+//! The answer begins with the length of an error as u32. If the length is not 0, the text of the error follows. If it
+//! is 0, the bytes of each field follow. A process that is ready sends a length of 0.
 
 use crate::transform::{describe, seed, type_name};
 use pyo3::prelude::*;
@@ -25,20 +24,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
-/// Size limit in bytes of an error that a process sends.
+/// Maximum size in bytes of an error from a process.
 const MAX_ERROR: u32 = 1 << 20;
 
-/// Processes that transform rows. They are started on demand, and a process that has ended is replaced when
-/// the next row needs it. If the first processes end before they are ready, no more are started.
+/// Processes that transform rows. They are started on demand. A process that has ended is replaced when the next row
+/// needs it, unless no process has ever been ready.
 pub(crate) struct Workers {
     /// `shardpack._workers.Workers`.
     processes: Py<PyAny>,
     /// One slot for each process: its number, and the socket of the process if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// The reason why the first process ended before it was ready. Other processes would end in the same way.
+    /// Why the first process ended before it was ready. Other processes would end in the same way.
     failed: OnceLock<Note>,
-    /// True once any process has been ready.
+    /// True once a process has been ready.
     had_one: AtomicBool,
 }
 
@@ -60,7 +59,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a free slot. Slots with a running process are preferred.
+    /// Waits for a free slot, and prefers one with a running process.
     fn take(&self) -> (usize, Option<UnixStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -170,7 +169,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     Ok(None)
 }
 
-/// Reads the error that a process sends, if it sends one.
+/// Reads the error from a process, if there is one.
 fn error_of(process: &mut UnixStream) -> io::Result<Option<String>> {
     let mut length = [0; 4];
     process.read_exact(&mut length)?;

@@ -1,4 +1,4 @@
-//! The writer. It converts Python values to a sample, and encodes the sample without holding the interpreter.
+//! The writer. Converts Python values to a sample, and encodes the sample without holding the interpreter.
 
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
@@ -26,14 +26,14 @@ pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
     /// The report, once the dataset is complete.
     report: Mutex<Option<String>>,
-    /// Set when a commit has to stop. This cancels requests to a store.
+    /// Tells a commit to stop, and cancels its requests to a store.
     stop: Arc<AtomicBool>,
     /// True if the writer writes to a store.
     is_far: bool,
     pid: u32,
 }
 
-/// A value in the form in which `_given.py` passes it.
+/// A value, as `_given.py` passes it.
 #[derive(FromPyObject)]
 enum WriterValue<'py> {
     /// The elements of an array as bytes, their type, the shape, and true if the array is the pixels of a picture.
@@ -42,7 +42,7 @@ enum WriterValue<'py> {
     Number(Digits, Option<String>),
     /// A text, and true if it is a JSON document.
     Text(String, bool),
-    /// Whole JPEG files, which are the frames of a clip.
+    /// The frames of a clip, as JPEG files.
     Frames((Vec<Bound<'py, PyBytes>>,)),
     Bytes(#[pyo3(from_py_with = crate::writer::bytes)] Vec<u8>),
 }
@@ -117,8 +117,8 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl PyWriter {
-    /// Opens a writer with the packing options `options`. With `on_known_key`, the samples are added to an
-    /// existing dataset.
+    /// Opens a writer with the packing options `options`. With `on_known_key`, it adds the samples to an existing
+    /// dataset.
     #[new]
     #[pyo3(signature = (path, schema, classes, options, storage_options, on_known_key=None))]
     fn new(
@@ -169,7 +169,7 @@ impl PyWriter {
         Ok(self.collector()?.keeps_order())
     }
 
-    /// Returns the number that becomes the key of the first sample without a key.
+    /// Returns the number used as the key of the first sample without a key.
     fn first_number(&self) -> PyResult<u64> {
         Ok(self.collector()?.first_number())
     }
@@ -213,10 +213,10 @@ impl PyWriter {
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
-        // Another commit may follow, and it must be able to release the claim in the store.
+        // A later commit must be able to release the claim in the store.
         self.stop.store(false, Ordering::Relaxed);
-        // Dropping the last reference releases the claim in a store, which has to wait for the network.
-        // `abort` does this without holding the interpreter.
+        // Dropping the last reference releases the claim in a store, which waits for the network. `abort` does this
+        // without holding the interpreter.
         drop(collector);
         if report().is_some() {
             self.abort(py)?;
@@ -272,8 +272,8 @@ pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
 }
 
-/// Reads the class numbers of a mask from the bytes of its file. They are integers `[height, width]`, in the
-/// form in which packing stores them. Errors call the file `name`.
+/// Reads the class numbers of a mask from the bytes of its file, as integers `[height, width]`, like packing does.
+/// Errors call the file `name`.
 #[pyfunction]
 pub(crate) fn mask_of<'py>(
     py: Python<'py>,
@@ -283,7 +283,7 @@ pub(crate) fn mask_of<'py>(
     let content = content.as_bytes().to_vec();
     let mask =
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // Keep the error without its own hint, which names an option of packing.
+            // Drop the hint of this error, which names an option of packing.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
             error => raise(error),
         })?;

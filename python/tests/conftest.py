@@ -1,4 +1,4 @@
-"""Datasets for all tests, which are made only once: pictures with Pillow, and cubes with NumPy."""
+"""Datasets for all tests, made only once: pictures with Pillow, and cubes with NumPy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ CUBES = 24
 CLASSES = ("cat", "dog", "owl")
 SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
 
-# A background job ignores Ctrl-C, and child programs inherit that. The programs that the tests start must not ignore
-# it.
+# Programs that the tests start must react to Ctrl-C. A background job ignores it, and child programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command() -> list[str]:
-    """Returns the command. It is found in the environment variable, next to this Python, or on the path."""
+    """Returns the command: from the environment variable, next to this Python, or on the path."""
     beside = Path(sys.executable).parent / "shardpack"
     found = os.environ.get("SHARDPACK_BIN") or (str(beside) if beside.exists() else shutil.which("shardpack"))
     if not found:
@@ -42,7 +41,7 @@ def pack(source: Path, out: Path, *options: str) -> Path:
 
 
 def photo(number: int, height: int, width: int) -> Image.Image:
-    """A smooth picture that is different for each number."""
+    """A smooth picture, different for each number."""
     y, x = np.mgrid[:height, :width]
     planes = [
         (x * (3 + number % 5) + y * 2 + number * 37) % 256,
@@ -81,16 +80,14 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cube_values() -> list[np.ndarray]:
-    """Values of the cubes, float32 [20, 30, 8]. They contain the number of the cube."""
+    """Values of the cubes, float32 [20, 30, 8], which contain the number of the cube."""
     y, x, band = np.mgrid[:20, :30, :8]
     return [(np.sin(x / 9 + band) + y * 0.01 + number).astype(np.float32) for number in range(CUBES)]
 
 
 @pytest.fixture(scope="session")
 def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray]) -> Path:
-    """24 float32 cubes, stored without loss. Each has a mask that contains its number everywhere except in the upper
-    left pixel.
-    """
+    """24 float32 cubes, stored without loss. Each has a mask filled with its number, except in the upper left pixel."""
     source, masks = tmp_path_factory.mktemp("cubes"), tmp_path_factory.mktemp("masks")
     for number, values in enumerate(cube_values):
         np.save(source / f"{number:03}.npy", values)
@@ -103,14 +100,14 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
 
 @pytest.fixture(scope="session")
 def values() -> list[NDArray[np.float32]]:
-    """Scenes, which are cubes of several sizes with six bands. Rounding would change their values."""
+    """Scenes: cubes of several sizes with six bands. Rounding would change their values."""
     rng = np.random.default_rng(5)
     return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
 
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.float32]]) -> sp.Dataset:
-    """These cubes and their masks, with their sizes in the index of the dataset."""
+    """The scenes and their masks, with their sizes in the dataset's index."""
     out = tmp_path_factory.mktemp("scenes") / "packed"
     schema = {"cube": "array", "mask": "array", "height": "uint32", "width": "uint32", "channels": "uint32"}
     with sp.Writer(out, schema, values="keep", shuffle=False) as writer:
@@ -134,5 +131,5 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs the tests of JAX last, because the threads of JAX stay until the process ends, and other tests fork."""
+    """Runs the JAX tests last, because JAX's threads stay until the process ends, and other tests fork."""
     items.sort(key=lambda item: "jax" in item.name or item.path.name == "test_jax.py")

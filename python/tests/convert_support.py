@@ -1,4 +1,4 @@
-"""Code that the tests of `convert` and `export` share: pictures, and the content of a dataset by key."""
+"""Code shared by the tests of `convert` and `export`: pictures, and the content of a dataset by key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pil = pytest.importorskip("PIL.Image")
 
 
 def jpeg(seed: int, width: int = 40, height: int = 24) -> bytes:
-    """A small JPEG that is different for each seed."""
+    """A small JPEG, different for each seed."""
     return picture(seed, "JPEG", width, height)
 
 
@@ -31,12 +31,12 @@ def picture(seed: int, format: str, width: int = 40, height: int = 24) -> bytes:
 
 
 def pixels(seed: int, width: int = 40, height: int = 24) -> np.ndarray[Any, Any]:
-    """Pixels, uint8 `[height, width, 3]`, that are different for each seed."""
+    """Pixels, uint8 `[height, width, 3]`, different for each seed."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
 
 
 def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
-    """Returns the values of every sample by key. For the fields in `raw`, these are the stored bytes."""
+    """Returns the values of every sample by key. Fields in `raw` are returned as stored bytes."""
     dataset = sp.Dataset(dataset) if isinstance(dataset, (str, Path)) else dataset
     found = {}
     for index in range(len(dataset)):
@@ -47,7 +47,7 @@ def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
 
 
 def kinds(path: Path) -> dict[str, str]:
-    """Returns the kind of each field, or the type for numbers. The columns that the writer adds are left out."""
+    """Returns the kind of each field (the type for numbers), without the columns that the writer adds."""
     dataset = sp.Dataset(path)
     ours = added(dataset)
     return {field.name: str(field.dtype or field.kind) for field in dataset.schema if field.name not in ours}
@@ -67,11 +67,11 @@ except ValueError as error:
 
 
 def bounded(module: str, src: Path, memory: int = 3 << 30, **options: Any) -> str:
-    """Opens a source in a process of limited memory. Returns the keys of its samples and its errors, line by line."""
+    """Opens a source in a process with limited memory. Returns the keys of its samples and its errors, line by line."""
     pytest.importorskip("resource")
     command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options), str(memory)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    # The time limit is needed because a process that waits for a pipe uses no CPU time.
+    # Limit the wall time too, because a process that waits for a pipe uses no CPU time.
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""Code that the tests of decoding on a GPU share: pictures, and loaders for host and device."""
+"""Code shared by the tests of decoding on a GPU: pictures, and loaders for host and device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIG = 96
 
 
 def why_not() -> str | None:
-    """The reason why no device can be tested, or None if one can be tested."""
+    """The reason why no device can be tested, or None."""
     try:
         _shardpack.Stage(0)
     except _shardpack.NoDeviceError as error:
@@ -39,7 +39,7 @@ def gpu() -> None:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """96 detailed JPEGs of about 300 × 400 pixels. Some are stored turned, and they are grey or in colour."""
+    """96 detailed JPEGs of about 300 × 400 pixels, grey or in colour. Some are stored turned."""
     source, rng = tmp_path_factory.mktemp("big"), np.random.default_rng(5)
     for number in range(BIG):
         folder = source / ("even", "odd")[number % 2]

@@ -1,4 +1,4 @@
-"""Code that the tests of the loader share."""
+"""Code shared by the tests of the loader."""
 
 from __future__ import annotations
 

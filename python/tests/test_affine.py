@@ -17,7 +17,7 @@ SCALING: dict[str, Any] = {"mean": {"cube": 2.5}, "std": {"cube": 4.0}}
 
 
 def places(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Columns and rows that pixels come from, in pixels from the upper left corner, by torchvision's definition."""
+    """Source columns and rows of the pixels, measured from the upper left corner, by torchvision's definition."""
     turn, shear = radians(ANGLE), radians(SHEAR)
     a, b, c, d = cos(turn), -cos(turn) * tan(shear) - sin(turn), sin(turn), -sin(turn) * tan(shear) + cos(turn)
     y, x = np.meshgrid(np.arange(height) + 0.5 - height / 2, np.arange(width) + 0.5 - width / 2, indexing="ij")
@@ -25,7 +25,7 @@ def places(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def bilinear(values: NDArray[np.float32], fill: float) -> NDArray[np.float64]:
-    """Means of four pixels of ``[height, width, bands]``, in float64."""
+    """Bilinear means of four pixels of ``[height, width, bands]``, in float64."""
     height, width, _ = values.shape
     x, y = places(height, width)
     around = np.full((height + 4, width + 4, values.shape[2]), fill)
@@ -47,7 +47,7 @@ def nearest(values: NDArray[Any], fill: int) -> NDArray[Any]:
 
 
 def bound(values: NDArray[np.float32]) -> float:
-    """Largest error by rounding weights, products and sums to float32, each by 2⁻²⁴ of the largest value."""
+    """Largest error from rounding weights, products and sums to float32, each by 2⁻²⁴ of the largest value."""
     return float(2**-21 * max(np.abs(values).max(), 0.5))
 
 
@@ -81,7 +81,7 @@ def test_cubes_are_those_of_grid_sample(cubes: Path, precision: str) -> None:
         grid = torch.from_numpy(np.stack([2 * x / width - 1, 2 * y / height - 1], axis=-1))[None].to(dtype)
         picture = torch.from_numpy(values.transpose(2, 0, 1))[None].to(dtype)
         expected = torch.nn.functional.grid_sample(picture, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-        # A grid of float32 rounds places to about 2⁻²³ of the side.
+        # A float32 grid rounds positions to about 2⁻²³ of the side.
         most = bound(values) if precision == "float64" else bound(values) * max(height, width)
         assert np.abs(found - expected[0].numpy().transpose(1, 2, 0)).max() <= most
 
@@ -108,7 +108,7 @@ def test_a_random_map_is_drawn_by_key(cubes: Path) -> None:
     assert all(np.array_equal(a, b) for one, other in zip(first, again, strict=True) for a, b in zip(one, other, strict=True))
     assert any(not np.array_equal(one[0], other[0]) for one, other in zip(first, later, strict=True))
     assert first[0][0].dtype == np.float16
-    # A fifth of the samples stays.
+    # A fifth of the samples is not moved.
     plain = rows(cubes, **(options | {"augment": None}))
     stays = sum(np.array_equal(one[0], other[0]) for one, other in zip(plain, first, strict=True))
     assert 0 < stays < len(plain) / 2

@@ -1,4 +1,4 @@
-"""Masks, boxes and keypoints that follow their picture, and fields that are lists in a batch."""
+"""Masks, boxes and keypoints aligned with their picture, and fields that are lists in a batch."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
                 assert boxes[row].dtype == points[row].dtype == np.float32 and classes[row].dtype == np.int64
                 for box, number, point in zip(boxes[row], classes[row], points[row][:, 0]):
                     same = masks[row] == number
-                    # If only a sliver of a box is in view, it may lie between the centres of pixels.
+                    # A sliver of a box may lie between the centres of pixels.
                     if not same.any():
                         assert min(box[2:]) <= 1
                         continue
                     np.testing.assert_allclose(box, _sides(same), atol=2)
-                    # Away from the borders, the picture must have the colour of the class.
+                    # Away from the edges of the box, the picture must have the colour of the class.
                     inside = same.copy()
                     for axis in (0, 1):
                         for step in range(-4, 5):
@@ -138,14 +138,14 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     )
     with pytest.raises(sp.UsageError, match=expected):
         loader(some, ["image", "boxes", "classes"])
-    # It is refused even if `fields` does not name it. `points` has one row per box too.
+    # The field is refused even if `fields` does not name it. `points` also has one row per box.
     with pytest.raises(sp.UsageError, match="`points` has a row for each box of `boxes`"):
         loader(some, classes=sp.align.rows_of("boxes"))
     # `size` always has two rows, and `words` has one row per box only in some samples, so neither is refused.
     follow = {"classes": sp.align.rows_of("boxes"), "points": sp.align.keypoints(rows="boxes")}
     for batch in loader(some, **follow):
         assert all(len(boxes) == len(kinds) for boxes, kinds in zip(batch["boxes"], batch["classes"], strict=True))
-    # `None` keeps all rows. Fields that are not loaded do not matter.
+    # `None` keeps all rows. Fields that are not loaded are not checked.
     for batch in loader(some, ["image", "boxes", "classes"], classes=None):
         assert all(len(kinds) == len(some[int(i)]["classes"]) for i, kinds in zip(batch.indices, batch["classes"], strict=True))
     loader(some, ["image", "boxes", "size", "words"])
@@ -224,7 +224,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": None})
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "words"])
         sp.Loader(dataset, 2, image="rrc64")
-    # Follow the hint of the error: store the boxes as arrays.
+    # Follow the error's hint: store the boxes as arrays.
     with sp.Writer(tmp_path / "arrays", {"image": "image", "boxes": "array:float32"}) as writer:
         for number, sample in enumerate(dataset):
             writer.write({"image": dataset.raw(number, "image"), "boxes": sample["boxes"]}, key=sample["__key__"])
@@ -321,7 +321,7 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
         for number, orientation in enumerate((1, 6, 3, 8)):
             y, x = np.mgrid[:40, :56].astype(np.uint8)
             upright = np.stack([x * 4, y * 4, x], axis=2)
-            # Store the picture so that its Exif orientation turns it upright.
+            # Store the picture turned, so that its Exif orientation makes it upright.
             stored = Image.fromarray(upright).rotate({1: 0, 6: 90, 3: 180, 8: 270}[orientation], expand=True)
             exif = Image.Exif()
             exif[0x0112] = orientation
@@ -337,12 +337,12 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
 
 
 def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(tmp_path: Path) -> None:
-    """The columns in the index have the size of the picture as it is stored, which is turned."""
+    """The columns in the index have the size of the stored picture, which is turned."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "masks").mkdir()
     rng = np.random.default_rng(1)
     masks = {}
-    # The first picture is upright, and it decides the columns.
+    # The first picture, which decides the columns, is upright.
     for number, orientation in enumerate((1, 6, 3, 8)):
         mask = rng.integers(0, 9, (40 + 2 * number, 56), np.uint8)
         height, width = mask.shape
@@ -358,7 +358,7 @@ def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(
         (batch,) = sp.Loader(dataset, 4, image="full", fields=fields, shuffle=False)
         for key, mask in zip(batch.sample_keys, batch["mask"]):
             assert (np.asarray(mask) == masks[key]).all()
-    # In a grid, the number of patches of a scene depends on the size of the scene.
+    # In a grid, the number of patches depends on the size of the scene.
     grid = sp.Loader(dataset, 1, cube="patch20x20", patches="grid", fields=["mask"], shuffle=False)
     assert len(grid) == sum(-(-mask.shape[0] // 20) * -(-mask.shape[1] // 20) for mask in masks.values())
     for batch in grid:

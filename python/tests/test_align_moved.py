@@ -1,4 +1,4 @@
-"""Masks, boxes, keypoints and polygons that augmentation moves with their picture, compared with torchvision."""
+"""Masks, boxes, keypoints and polygons moved by augmentation together with their picture, compared with torchvision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 HEIGHT, WIDTH = 90, 120
-# Ranges of one value, so that the draw is known.
+# Ranges that contain a single value, so that the draw is known.
 KNOWN = [
     {"degrees": (25, 25), "scale": (1.2, 1.2), "shear": (7, 7)},
     {"degrees": (-70, -70), "scale": (0.6, 0.6), "shear": (-10, -10, 12, 12)},
@@ -27,7 +27,7 @@ ALIGN = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Coarse noise with a mask of a class for each block, boxes of all sizes, points, and a polygon."""
+    """Coarse noise with a mask (one class per block), boxes of all sizes, points, and a polygon."""
     rng, out = np.random.default_rng(2), tmp_path_factory.mktemp("moved") / "packed"
     schema = {"image": "image", **dict.fromkeys(["mask", "boxes", "classes", "points", "polygons"], "array")}
     with sp.Writer(out, schema, shuffle=False) as writer:
@@ -85,7 +85,8 @@ def test_moved_fields_are_those_of_torchvision(scenes: sp.Dataset, image: str, k
         mask = functional.affine(tv_tensors.Mask(torch.from_numpy(before["mask"])), **given, fill=250)
         boxes = tv_tensors.BoundingBoxes(torch.from_numpy(before["boxes"]), format="XYXY", canvas_size=size)
         boxes = functional.affine(boxes, **given)
-        # On the border of two pixels, float32 and float64 may choose different ones. Picture and mask choose alike.
+        # On the border between two pixels, float32 and float64 may choose different pixels, but picture and mask choose
+        # the same.
         apart += int((mask.numpy() != after["mask"]).sum())
         differs = (picture.permute(1, 2, 0).numpy() != after["image"]).any(-1)
         assert (differs <= (mask.numpy() != after["mask"])).all()
@@ -97,7 +98,8 @@ def test_moved_fields_are_those_of_torchvision(scenes: sp.Dataset, image: str, k
         if hasattr(tv_tensors, "KeyPoints"):
             points = tv_tensors.KeyPoints(torch.from_numpy(before["points"][:, :2]), canvas_size=size)
             expected = functional.affine(points, **given).numpy()
-            # Depending on its version, torchvision moves points outside of the picture to its border, or leaves them.
+            # Depending on its version, torchvision moves points from outside the picture to its border, or leaves them
+            # there.
             inside = seen & (after["points"][:, 2] > 0)
             np.testing.assert_allclose(after["points"][inside, :2], expected[inside], atol=2e-3)
             edge = ((expected <= 0) | (expected >= np.array(size[::-1]) - 1)).any(1)
@@ -113,7 +115,8 @@ def test_masks_show_the_class_of_the_moved_picture(scenes: sp.Dataset) -> None:
         found = rows(scenes, image="full,flip=0.5", align=align, augment=augment, seed=4)
         changed = 0
         for row in found:
-            # The red of a pixel is its class; black is outside. Colours of TrivialAugment change it.
+            # The red of a pixel is its class, and the outside is black. TrivialAugment's colour operations change the
+            # red.
             same = row["image"][..., 0] == row["mask"]
             if augment != ["trivial_augment_wide"]:
                 assert same.all()

@@ -1,4 +1,4 @@
-"""Polygons and masks of objects that follow their picture."""
+"""Polygons and masks of objects aligned with their picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIGN = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """0 to 4 separate triangles per picture, given as one common mask, as one mask for each, and as COCO polygons."""
+    """0 to 4 separate triangles per picture, stored as one common mask, as one mask each, and as COCO polygons."""
     rng = np.random.default_rng(3)
     out = tmp_path_factory.mktemp("objects") / "packed"
     schema = {"image": "image", "mask": "array", "boxes": "array", "masks": "array", "segmentation": "json", "quads": "array"}
@@ -85,7 +85,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
                     different = (np.asarray(drawn) > 0) != of
                     assert different.sum() <= 3 * (np.abs(np.diff(of.astype(int), axis=0)).sum() + np.abs(np.diff(of.astype(int), axis=1)).sum() + 8)
                     seen += int(of.sum())
-                # The corners of visible objects must match the views that the batch reports.
+                # The corners of visible objects must agree with the views that the batch reports.
                 for kind, polygon in enumerate(polygons):
                     was = [views.from_source(row, np.reshape(one[0], (-1, 2))) for one in stored["segmentation"]]
                     assert any(np.allclose(np.reshape(polygon[0], (-1, 2)), there, atol=1e-3) for there in was), kind
@@ -94,7 +94,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
 
 def test_all_objects_stay_without_boxes(scenes: sp.Dataset) -> None:
     align = {"masks": sp.align.instance_masks(), "segmentation": sp.align.polygons()}
-    # A field that is aligned is loaded, even if it is JSON.
+    # An aligned field is loaded, even if it is JSON.
     loader = sp.Loader(scenes, 5, image="rrc64,scale=0.05..0.1", align={**align, "mask": None, "boxes": None, "quads": None}, end="uneven")
     for batch in loader:
         for row, index in enumerate(batch.indices):

@@ -1,4 +1,4 @@
-"""`Writer(…, append=True)`, which adds the samples of a program to a dataset as its next generation."""
+"""`Writer(…, append=True)`, which adds a program's samples to a dataset as its next generation."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
     whole(out, 1)
     assert len(sp.Dataset(out, generation=1)) == 4
     report = write(out, range(4, 40), append=True)
-    # If the program was killed at the very end, the generation either exists already or appears with the next call.
+    # If the program was killed at the very end, the generation may already exist. Otherwise the next call creates it.
     assert report["outcome"] in ("complete", "already-complete") if when == "during" else report["outcome"] == "complete"
     assert (report["generation"], report["samples_of_dataset"]) == (2, 40)
     write(tmp_path / "one", range(40))
@@ -293,7 +293,7 @@ def test_a_packed_dataset_gets_samples_of_a_program_too(tmp_path: Path) -> None:
     with sp.Writer(out, append=True) as writer:
         writer.write({"image": jpeg(1), "label": "b"}, key="b/1.jpg")
     whole(out)
-    # The fields are the same as those from a folder with the same files.
+    # Packing a folder with the same files gives the same fields.
     sp.pack(photos(tmp_path / "third", ["c/7.jpg"]), tmp_path / "again")
     assert sp.Dataset(tmp_path / "again").schema == dataset.schema
 
@@ -338,7 +338,7 @@ def test_a_profile_that_the_dataset_has_no_field_for_is_refused(tmp_path: Path) 
     with pytest.raises(sp.UsageError, match="sample `b`: field `image`: the picture has a colour profile, and the dataset has no field `icc`"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write({"image": path}, key="b")
-    # A dataset that has the field accepts pictures with and without a profile.
+    # A dataset with the field accepts pictures with and without a profile.
     with sp.Writer(tmp_path / "with") as writer:
         writer.write({"image": path}, key="a")
     with sp.Writer(tmp_path / "with", append=True) as writer:

@@ -1,4 +1,4 @@
-"""Keys and columns as a table of Apache Arrow."""
+"""Keys and columns as an Apache Arrow table."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
-    """Gives the result of a fused multiply-add: the product is exact in float64, and the sum is rounded far below the
-    precision of float32.
+    """Returns the result of a fused multiply-add: the product is exact in float64, and the sum is rounded far below
+    float32 precision.
     """
     scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
     return (values.astype(np.float64) * scale + bias).astype(np.float32)
@@ -63,7 +63,7 @@ def test_a_cube_and_its_mask_are_turned_alike(cubes: Path, cube_values: list[np.
                     ]
                     assert found, index
                     seen.add(found[0])
-    # Two flips together are half a turn, so each result can be reached in two ways.
+    # Two flips equal half a turn, so each result can be reached in two ways.
     assert len(seen) == (8 if cube != "whole" else 4)
 
 
@@ -152,7 +152,7 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
     noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
     noise = (noisy - plain).astype(np.float64)
     count = noise.size
-    # Noise is added after the gain, in whatever order the list names them. The tolerance is five standard errors.
+    # Noise is added after the gain, whatever their order in the list. The tolerance is five standard errors.
     assert abs(noise.mean()) < 5 * 0.5 / count**0.5
     assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
     assert (rows(3) == noisy).all() and (masks >= 0).all()

@@ -1,4 +1,4 @@
-"""Batches as mappings that hold objects and tensors, and samples of which only some fields are read."""
+"""Batches as mappings of objects and tensors, and samples read with only some of their fields."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_batch_is_updated(mixed: sp.Dataset, fields: list[str] | None) -> None
 
 
 class MissingValue(dict[str, Any]):
-    """A dict that claims to have a field that it lacks."""
+    """A dict that claims to have a field but lacks it."""
 
     def keys(self) -> Any:
         return ["image", "missing"]
@@ -164,7 +164,7 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
         mixed.get(0, fields=["captions"])
     with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")
-    # Without checksums, damage in a picture goes unnoticed if the picture is not decoded.
+    # Without checksums, damage in a picture that is not decoded goes unnoticed.
     for file in mixed.path.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     shard = next(tmp_path.glob("*.shard"))

@@ -1,4 +1,4 @@
-"""Datasets that are written to S3, on moto's server if it is installed."""
+"""Datasets written to S3, on moto's server if it is installed."""
 
 from __future__ import annotations
 

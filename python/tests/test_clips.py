@@ -1,4 +1,4 @@
-"""Several pictures per sample, which are packed from folders, written by a program, loaded as clips, and exported."""
+"""Several pictures per sample: packed from folders, written by a program, loaded as clips, and exported."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_unpack_gives_back_what_packs_again(clips: sp.Dataset, tmp_path: Path) -
     for index in range(8):
         assert (again[index]["image"] == clips[index]["image"]).all()
     done = subprocess.run([*command(), "cat", clips.path, "walk/clip7"], check=True, capture_output=True)
-    # The output is the JPEGs one after another, which is what players read.
+    # The output is the concatenated JPEGs, which players can read.
     assert done.stdout == b"".join(frame.read_bytes() for frame in frames)
 
 
@@ -106,7 +106,7 @@ def test_windows_are_in_a_row_and_drawn_by_key(clips: sp.Dataset) -> None:
                 assert len(first) == 1
                 rows.append(first[0])
             firsts.add(tuple(rows))
-    # There is one draw for each epoch, with any number of threads.
+    # Each epoch has one draw, with any number of threads.
     assert len(firsts) == 4
     short = next(iter(sp.Loader(clips, 8, frames="window6,every=3", **options)))["image"]
     assert (np.asarray(short[0]) == everything[0][[0, 3, 4, 4, 4, 4]]).all()
@@ -254,7 +254,7 @@ def test_exported_clips_of_one_frame_and_of_none(tmp_path: Path) -> None:
         writer.write({"views": None, "image": jpeg(3)}, key="b")
     sp.export(tmp_path / "out", "webdataset", tmp_path / "tars")
     assert members(tmp_path / "tars") == {"a.views.000.jpg": jpeg(1), "a.jpg": jpeg(2), "b.jpg": jpeg(3)}
-    # The first sample may have no frames, so the name must be given.
+    # Give the name, because the first sample may have no frames.
     sp.convert("webdataset", tmp_path / "tars", tmp_path / "again", frames="views")
     again = sp.Dataset(tmp_path / "again")
     assert again.by_key("a")["views"].shape == (1, 48, 64, 3) and again.by_key("b")["views"] is None
@@ -275,7 +275,7 @@ def test_clips_are_added(source: Path, tmp_path: Path) -> None:
     assert np.abs(added["image"][2].astype(int) - pixels(jpeg(202)).astype(int)).max() <= 4
     batches = list(sp.Loader(dataset, 5, image="resize32", frames=4, fields=["image"]))
     assert [batch["image"].shape for batch in batches] == [(5, 4, 32, 32, 3)] * 2
-    # Files next to folders are not clips. The same was true when the dataset was packed.
+    # Files next to folders are not clips, as when the dataset was packed.
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
     with pytest.raises(sp.UsageError, match="this picture is not in any folder"):

@@ -169,7 +169,7 @@ def test_export_and_back(rows: Path, tmp_path: Path) -> None:
 
 
 class Terminal(io.StringIO):
-    """A terminal that keeps only the visible text, without lines that were cleared."""
+    """A terminal that keeps only the visible text, without cleared lines."""
 
     def isatty(self) -> bool:
         return True
@@ -186,7 +186,7 @@ def test_ctrl_c_while_the_package_loads_is_no_traceback(tmp_path: Path, command:
     script = tmp_path / "shardpack"
     script.write_text("from shardpack.__main__ import main\nraise SystemExit(main())\n")
     for start in (["-m", "shardpack"], [str(script)]):
-        # The folder of the script comes first in the path, and contains the stand-in.
+        # Python searches the folder of the script first, and finds the stand-in there.
         done = subprocess.run([sys.executable, *start, *command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=50)
         assert (done.returncode, done.stderr) == (130, "")
     program = subprocess.run([sys.executable, "-c", "import shardpack"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=50)

@@ -41,7 +41,7 @@ def test_tars_of_two_weeks_are_those_of_one(tmp_path: Path) -> None:
     same(tmp_path / "both", tmp_path / "out")
     assert len(sp.Dataset(tmp_path / "out", generation=1)) == 6
     whole(tmp_path / "out")
-    # Without `classes`, labels refer to the classes of the dataset, and names that it does not have become new classes.
+    # Without `classes`, labels refer to the dataset's classes, and unknown names become new classes.
     three = tar(tmp_path / "three.tar", range(20, 23), ["owl", "dog", "cat"])
     report = sp.convert("webdataset", three, tmp_path / "out", append=True, classes=["owl", "cat", "dog"])
     assert report["new_classes"] == ["owl"]

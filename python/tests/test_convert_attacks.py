@@ -1,5 +1,6 @@
-"""Sources that are built to hang, to fill the memory, or to lose a value silently, and sources with plain damage. Cases
-that could take unbounded time or memory run in a process of their own, with limits on CPU time and address space."""
+"""Sources built to cause hangs, exhaust memory, or silently lose a value, and sources with plain damage. Cases that
+could take unbounded time or memory run in a separate process, with limits on CPU time and address space.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ END = bytes(1024)
 
 def damaged_gz(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=31)
-    # The last bytes are a block of an unknown kind.
+    # End with a block of an unknown kind.
     return packer.compress(data[: len(data) // 2]) + packer.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 100
 
 
@@ -118,7 +119,7 @@ def test_headers_for_all_members_that_add_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "hostile",
     [header(b"b.txt", -512), header(b"b.txt", -(1 << 40)), header(b"x", -512, b"x")]
-    # An extended header gives the size of the next member.
+    # An extended header states the size of the next member.
     + [member(b"p", b"13 size=-512\n", b"x") + member(b"b.txt", b"hi")]
     + [member(b"p", b"30 size=9999999999999999999999\n", b"x") + member(b"b.txt", b"hi")],
 )
@@ -139,7 +140,7 @@ def test_members_that_are_nothing_but_names(tmp_path: Path) -> None:
     (tmp_path / "m.tar").write_bytes(b"".join(header(b"b.%d" % i, 0) for i in range(1001)) + END)
     (problem,) = webdataset.open(tmp_path / "m.tar").items
     assert "sample `b`: expected at most 1000 members, found more" in str(problem)
-    # A link counts as the member to which it points.
+    # A link is treated as the member to which it points.
     many = b"".join(named(b"b.%03d" % i + b"x" * 4000) for i in range(9))
     (tmp_path / "s.tar").write_bytes(many + END)
     (problem,) = webdataset.open(tmp_path / "s.tar", max_sample_bytes=10_000).items
@@ -166,7 +167,7 @@ def test_whole_numbers_are_ascii_digits(tmp_path: Path) -> None:
     texts = ["1", " 7\n", "1_0", "٣"]
     (tmp_path / "t.tar").write_bytes(b"".join(member(b"%d.cls" % i, t.encode()) for i, t in enumerate(texts)) + END)
     found = [item.values["cls"] for item in webdataset.open(tmp_path / "t.tar").items if isinstance(item, Sample)]
-    # A text that is not a number can only be the name of a class.
+    # A text that is not a number can only be a class name.
     assert found == [1, 7, "1_0", "٣"]
     (tmp_path / "m").mkdir()
     write_mds(tmp_path / "m", shard([b"1", b"1_0"]), encoding="str_int", samples=2)
@@ -174,7 +175,7 @@ def test_whole_numbers_are_ascii_digits(tmp_path: Path) -> None:
 
 
 def shard(values: list[bytes]) -> bytes:
-    """Returns an MDS shard with one column whose values vary in size."""
+    """Returns an MDS shard with one column of varying size."""
     begin = 4 * (len(values) + 2)
     samples = [struct.pack("<I", len(value)) + value for value in values]
     offsets = np.cumsum([begin, *map(len, samples)]).astype("<u4")
@@ -182,7 +183,7 @@ def shard(values: list[bytes]) -> bytes:
 
 
 def write_mds(folder: Path, data: bytes | None, *, encoding: str = "str", samples: int = 1, **changes: Any) -> None:
-    """Writes a dataset of two shards. The first is as given, and the second is valid."""
+    """Writes a dataset of two shards: the given one, and a valid one."""
     well = shard([b"well"])
     raw = {"basename": "s.mds", "bytes": len(well if data is None else data), "hashes": {}} | changes.pop("raw", {})
     entry = {"format": "mds", "version": 2, "column_names": ["x"], "column_encodings": [encoding]}
@@ -258,7 +259,7 @@ def test_a_shard_that_unpacks_to_more_than_there_is_memory(tmp_path: Path) -> No
     write_mds(tmp_path, None, raw={"bytes": 600 << 20}, zip_data=zipped, compression="zstd")
     (tmp_path / "s.zst").write_bytes(b"".join(pieces) + packed.flush())
     assert "found 629145600\nhint: raise max_shard_bytes" in bounded("mds", tmp_path, max_shard_bytes=100 << 20)
-    # Much less is unpacked than the index claims, because memory is allocated only as bytes arrive.
+    # The index claims far more than the data unpack to. Memory is allocated only as bytes arrive.
     write_mds(tmp_path, None, raw={"bytes": 4 << 30}, zip_data=zipped, compression="zstd")
     assert "expected 4294967296 bytes, as the index says, found: 629145600" in bounded("mds", tmp_path)
 

@@ -1,6 +1,4 @@
-"""HDF5, Zarr and LMDB files that are built to run code, to show other files, to hang, to fill the memory, or to end the
-process.
-"""
+"""HDF5, Zarr and LMDB files built to run code, expose other files, hang, exhaust memory, or kill the process."""
 
 from __future__ import annotations
 
@@ -81,7 +79,7 @@ PICKLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", ["array", "consolidated", "sample", "zip"])
 @pytest.mark.parametrize("case", PICKLES)
 def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, place: str) -> None:
-    # Older versions of numcodecs do not have this switch. In them it is always on.
+    # Older versions of numcodecs lack this switch and always unpickle.
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     mark, source, options = tmp_path / "ran", tmp_path / "a.zarr", {}
     v2(source / "s" if place == "sample" else source, pickle.dumps(Runs(mark)), **PICKLES[case])
@@ -139,7 +137,7 @@ def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.
 def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shardpack.convert import _zarr_store
 
-    # Act as if the document had passed the check of its text.
+    # Pretend that the document passed the check of its text.
     monkeypatch.setattr(_zarr_store, "checked", lambda name, text, most: text)
     settings = {"chunk_shape": [3], "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}], "index_codecs": [{"name": "bytes"}]}
     sources = [v2(tmp_path / f"{number}.zarr", b"", **PICKLES[case]) for number, case in enumerate(("second filter", "compressor", "inside of ours"))]
@@ -331,7 +329,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
     for out in ("h", "z"):
         dataset = sp.Dataset(tmp_path / out)
         assert len(dataset) == 300 and (dataset[299]["mask"] == 7).all()
-    # If there really are only fill values, the option can allow them.
+    # The option allows data that really are only fill values.
     v2(tmp_path / "b.zarr", None, shape=[200_000], chunks=[200_000], dtype="|u1")
     with pytest.raises(ValueError, match="raise max_expansion"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")
@@ -410,7 +408,7 @@ def test_filters_of_hdf5(tmp_path: Path) -> None:
 def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("x", (4,), "f4", chunks=(4,), compression="lzf")
-        # One zero, followed by copies of 264 bytes, each from one byte back.
+        # One zero, followed by copies of 264 bytes from a distance of one byte.
         data.id.write_direct_chunk((0,), b"\0\0" + b"\xe0\xff\0" * (4 << 20))
     assert "row 0: the chunk at [0] unpacks to more than 80 bytes: damaged" in bounded("hdf5", tmp_path / "a.h5")
 
@@ -432,7 +430,7 @@ def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pyte
 
 
 def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
-    """Makes a dataset of texts which all refer to the same place in the file."""
+    """Makes a dataset of texts that all refer to the same place in the file."""
     with h5py.File(path, "w") as file:
         text = file.create_dataset("s/text", shape, h5py.string_dtype())
         text[(0,) * len(shape)] = data
@@ -614,7 +612,7 @@ def test_a_changed_byte_of_an_lmdb_ends_no_program(tmp_path: Path) -> None:
     whole[at + 3] = 0x20
     whole[at + 2] = 0
     file.write_bytes(whole)
-    # The file grows but gets no bytes on disk, so only the page after its end is missing.
+    # The file becomes longer but gets no bytes on disk, so only the page after its end is missing.
     with pytest.raises(ValueError, match=r"a`, after key `011`: .*damaged|SIGBUS|SIGSEGV"):
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
     report = sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input="skip")

@@ -1,4 +1,4 @@
-"""COCO, Pascal VOC and YOLO, with the same objects in the numbers of each format, and with bad input."""
+"""COCO, Pascal VOC and YOLO, with the same objects in each format, and with bad input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import shardpack as sp
 Image = pytest.importorskip("PIL.Image")
 
 NAMES = ["cat", "dog", "owl"]
-# Class number, and left, top, right, bottom, in pictures of 40 × 24 pixels.
+# Class number, and (left, top, right, bottom) in pictures of 40 × 24 pixels.
 OBJECTS: dict[str, list[tuple[int, tuple[int, int, int, int]]]] = {
     "a.jpg": [(0, (1, 2, 11, 22)), (2, (20, 0, 40, 24))],
     "b.jpg": [],
@@ -93,7 +93,7 @@ def write_yolo(root: Path, points: bool = False) -> Path:
 
 
 def check(out: Path, corners: Any) -> dict[str, dict[str, Any]]:
-    """Asserts that pictures are unchanged and all objects are there, and returns the samples."""
+    """Asserts that pictures are unchanged and no object is missing, and returns the samples."""
     dataset = sp.Dataset(out)
     assert dataset.classes == NAMES
     found = content(dataset, "image")
@@ -170,7 +170,7 @@ def test_areas_of_coco_are_not_made_up(tmp_path: Path) -> None:
 
 
 def grey_of_4_bits(number: int, width: int, height: int) -> bytes:
-    """Returns a PNG that contains a single class number, in fewer bits than Pillow would write."""
+    """Returns a PNG filled with one class number, in fewer bits than Pillow would write."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -198,7 +198,7 @@ def test_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="split is one of train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
 
-    # Programs that optimise PNGs store a few classes in few bits.
+    # PNG optimisers store a few classes in few bits.
     (root / "SegmentationClass" / "c.png").write_bytes(grey_of_4_bits(5, width=40, height=24))
     sp.convert("voc", root, tmp_path / "bits", split="train", names=NAMES, masks="SegmentationClass")
     (sample,) = content(tmp_path / "bits").values()
@@ -236,7 +236,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
     report = sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (3, 1)
-    # If the names do not match, all pictures would seem to have no objects.
+    # With names that do not match, all pictures would seem to have no objects.
     for path in sorted(labels.glob("?.txt")):
         path.rename(path.with_name(f"{path.stem}_labels.txt"))
     with pytest.raises(sp.SourceError, match=r"no picture has a label file such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
@@ -354,7 +354,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     sp.convert("coco", path, tmp_path / "kept", boxes="xywh")
     assert content(tmp_path / "kept")["a.jpg"]["boxes"].tolist() == corners
     sp.convert("coco", path, tmp_path / "none", drop=["boxes"])
-    # Only a few boxes extend beyond their pictures, so they may belong to objects that are cut off.
+    # Only a few boxes extend beyond their pictures, so they may belong to objects at the edge.
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
@@ -388,7 +388,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
             assert sp.Dataset(tmp_path / "val").classes == NAMES and set(content(tmp_path / "val")) == {"d.jpg"}
     sp.convert("yolo", root, tmp_path / "train", split="train", names=["a", "b", "c"])
     assert sp.Dataset(tmp_path / "train").classes == ["a", "b", "c"] and set(content(tmp_path / "train")) == set(OBJECTS)
-    # If two names mean the same folder, there is only one split.
+    # Two names for the same folder count as one split.
     (root / "data.yaml").write_text("train: images/train\nval: images/train\n")
     assert sp.convert("yolo", root, tmp_path / "same")["samples"] == len(OBJECTS)
     (root / "data.yaml").write_text("train: images/gone\n")

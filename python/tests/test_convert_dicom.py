@@ -111,7 +111,7 @@ def test_tables_and_doses_give_the_values_of_the_modality(tmp_path: Path) -> Non
 
 
 def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
-    """Returns the functional groups of an enhanced CT: the groups for each frame, and the groups for all frames."""
+    """Returns the functional groups of an enhanced CT, per frame and for all frames."""
     from pydicom.dataset import Dataset
     from pydicom.sequence import Sequence
 
@@ -140,9 +140,7 @@ def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
 
 
 def enhanced(path: Path, pixels: np.ndarray[Any, Any], slopes: list[float], places: list[float], **tags: Any) -> None:
-    """Saves an enhanced file of many frames in the form in which newer scanners write it. It has no frame attributes at
-    the top level.
-    """
+    """Saves an enhanced multi-frame file as newer scanners write it, without frame attributes at the top level."""
     save(path, pixels, PixelSpacing=None, SliceThickness=None, NumberOfFrames=len(pixels), **groups(slopes, places), **tags)
 
 
@@ -157,7 +155,7 @@ def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path)
     assert meta["PixelSpacing"] == [0.25, 0.5] and meta["SliceThickness"] == 3
     assert meta["WindowCenter"] == 40 and meta["ImageOrientationPatient"] == [1, 0, 0, 0, 1, 0]
     assert [place[2] for place in meta["ImagePositionsPatient"]] == [-2, 4, 10]
-    # A single file keeps its order, and gives the positions of its frames.
+    # A single file keeps the order of its frames, and the metadata contain their positions.
     sp.convert("dicom", tmp_path / "src", tmp_path / "files", samples="files")
     (sample,) = content(tmp_path / "files").values()
     assert np.array_equal(sample["image"], values) and [place[2] for place in sample["meta"]["ImagePositionsPatient"]] == [4, -2, 10]

@@ -1,4 +1,4 @@
-"""Runs every code block of docs/python/converting.md on sources that are made here."""
+"""Runs every code block of docs/python/converting.md on sources made here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def helper(test: str, function: str) -> Callable[..., Any]:
-    """Returns a function of another test file. If the library of the format is missing, the import skips the test."""
+    """Returns a function of another test file. The import skips the test if the format's library is missing."""
     found: Callable[..., Any] = getattr(importlib.import_module(test), function)
     return found
 

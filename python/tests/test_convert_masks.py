@@ -1,4 +1,4 @@
-"""Masks that are stored as pictures. With `masks` they become class numbers, and without it there is a note."""
+"""Masks stored as pictures. The option `masks` turns them into class numbers. Without it there is a note."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASSES = np.arange(24 * 40, dtype=np.uint16).reshape(24, 40) % 7
 
 
 def png(numbers: np.ndarray[Any, Any], mode: str | None = None) -> bytes:
-    """A PNG that contains class numbers, either grey or with a palette of bright colours."""
+    """A PNG of class numbers, grey or with a palette of bright colours."""
     out = io.BytesIO()
     picture = pil.fromarray(numbers if mode != "P" else numbers.astype(np.uint8))
     if mode == "P":
@@ -60,7 +60,7 @@ def test_masks_are_those_that_pack_stores(tmp_path: Path, name: str) -> None:
     [
         (png(CLASSES.astype(np.uint8)), np.uint8),
         (png(CLASSES * 300), np.uint16),
-        # Grey values of one bit are 0 and 1, not 0 and 255.
+        # One-bit grey values are 0 and 1, not 0 and 255.
         (png(CLASSES.astype(np.uint8) % 2 * 255, "1"), np.uint8),
     ],
     ids=["8 bits", "16 bits", "1 bit"],

@@ -1,5 +1,4 @@
-"""MosaicML's MDS. The sources are written here according to the layout of the format, or by `mosaicml-streaming` if
-that is installed."""
+"""MosaicML's MDS. The sources are written by code in this file, or by `mosaicml-streaming` if it is installed."""
 
 from __future__ import annotations
 
@@ -21,9 +20,7 @@ COLUMNS = {"image": ("jpeg", None), "label": ("int", 8), "caption": ("str", None
 
 
 def encoded_array(array: np.ndarray[Any, Any]) -> bytes:
-    """An array whose encoding names neither type nor shape. It is int16 or float32, and its axes are shorter than
-    256.
-    """
+    """An array whose encoding names neither type nor shape. Supports int16 and float32, and axes shorter than 256."""
     code = {"int16": 17, "float32": 34}[array.dtype.name]
     return bytes([code, array.ndim << 2, *array.shape]) + array.tobytes()
 

@@ -1,6 +1,6 @@
-"""Structural mutations of sources. Checksums are corrected, so that a change reaches the code behind them. Whatever the
-change is, `convert` must either succeed or raise an error of its own that says what is wrong, within bounded time
-and memory.
+"""Structural mutations of sources. Checksums are corrected, so that changes are not caught by them. Whatever the
+change, `convert` must either succeed or raise one of its own errors that says what is wrong, within bounded time and
+memory.
 
     SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py
 
@@ -36,14 +36,14 @@ import pytest
 COUNT = int(os.environ.get("SHARDPACK_MUTATIONS", "40"))
 SEED = int(os.environ.get("SHARDPACK_SEED", "20261126"))
 _SECONDS = 20
-"""For one conversion of a few samples."""
+"""Time limit for one conversion of a few samples."""
 _MEMORY = 1 << 30
-"""By how much a run may grow."""
+"""Number of bytes by which the memory of a run may grow."""
 
 
 class Random(random.Random):
     calm = False
-    """Little is changed: most sources with many changes are refused before the code behind the first check is reached."""
+    """Change little, because most sources with many changes fail the first check and never reach the code behind it."""
 
 
 def chance(r: Random, share: float) -> bool:
@@ -173,7 +173,7 @@ def coco(r: Random, folder: Path) -> Any:
 
 
 def element(r: Random, name: str, *inside: str) -> str:
-    """Returns an XML element, which is sometimes changed."""
+    """Returns an XML element, sometimes changed."""
     share = r.random() * (10 if r.calm else 1)
     if share < 0.03:
         return ""
@@ -246,7 +246,7 @@ def varint(value: int) -> bytes:
 
 
 def message(r: Random, number: int, value: Any, share: float) -> bytes:
-    """Returns a protobuf field, which is sometimes changed. Its value is bytes, a number, or a list of fields."""
+    """Returns a protobuf field, sometimes changed. Its value is bytes, a number, or a list of fields."""
     wire = 0 if isinstance(value, int) else 2
     if isinstance(value, list):
         value = b"".join(message(r, *one, share) for one in value)
@@ -479,7 +479,7 @@ def dicom(r: Random, folder: Path) -> Any:
 
 
 def bad_codecs(r: Random, *arrays: dict[str, Any]) -> None:
-    """Names an unsupported codec in some of the arrays, and adds keys of the other Zarr version."""
+    """Puts an unsupported codec into some of the arrays, and adds keys of the other Zarr version."""
     for array in arrays:
         if not chance(r, 0.3):
             continue
@@ -603,8 +603,9 @@ FORMATS: dict[str, Mutation] = {
 
 
 def run(format: str, count: int, seed: int, root: Path) -> None:
-    """Converts `count` changed sources in this process. Prints every result that is neither a success nor an error of
-    the package."""
+    """Converts `count` changed sources in this process. Prints every result except successes and the package's own
+    errors.
+    """
     import resource
 
     import shardpack as sp
@@ -678,7 +679,7 @@ def test_changed_sources_are_converted_or_refused(tmp_path: Path, format: str) -
     assert ended.returncode == 0, f"{lines[-1:]}: {ended.returncode}\n{ended.stderr[-3000:]}"
     assert not found, "\n".join(found)
     converted, refused, count = map(int, re.findall(r"\d+", lines[-1]))
-    # Otherwise the changes would never get past the first check, or would change nothing.
+    # Otherwise the changes never get past the first check, or have no effect.
     assert count < 40 or converted * 10 >= count and refused > 0, lines[-1]
     print(f"{format}: {lines[-1]}, {time.monotonic() - started:.0f} s")
 

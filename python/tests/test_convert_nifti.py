@@ -17,7 +17,7 @@ nibabel = pytest.importorskip("nibabel")
 
 
 def volume(seed: int, shape: tuple[int, ...] = (6, 5, 4), dtype: Any = np.int16) -> np.ndarray[Any, Any]:
-    """Returns values in the order that nibabel takes, `[x, y, z]`."""
+    """Returns values in nibabel's order, `[x, y, z]`."""
     return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(dtype)
 
 
@@ -54,7 +54,7 @@ def test_volumes_keep_every_bit_and_their_place(tmp_path: Path) -> None:
 
 
 def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
-    """Several modalities are in one file, as in BraTS and the Medical Segmentation Decathlon."""
+    """One file has several modalities, as in BraTS and the Medical Segmentation Decathlon."""
     values = volume(0, (6, 5, 4, 3))
     save(tmp_path / "src" / "a.nii", values)
     save(tmp_path / "labels" / "a.nii", volume(1) % 3)
@@ -157,7 +157,7 @@ def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
         assert (report["samples"], report["samples_skipped"]) == (1, 1)
         sp.convert("nifti", tmp_path / "images", tmp_path / "any", any_affine=True, **options)
         assert np.array_equal(content(tmp_path / "any")["b.nii"]["mask"], (volume(4) % 3).T)
-    # The rounding that programs and quaternions cause must be accepted.
+    # Rounding by programs and quaternions must be accepted.
     turn = np.eye(4)
     turn[:2, :2] = [[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]
     save(tmp_path / "images" / "b.nii", volume(2), affine=turn @ AFFINE)

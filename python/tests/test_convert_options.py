@@ -1,4 +1,4 @@
-"""Options and errors of `convert` that all formats share."""
+"""Options and errors of `convert` for all formats."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_set_of_files_without_one_of_them_is_refused(tmp_path: Path) -> None:
     for part in ("train-0000[02]-of-00003.parquet", "train-00000-of-*"):
         assert list_files(tmp_path / part, [".parquet"], "Parquet")
     assert len(list_files(sorted(tmp_path.iterdir()), [".parquet"], "Parquet")) == 2
-    # Some sets of files count from 1.
+    # Some sets of files are numbered from 1.
     (tmp_path / "train-00000-of-00003.parquet").rename(tmp_path / "train-00001-of-00003.parquet")
     with pytest.raises(sp.SourceError, match="without `train-00000-of-00003.parquet`"):
         list_files(tmp_path, [".parquet"], "Parquet")

@@ -1,4 +1,4 @@
-"""Masks whose size differs from their pictures', so that they could not be aligned."""
+"""Masks that differ in size from their pictures, so that the two could not be aligned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shardpack.convert._sizes import size_of
 
 pil = pytest.importorskip("PIL.Image")
 
-# Some programs put the header of a JPEG segment before the Exif data in a WebP.
+# In WebPs, some programs write the prefix of a JPEG's Exif segment before the Exif data.
 FILES: list[tuple[str, dict[str, Any], str]] = [
     ("JPEG", {}, "exif"), ("JPEG", {"progressive": True}, "exif"), ("PNG", {}, "exif"), ("WEBP", {}, "exif"),
     ("WEBP", {"lossless": True}, "exif"), ("WEBP", {}, "bare exif"), ("TIFF", {}, "tiff"), ("BMP", {}, "none"),
@@ -115,7 +115,7 @@ def test_pixels_and_arrays_have_sizes_too(tmp_path: Path) -> None:
         with pytest.raises(sp.SourceError, match="expected a mask of 24 × 40 pixels, as the upright picture has, found 24 × 39"):
             sp.convert("torchvision", Pets(image, CLASSES[:, 1:]), tmp_path / "no", masks=["mask"])
         sp.convert("torchvision", Pets(image, CLASSES), tmp_path / "out", masks=["mask"], force=True)
-    # Pictures that PIL has opened are stored without their orientation.
+    # Pictures opened by PIL are stored without their orientation.
     turned = pil.open(io.BytesIO(picture("JPEG", {}, "exif", 6)))
     sp.convert("torchvision", Pets(turned, CLASSES), tmp_path / "turned", masks=["mask"])
     (sample,) = content(tmp_path / "turned").values()
@@ -137,7 +137,7 @@ def test_masks_without_a_picture_have_any_size(tmp_path: Path) -> None:
     source = tar_of(tmp_path / "a.tar", [png(CLASSES[:20], "P")])
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], drop=["jpg"])
     assert content(tmp_path / "out")["0"]["seg"].shape == (20, 40)
-    # If a picture is damaged, the writer reports it.
+    # The writer reports a damaged picture.
     source = write_tar(tmp_path / "b.tar", [("0.jpg", jpeg(1)[:10]), ("0.seg.png", png(CLASSES, "P"))])
     with pytest.raises(sp.SourceError, match="sample `0`: .*JPEG"):
         sp.convert("webdataset", source, tmp_path / "b", masks=["seg"])
@@ -169,7 +169,7 @@ def boxes_of(*boxes: list[float]) -> list[dict[str, Any]]:
 
 
 def said_of_coco(tmp_path: Path, image: bytes, sides: dict[str, Any], *boxes: list[float], **options: Any) -> dict[str, Any]:
-    """Returns the report for a COCO file whose first picture is `image` and has these sides in the annotations."""
+    """Returns the report for a COCO file in which the first picture is `image`, annotated with these sides."""
     for number in range(100):
         root = tmp_path / f"coco{number}"
         if not root.exists():
@@ -202,7 +202,7 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
     for found in ("24", [24], True):
         with pytest.raises(sp.SourceError, match="as the upright picture has, found"):
             said_of_coco(tmp_path, whole, {"height": found, "width": 40}, box)
-    # None of the columns that are converted is in pixels.
+    # None of the converted columns is in pixels.
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7})
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7}, box, drop=["boxes"])
 
@@ -213,7 +213,7 @@ def test_boxes_outside_of_their_picture_are_refused(tmp_path: Path) -> None:
         said = rf"picture `a.jpg`: expected a `bbox` in the upright picture, 40 wide and 24 high, found: \[{box[0]}, {box[1]}, "
         with pytest.raises(sp.SourceError, match=said):
             said_of_coco(tmp_path, whole, {}, [1, 2, 3, 4], box)
-    # A box of an object that is cut off is valid, and so is a box without width.
+    # A box that extends beyond the picture is valid, and so is a box without width.
     assert said_of_coco(tmp_path, whole, {}, [39, 23, 50, 50], [-5, -5, 6, 6], [40, 0, 0, 5], [1, 1, 0, 0])["samples"] == 2
     with pytest.raises(sp.SourceError, match=r"24 wide and 40 high, found: \[30, 1, 5, 5\]\nhint: the picture has the Exif orientation 6: boxes refer"):
         said_of_coco(tmp_path, turned, {}, [30, 1, 5, 5])
@@ -236,7 +236,7 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, as the upright picture has, found 40 and 24\n"):
         convert(wrong)
     assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
-    # If a side is empty, it is ignored.
+    # An empty side is ignored.
     assert convert("<size><width>40</width><height/></size>")["samples"] == 3
     with pytest.raises(sp.SourceError, match="expected `height` 24 and `width` 40, as the upright picture has, found None and 24\n"):
         convert("<size><width>24</width><height/></size>")

@@ -30,7 +30,7 @@ def message(number: int, data: bytes) -> bytes:
 
 
 def feature(values: Any) -> bytes:
-    """A `Feature`, which is a list of bytes, of floats, or of ints."""
+    """A `Feature`: a list of bytes, floats or ints."""
     if all(isinstance(value, bytes) for value in values):
         return message(1, b"".join(message(1, value) for value in values))
     if all(isinstance(value, float) for value in values):
@@ -61,7 +61,7 @@ def write(path: Path, examples: list[bytes]) -> Path:
 
 
 def test_lists_of_features_are_refused(tmp_path: Path) -> None:
-    """A SequenceExample is refused. Its context looks like an Example."""
+    """A SequenceExample is refused, although its context looks like an Example."""
     sequence = example(label=[1]) + message(2, message(1, message(1, b"frames") + message(2, message(1, feature([jpeg(0)])))))
     with pytest.raises(ValueError, match="record 0: expected a tf.train.Example, found a SequenceExample"):
         sp.convert("tfrecord", write(tmp_path / "a.tfrecord", [sequence]), tmp_path / "out")

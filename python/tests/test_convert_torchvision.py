@@ -23,7 +23,7 @@ def folder(root: Path) -> Path:
 
 
 class Folder:
-    """Has those attributes of `ImageFolder` that matter."""
+    """Has the relevant attributes of `ImageFolder`."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)

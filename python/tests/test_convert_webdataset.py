@@ -207,8 +207,7 @@ def test_links_are_refused(tmp_path: Path) -> None:
 def test_every_truncation_is_found(tmp_path: Path) -> None:
     whole = write_tar(tmp_path / "whole.tar", samples(0, 3)).read_bytes()
     tar = tmp_path / "t.tar"
-    # Cut the tar at each length up to the end of the last member, in steps that hit headers, data, and the padding
-    # between them.
+    # Cut the tar at lengths up to the end of the last member, in steps that hit headers, data and padding.
     for length in range(0, 6 * 512 + 3 * 1536, 256):
         tar.write_bytes(whole[:length])
         with pytest.raises(ValueError, match=r"t\.tar`"):
@@ -223,7 +222,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     parts = [write_tar(tmp_path / f"{i}.tar", samples(2 * i, 2 * i + 2)).read_bytes() for i in range(3)]
     pack = gzip.compress if suffix else bytes
     path = tmp_path / f"t.tar{suffix}"
-    # The last sample of one tar and the first sample of the next stay separate, even if they have the same key.
+    # The last sample of one tar and the first sample of the next stay separate, even with the same key.
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
     path.write_bytes(pack((tmp_path / "empty.tar").read_bytes()) + b"".join(map(pack, parts)))
@@ -233,7 +232,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     path.write_bytes(pack(again) + pack(again))
     with pytest.raises(ValueError, match=r"t\.tar.*`, sample `a/0000`: another sample has this key\nhint: prefix_keys=True"):
         sp.convert("webdataset", path, tmp_path / "never")
-    # A file that is not a tar counts as damage.
+    # Data that are not a tar count as damage.
     for rest in (b"x", b"x" * 5000, again[: len(again) - 9000]):
         path.write_bytes(pack(parts[0] + rest))
         with pytest.raises(ValueError, match=r": damage after sample"):
@@ -316,11 +315,11 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 << 20
-    # The sample before the large sample is whole.
+    # The sample before the large one is complete.
     assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
     assert [type(item) for item in found] == [Sample, Problem]
     assert "expected members of at most 1048576 bytes in a compressed tar, found `b.bin` of 67108864" in str(found[1])
-    # In an uncompressed tar, a member is skipped by seeking.
+    # In an uncompressed tar, seeking skips a member.
     plain = write_tar(tmp_path / "t.tar", [*members[:2], ("b.txt", b"z"), members[2]])
     found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Sample, Problem, Sample]

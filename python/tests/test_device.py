@@ -1,6 +1,6 @@
 """Decoding on a GPU gives the same batches as decoding on the host, bit for bit.
 
-Each test needs a GPU and PyTorch. If one of them is missing, the test is skipped, with the reason.
+The tests need a GPU and PyTorch. If either is missing, they are skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    # The counts may include part of the next epoch, which is prepared ahead of time.
+    # The counts may include part of the next epoch, which is prepared early.
     assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
@@ -170,7 +170,7 @@ def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) ->
     stats = compare(big, epochs=3, resident=True, **options)
     rows = sum(stats["refused"].values())
     assert 3 * BIG <= stats["device_rows"] + rows <= 4 * BIG
-    # With all samples on the device, data are read again only for rows that the host decodes.
+    # With all samples on the device, only rows that the host decodes are read again.
     assert stats["read_bytes"] == before or rows > 0
 
 
@@ -195,7 +195,7 @@ def test_a_dataset_that_stays_on_the_device_goes_on_in_the_middle(big: Path) -> 
 
 
 def _streets(out: Path, codec: str) -> sp.Dataset:
-    """Pictures with a mask of classes, one of two channels, boxes, points and a polygon."""
+    """Pictures with a class mask, a mask of two channels, boxes, points and a polygon."""
     rng = np.random.default_rng(8)
     schema = {"image": "image", **dict.fromkeys(["mask", "depth", "boxes", "points", "polygon"], "array")}
     with sp.Writer(out, schema, shuffle=False, codec=codec) as writer:
@@ -349,7 +349,7 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        # Each sample in a batch has one cube, and the host decoded none of them.
+        # Each sample has one cube, and the host decoded none of them.
         assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
 
 
@@ -445,5 +445,6 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
             if check:
                 assert stats["skipped"] == 1
             else:
-                # Either the device finds it, or the host does when it searches for markers. No other row is refused.
+                # Either the device finds the damage, or the host does when it searches for markers. No other row is
+                # refused.
                 assert sum(stats["refused"].values()) == 1, stats["refused"]

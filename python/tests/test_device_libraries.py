@@ -33,7 +33,7 @@ def test_dlpack_for_a_device(squares: Path) -> None:
 
 
 class _OnHost:
-    """Requests a copy of a device tensor on the host."""
+    """Requests a host copy of a device tensor."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
@@ -78,7 +78,7 @@ def test_cupy(big: Path) -> None:
     for mine, theirs in zip(seen, expected, strict=True):
         for one, other in zip(mine, theirs, strict=True):
             assert one.get().tobytes() == other.tobytes()
-    # Use only the array interface, without the conversion that the loader does.
+    # Use only the array interface, without the loader's conversion.
     with loader(big, **options) as device:
         core = next(iter(device))._core
         assert core is not None

@@ -1,4 +1,4 @@
-"""The life of a loader on a GPU: the choice of the device, the start, resuming, and the end."""
+"""The life of a loader on a GPU: choice of the device, start, resuming, and end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_callers_device_stays_the_current_one(big: Path) -> None:
 
     def work() -> None:
         seen.append(current())
-        # No framework chooses a device here. The bytes do not matter.
+        # No framework has chosen a device here. The bytes do not matter.
         stage = _shardpack.Stage(0)
         seen.append(current())
         device = loader(big, 16, image="rrc32")

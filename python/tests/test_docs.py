@@ -1,8 +1,8 @@
 """Runs the Python blocks of the documentation pages and compares their output.
 
-The blocks of a page run in order, in one namespace and one temporary folder. A ``text`` block right after a
-``python`` block is its expected output, and ``…`` in it stands for anything. The files that a page assumes (``it
-stands in a folder with …``) are made by the function below that is registered with the name of the page.
+The blocks of a page run in order, in one namespace and one temporary folder. A ``text`` block right after a ``python``
+block is its expected output, in which ``…`` matches anything. The functions below make the files that a page assumes.
+They are registered by the name of the page.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def alignment(folder: Path) -> None:
 
 @page("folders.md")
 def folders(folder: Path) -> None:
-    """Animals in two splits of class folders, birds with a table of labels, and streets with masks."""
+    """Animals in class folders of two splits, birds with a table of labels, and streets with masks."""
     photos(folder / "animals" / "train", 60)
     photos(folder / "animals" / "val", 30)
     (folder / "birds" / "night").mkdir(parents=True)
@@ -169,8 +169,8 @@ def package(folder: Path) -> None:
 
 @page("../../README.md")
 def readme(folder: Path) -> None:
-    """Makes the datasets that its commands would make. They have only one batch of pictures, because the model is a
-    real one.
+    """Makes the datasets that the README's commands would make. They have only one batch of pictures, because the model
+    is large.
     """
     pytest.importorskip("torchvision")
     photos(folder / "photos", 64)
@@ -214,7 +214,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
         out = io.StringIO()
         try:
             with contextlib.redirect_stdout(out):
-                # Keep the line numbers of the page, so that a traceback points into the page.
+                # Keep the line numbers of the page, so that tracebacks point into it.
                 exec(compile("\n" * (line - 1) + code, str(DOCS / name), "exec"), namespace)
         except Exception as error:
             raise AssertionError(f"{name}, block at line {line}: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""Sources and datasets on an Azure emulator. They run if `AZURITE` names its program: npm install azurite;
+"""Sources and datasets on an Azure emulator. The tests run if `AZURITE` names its program: npm install azurite;
 AZURITE=node_modules/.bin/azurite-blob.
 """
 
@@ -18,7 +18,7 @@ import pytest
 
 import shardpack as sp
 
-# The emulator's key is public, because the documentation of the emulator contains it.
+# The emulator's public key, from its documentation.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 

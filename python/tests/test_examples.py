@@ -1,4 +1,4 @@
-"""Runs every example in a separate process, in the way its page describes, and checks its figures."""
+"""Runs every example in a separate process, as its page describes, and checks its figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def run(name: str, *arguments: str | Path) -> str:
-    """Returns the output of an example. It uses one thread per operation, because tests share the machine."""
+    """Returns the output of an example, run with one thread per operation, because tests share the machine."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py", *arguments],
@@ -63,7 +63,7 @@ def test_classify_photos(tmp_path: Path) -> None:
         shutil.copytree(folder, tmp_path / "photos" / folder.name)
     shardpack.pack(tmp_path / "photos", tmp_path / "packed")
     output = run("classify", tmp_path / "packed")
-    # With one picture per class, the model can fit the pictures, but there is nothing to learn from them.
+    # With one picture per class, the model can fit the pictures but cannot generalise.
     assert losses(output)[-1] < losses(output)[0]
     assert "of 6 right, among 60 classes" in output
 
@@ -127,7 +127,7 @@ def test_segment() -> None:
     pytest.importorskip("torch")
     output = run("segment")
     assert losses(output)[-1] < losses(output)[0] / 3
-    # Each epoch has four patches of 24 × 24 pixels from each of 24 scenes. At the end, all pixels are predicted.
+    # Each epoch has four patches of 24 × 24 pixels from each of 24 scenes. The last figure covers all pixels.
     shares = [float(share) for share in re.findall(r"([\d.]+)% of 55296 pixels right", output)]
     assert len(shares) == 5 and shares[-2] > 90
     assert "24 whole scenes" in output and shares[-1] > 90
@@ -224,7 +224,7 @@ def test_metric(kind: str, tmp_path: Path) -> None:
     masks.mkdir()
     for number in range(24):
         if kind == "pictures":
-            # The classes are colours, which a linear model can separate.
+            # A linear model can separate the classes, which are colours.
             (source / str(number % 3)).mkdir(parents=True, exist_ok=True)
             pixels = rng.integers(0, 80, (24, 24, 3), np.uint8)
             pixels[..., number % 3] += 120
@@ -274,7 +274,7 @@ def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # There are more batches than the ring has slots. The steps for a GPU run here too, with the CPU as the device.
+    # Use more batches than the ring has slots. Run the GPU steps too, with the CPU as the device.
     size = ["--cubes", "14", "--shape", "20,30,8", "--batch", "2", "--workers", "2", "--device", "cpu", "--codec", "zstd"]
     job = poster.prepare(poster.arguments(size), tmp_path)
     monkeypatch.setattr(poster, "augment", lambda cubes: cubes.permute(0, 3, 1, 2))
@@ -297,7 +297,7 @@ def test_the_poster_turns_cubes_without_shearing_them(monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # A disc in the middle of a picture that is not square must stay a disc wherever it is moved.
+    # A disc in a picture that is not square must stay a disc wherever it is moved.
     rows, columns = np.mgrid[:80, :120]
     disc = ((rows - 39.5) ** 2 + (columns - 59.5) ** 2 < 24**2).astype(np.float32)
     torch.manual_seed(3)
@@ -330,7 +330,7 @@ def test_weekly(tmp_path: Path) -> None:
     assert lines[1] == "week 1: generation 2, 16 photos"
     assert lines[2] == "refused: the state is from generation 1, but the dataset is generation 2"
     assert lines[3:5] == ["week 2: generation 3, 24 photos, new class wart", "week 3: generation 4, 32 photos"]
-    # Each job finishes the epoch of the job before it, and starts the next epoch on the newest generation.
+    # Each job finishes the previous job's epoch, and starts the next epoch on the newest generation.
     for epoch in range(4):
         assert lines[5 + epoch] == f"epoch {epoch} on generation {epoch + 1}: {8 * (epoch + 1)} photos, as without a stop: True"
     assert lines[9:] == ["generation 5: 28 photos; 4 older generations deleted", "whole: True"]
@@ -357,7 +357,7 @@ def test_detect_draws_what_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     detect.draw(batch, tmp_path / "batch.png")
     with Image.open(tmp_path / "batch.png") as file:
         sheet = np.asarray(file.convert("RGB"))
-    # There are two rows of pictures, and the second row is half full.
+    # The sheet has two rows of pictures, and the second is half full.
     assert sheet.shape == (2 * detect.SIDE, 8 * detect.SIDE, 3) and not sheet[detect.SIDE :, 4 * detect.SIDE :].any()
     drawn = 0
     for row, boxes in enumerate(batch["boxes"]):

@@ -27,7 +27,7 @@ def photos(folder: Path, names: list[str]) -> Path:
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Path:
-    """Six photos of two classes, followed by four more photos that bring in a third class."""
+    """Six photos of two classes, and then four more photos that add a third class."""
     sp.pack(photos(tmp_path / "first", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(6)]), tmp_path / "out")
     report = sp.add(tmp_path / "out", photos(tmp_path / "week", [f"{'ab0'[i % 3]}/w{i}.jpg" for i in range(4)]))
     assert (report["samples"], report["samples_of_dataset"], report["generation"]) == (4, 10, 2)
@@ -98,7 +98,8 @@ def test_a_generation_of_the_same_number_is_not_taken_for_another(grown: Path, t
     with sp.Loader(opened, 2, image="rrc32", threads=1) as running:
         next(iter(running))
         state = running.state_dict()
-    # Pack the same files again, and add the same number of other files, so that id, numbers and counts are equal.
+    # Pack the same files again, and add the same number of other files. The id, the generation and the counts are then
+    # equal.
     sp.pack(tmp_path / "first", grown, force=True)
     sp.add(grown, photos(tmp_path / "other", [f"{'ab0'[i % 3]}/x{i}.jpg" for i in range(4)]))
     other = sp.Dataset(grown)
@@ -137,7 +138,7 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
             sp.UsageError, match=f"the state is from generation {3 - generation}, but the dataset is generation {generation}"
         ):
             other.load_state_dict(state)
-    # The fingerprint differs too, because some programs compare only that.
+    # The fingerprint must differ too, because some programs compare only that.
     with loader(2) as other, pytest.raises(sp.UsageError, match="fingerprint"):
         other.load_state_dict({**states[0], "generation": 2})
     with loader(2) as same:

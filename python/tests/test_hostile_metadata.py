@@ -1,4 +1,4 @@
-"""Hostile Exif, ICC, XMP and comments in JPEGs. None of them may stop packing or change a pixel."""
+"""Hostile Exif, ICC, XMP and comments in JPEGs, which must neither stop packing nor change a pixel."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ COUNT = int(os.environ.get("SHARDPACK_HOSTILE_METADATA", "240"))
 
 
 def exif(rng: random.Random) -> bytes:
-    """Returns a TIFF structure that has entries of any type and count, offsets past its end, and directories that form
-    a cycle.
+    """Returns a TIFF structure with entries of any type and count, offsets past its end, and directories that form a
+    cycle.
     """
     order = rng.choice("<>")
     entries = []
@@ -33,7 +33,7 @@ def exif(rng: random.Random) -> bytes:
         entries.append(struct.pack(order + "HHI", tag, kind, count) + (short if rng.random() < 0.6 else struct.pack(order + "I", value)))
     start = rng.choice((8, 8, 8, 8, *EDGES)) & 0xFFFFFFFF
     said = rng.choice((len(entries), len(entries), rng.choice(EDGES) & 0xFFFF))
-    # The next directory is this directory again, or is at an arbitrary offset.
+    # The next directory is this one again, or is at an arbitrary offset.
     behind = rng.choice((0, 8, start, rng.choice(EDGES))) & 0xFFFFFFFF
     head = {"<": b"II", ">": b"MM"}[order] if rng.random() < 0.95 else rng.randbytes(2)
     tiff = head + struct.pack(order + "HI", rng.choice((42, 42, 42, 43)), start)
@@ -52,7 +52,7 @@ def profile(rng: random.Random) -> bytes:
 
 
 def hostile(rng: random.Random, plain: bytes) -> bytes:
-    """Returns the picture with up to eight such segments added."""
+    """Returns the picture with up to eight hostile segments added."""
     segments = []
     for _ in range(1 + rng.randrange(8)):
         marker, body = rng.choice(
@@ -74,7 +74,7 @@ def hostile(rng: random.Random, plain: bytes) -> bytes:
 
 
 def bare(jpeg: bytes) -> bytes:
-    """Returns the picture without its metadata, because Pillow cannot open some of the pictures with them."""
+    """Returns the picture without its metadata, with which Pillow cannot open some of the pictures."""
     out, at = jpeg[:2], 2
     while jpeg[at + 1] != 0xDA:
         end = at + 2 + struct.unpack_from(">H", jpeg, at + 2)[0]

@@ -1,4 +1,4 @@
-"""Loaders with NumPy: batches, views, epochs, the ways to end an epoch, options, threads."""
+"""Loaders with NumPy: batches, views, epochs, ends of epochs, options, threads."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_ends(dataset: sp.Dataset) -> None:
 
 def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
     def trace(frame: Any, *_: Any) -> Any:
-        # A debugger calls `locals()` at each line. In Python 3.12, that writes into the result.
+        # Debuggers call `locals()` at each line. In Python 3.12, that writes into the result.
         len(frame.f_locals)
         return trace
 
@@ -283,7 +283,7 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
         ("4", 2, 2, 8, 0), ("4", 4, 4, 8, 1),
         # A container has 8 of the 64 cores of a machine, and no rank is bound.
         ("8", 8, 8, 8, 1),
-        # In a container with a quota, the default of the Rust core counts, and the affinity does not.
+        # In a container with a quota, the default of the Rust core applies, not the affinity.
         ("2", 6, 64, 64, 3), ("4", 2, 16, 64, 1),
         # The launcher has ended.
         ("4", 2, 2, None, 1),
@@ -335,5 +335,5 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
 
 
 def test_a_loader_starts_as_many_threads_as_it_may() -> None:
-    # The quota of a container is not simulated here. Without a quota, the affinity counts.
+    # The quota of a container is not simulated here. Without a quota, the affinity applies.
     assert 1 <= _arguments._shardpack.cores() <= len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Positions in an epoch: ranks, lanes, states that are resumed, and copies."""
+"""Positions in an epoch: ranks, lanes, resumed states, and copies."""
 
 from __future__ import annotations
 

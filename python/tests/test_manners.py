@@ -23,8 +23,9 @@ def run(code: str, *arguments: object, timeout: float = 600) -> subprocess.Compl
 
 
 def threads(expected: int) -> bool:
-    """Returns True once the loaders of this process have `expected` threads. It polls, because each thread sets its own
-    name, and the system's list of threads lags behind."""
+    """Returns True once the loaders of this process have `expected` threads. Polls, because each thread sets its own
+    name, and the system's list of threads lags behind.
+    """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         names = []
@@ -65,7 +66,7 @@ def test_ctrl_c_ends_a_wait(squares: Path) -> None:
 
 def test_no_thread_survives(squares: Path) -> None:
     dataset = sp.Dataset(squares)
-    # Tracebacks of expected errors may still hold loaders of other tests.
+    # Tracebacks of expected errors may keep loaders of other tests alive.
     gc.collect()
     assert threads(0)
     with sp.Loader(dataset, 8, image="rrc32", threads=3) as loader:
@@ -112,7 +113,7 @@ def test_a_fork_of_a_busy_loader_says_so(squares: Path) -> None:
         except RuntimeError as error:
             code = 0 if "hint: make the loader in the child" in str(error) else 2
         try:
-            # Batches must stay valid, and closing must not touch a thread of the parent.
+            # Batches must stay valid, and closing must not touch the parent's threads.
             code = code or (0 if batch["image"].shape == (8, 32, 32, 3) else 3)
             loader.close()
             del loader, iteration, batch
@@ -174,8 +175,8 @@ def test_other_threads_run_while_a_loader_waits(squares: Path) -> None:
 
     other = threading.Thread(target=count)
     other.start()
-    # Ten turns are easy to reach unless waiting holds the interpreter lock. On a busy machine, this may need more
-    # than one epoch.
+    # Ten turns are easy to reach unless waiting holds the interpreter lock. A busy machine may need more than one
+    # epoch.
     for _ in range(100):
         for _ in loader:
             pass

@@ -1,4 +1,4 @@
-"""Values of uneven form in a batch: arrays of several lengths, missing values, samples of a subset."""
+"""Irregular values in a batch: arrays of several lengths, missing values, samples of a subset."""
 
 from __future__ import annotations
 

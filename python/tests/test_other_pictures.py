@@ -1,4 +1,4 @@
-"""Pictures that other programs wrote. All pictures that can be packed must decode to the same pixels as with Pillow."""
+"""Pictures from other programs. All that can be packed must decode to the same pixels as with Pillow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rgb(data: bytes) -> Pixels:
 
 
 def loaded(place: Path) -> Pixels:
-    """Returns the only picture of a dataset, after asserting that all ways to read it agree."""
+    """Asserts that all ways of reading the only picture of a dataset agree, and returns it."""
     assert sp.verify(place, deep=True)["whole"]
     dataset = sp.Dataset(place)
     pixels: Pixels = dataset[0]["image"]

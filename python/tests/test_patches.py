@@ -20,7 +20,7 @@ Row = tuple[str, tuple[int, ...], bytes, bytes]
 
 
 def rows(loader: sp.Loader) -> list[Row]:
-    """Returns all rows of an epoch, each with its key, its origin, and the bytes of both fields."""
+    """Returns all rows of an epoch: key, origin, and the bytes of both fields."""
     found = []
     for batch in loader:
         for row in range(len(batch)):
@@ -55,14 +55,14 @@ def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArr
             writer.write({"cube": cube}, key=f"s{number}")
     dataset = sp.Dataset(tmp_path / "out")
     seen = []
-    # One patch is a small part of a scene. Forty patches show all its pixels more than once.
+    # One patch is a small part of a scene. Forty patches cover each of its pixels more than once.
     for each in (1, 2, 40):
         options: dict[str, Any] = {"patches_per_sample": each, "end": "uneven", "seed": 3}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
                 np.testing.assert_array_equal(batch["cube"][row], values[index][y : y + 16, x : x + 12])
                 seen.append(each)
-        # Load the same patches with values converted.
+        # Load the same patches with converted values.
         more = {"dtype": "float16", "mean": {"cube": 0.5}, "std": {"cube": 2.0}}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options, **more):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
@@ -94,7 +94,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
     again = sp.Loader(scenes, 5, threads=7, **options)
     again.load_state_dict(state)
     assert before + rows(again) == expected
-    # This is like a copy that is sent to a worker.
+    # Like a copy that is sent to a worker.
     assert rows(pickle.loads(pickle.dumps(sp.Loader(scenes, 4, **options)))) == expected
 
 
@@ -205,7 +205,7 @@ def test_memory_is_predicted_and_held(alike: sp.Dataset) -> None:
         loader = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=8, open_scenes=scenes, threads=1, end="uneven")
         assert sum(len(batch) for batch in loader) == 40
         stats = loader.stats()
-        # The memory holds the open scenes, and one more scene that is being decoded.
+        # Memory holds the open scenes and one more, which is being decoded.
         assert 8 * 16 * 12 * 4 * 4 <= stats["peak_run_bytes"] <= (scenes + 1) * 8 * 16 * 12 * 4 * 4
         assert stats["peak_run_bytes"] < loader.predicted_bytes
 
@@ -257,8 +257,8 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
     for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "dflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
         assert (batch["mask"] == 5).any(axis=(1, 2, 3)).all()
         for row, index in enumerate(batch.indices):
-            # Each voxel contains the place it came from: planes keep or reverse their order, and all planes
-            # are turned in the same way.
+            # Each voxel contains its original position: planes keep or reverse their order, and all planes are turned
+            # in the same way.
             z, y, x = batch["place"][row].transpose(3, 0, 1, 2)
             whole = dataset[int(index)]
             np.testing.assert_array_equal(batch["volume"][row], whole["volume"][z, y, x])
@@ -289,7 +289,7 @@ def test_the_length_is_that_of_the_epoch(scenes: sp.Dataset, ranks: int) -> None
             assert len(loader) == sum(1 for _ in loader), epoch
             lengths.add(len(loader))
     assert len(lengths) > 1, "scenes of several sizes, drawn anew"
-    # The same holds after resuming in the middle of a later epoch.
+    # The same applies after resuming in the middle of a later epoch.
     with sp.Loader(scenes, 8, epoch=3, **options) as loader:
         iteration = iter(loader)
         next(iteration)

@@ -37,7 +37,7 @@ def workers() -> Iterator[None]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Returns all files in a folder except locks, which stay behind."""
+    """Returns all files in a folder except lock files, which are not deleted."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
 
 
@@ -50,7 +50,7 @@ def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
 
 
 class Killer(threading.Thread):
-    """Kills the worker of a part as soon as the part has finished a shard and has another shard to write."""
+    """Kills the worker of a part once a shard is finished and another remains to be written."""
 
     def __init__(self, out: Path, part: str, shards: int) -> None:
         super().__init__(daemon=True)
@@ -122,7 +122,7 @@ def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None
 
 @pytest.fixture
 def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A client with an empty bucket `of-ray`, and the storage options for it."""
+    """A client with an empty bucket `of-ray`, and its storage options."""
     moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
     boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
@@ -140,7 +140,7 @@ def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def objects(client: Any) -> dict[str, bytes]:
-    """Returns all objects below `train`. A claim that was left behind would be among them."""
+    """Returns all objects below `train`, including any leftover claim."""
     found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
     return {
         entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
@@ -177,7 +177,7 @@ def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, wor
     killer.ended.set()
     killer.join()
     assert killer.killed and list(packed["retried"]) == [2]
-    # The dead worker must leave no claim, and nothing in the spool.
+    # The dead worker must leave neither a claim nor files in the spool.
     assert objects(client) == files(tmp_path / "whole")
     assert list(spool.iterdir()) == []
 

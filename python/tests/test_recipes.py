@@ -1,4 +1,4 @@
-"""Augmentations of pictures: their names, draws by key, and a comparison with torchvision, if that is installed."""
+"""Augmentations of pictures: their names, draws by key, and a comparison with torchvision, if it is installed."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ def tensor(row: NDArray[np.uint8]) -> Any:
 
 
 def near(found: NDArray[np.uint8], expected: Any, moved: bool = False) -> bool:
-    """True if the pictures agree to within one level. If the augmentation moves pixels, one pixel in a hundred may
-    differ, because its source lies between two pixels.
+    """True if the pictures agree to within one level. If the augmentation moves pixels, one in a hundred may differ,
+    because its source lies between two pixels.
     """
     apart = np.abs(found.astype(int) - expected.permute(1, 2, 0).numpy()) > 1
     return bool(apart.any(axis=-1).mean() <= (0.01 if moved else 0))
@@ -232,7 +232,7 @@ def test_a_map_is_torchvisions(lossless: Path, augment: str, name: str, options:
 
 
 def choices(transform: Any, bins: range, size: tuple[int, int]) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Returns all results that one of torchvision's policies could give."""
+    """Returns all possible results of one of torchvision's policies."""
     found = []
     for name, (magnitudes, signed) in transform._AUGMENTATION_SPACE.items():
         table = magnitudes(transform.num_magnitude_bins, *size)

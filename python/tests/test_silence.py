@@ -1,4 +1,4 @@
-"""Nothing may be lost silently: there are warnings for input that is changed, skipped or misunderstood."""
+"""Nothing may be lost silently: changed, skipped or misunderstood input gives a warning."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def told(found: list[warnings.WarningMessage]) -> list[str]:
-    """Returns the texts of the warnings, after asserting that they point to the program and not into the package."""
+    """Asserts that the warnings point to the program and not into the package, and returns their texts."""
     assert {warning.filename for warning in found} <= {__file__}
     return [str(warning.message) for warning in found]
 
@@ -82,7 +82,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         for _ in range(3):
             list(loader)
     assert [text in message for message in told(found)] == [True]
-    # There are three in each epoch, and possibly some of the next epoch, which is prepared ahead of time.
+    # Three per epoch, and possibly some of the next epoch, which is prepared early.
     assert 9 <= loader.stats()["narrowed_pictures"] <= 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -216,7 +216,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
     with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or turned\nhint: have the array follow the picture"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
-    # An array whose size differs from the picture's may be cut on its own.
+    # An array that differs in size from the picture may be cut on its own.
     assert load(masked, "image", "code", cube="patch16x16")["code"].shape == (4, 16, 16)
 
 
@@ -224,7 +224,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
 def test_a_view_of_the_size_of_whole_masks_is_refused(masked: sp.Dataset, image: str) -> None:
     with pytest.raises(sp.UsageError, match="picture `image` is cut, scaled or mirrored, but `mask` is not"):
         load(masked, "mask", "image", image=image)
-    # An array of another size does not count as aligned.
+    # An array of a different size is not taken for aligned.
     assert load(masked, "image", "mask", image="rrc32")["mask"].shape == (4, 64, 64)
     assert load(masked, "image", "code", image="rrc32")["code"].shape == (4, 32, 32)
 
@@ -278,7 +278,7 @@ def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, mon
         with pytest.raises(sp.UsageError, match="name of a file"):
             writer.write({"image": file.name})
         writer.write({"image": file})
-    # Text fields may hold names of files, and text that is not the name of a file.
+    # Text fields may hold file names and other text.
     with sp.Writer(tmp_path / "names", {"image": "text", "image_path": "text", "caption": "text"}) as writer:
         writer.write({"image": file.name, "image_path": str(file), "caption": "as in a.jpg"})
     with sp.Writer(tmp_path / "undeclared") as writer:

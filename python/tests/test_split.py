@@ -1,4 +1,4 @@
-"""Splits of a dataset. The parts are disjoint and stable, and have the requested shares."""
+"""Splits of a dataset. The parts are disjoint, stable, and have the requested shares."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_classes_have_their_share_in_each_part(dataset: sp.Dataset) -> None:
     assert (counts(train), counts(val)) == ([64, 64, 32], [16, 16, 8])
     train, val = dataset.split(0.77, stratify="label", seed=3)
     assert len(train) == 154 and np.abs(np.array(counts(train)) - 0.77 * np.array([80, 80, 40])).max() <= 1
-    # The split is the same by values, by another column, and by texts.
+    # Splitting by arrays, lists or texts gives the same parts as splitting by the column.
     for by in (dataset.labels, dataset.labels.tolist(), [dataset.classes[label] for label in dataset.labels]):  # type: ignore[index]
         assert keys(dataset.split(0.8, stratify=by)[1]) == keys(dataset.split(0.8, stratify="label")[1])
     both = [f"{label} {site}" for label, site in zip(dataset.labels, dataset.columns["site"], strict=True)]
@@ -77,7 +77,7 @@ def test_patients_stay_together(dataset: sp.Dataset) -> None:
     numbers = np.array([int(key[8:11]) for key in dataset.keys])
     assert len(patients(dataset.split(0.8, groups=numbers)[1])) == 8
     assert keys(dataset.split(0.8, groups="site")[0]) == {key for key in dataset.keys if int(key[-4:]) % 2 == dataset.split(0.8, groups="site")[0].columns["site"][0]}
-    # The same holds with `stratify`. A patient counts as the class that most of its samples have.
+    # The same applies with `stratify`. A patient counts as the class of most of its samples.
     train, val = dataset.split(0.75, groups=patient, stratify="label")
     assert len(train) == 150 and not patients(train) & patients(val)
     assert np.abs(np.array(counts(train)) - 0.75 * np.array([80, 80, 40])).max() <= 10

@@ -30,7 +30,7 @@ def test_the_identity_gives_the_scenes_back(
                 assert scene.key == f"s{scene.index}" and scene.index not in found
                 found[scene.index] = scene.values
             if shuffle is False:
-                # Scenes come one after another, so at most one scene is unfinished.
+                # Scenes follow one another, so at most one is unfinished.
                 assert len(stitcher.missing) <= 1
     assert sorted(found) == list(range(len(SIZES)))
     for index, whole in found.items():
@@ -87,7 +87,7 @@ def test_sums_in_float32_take_half_of_the_memory(alike: sp.Dataset, layout: Any)
         tracemalloc.stop()
         stitcher.close()
     assert 0.45 < peaks["float32"] / peaks["float64"] < 0.55, peaks
-    # As the documentation says, a scene takes its sums, and one weight per pixel.
+    # As documented, a scene takes memory for its sums and one weight per pixel.
     assert peaks["float64"] == pytest.approx(45 * 38 * 401 * 8, rel=0.05)
     for index in range(5):
         assert wholes["float32", index].dtype == np.float32 and wholes["float32", index].flags.c_contiguous
@@ -105,7 +105,7 @@ def test_seams_are_weighted_means(alike: sp.Dataset) -> None:
         whole = None
         stitcher = sp.stitch(loader, window=window)  # type: ignore[arg-type]
         for batch in loader:
-            # The prediction for a patch is the number of its first row.
+            # Predict the number of the patch's first row.
             guess = np.broadcast_to(batch.origins[:, :1, None].astype(np.float64), (len(batch), 20, 38))
             for scene in stitcher.add(batch, guess):
                 whole = scene.values
@@ -140,7 +140,7 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
     stitcher.close()
     with pytest.raises(sp.UsageError, match="patches are missing"), sp.stitch(loader) as stitcher:
         stitcher.add(first, first["cube"])
-    # An error in the loop must not be hidden.
+    # An error in the loop must stay visible.
     with pytest.raises(KeyError), sp.stitch(loader) as stitcher:
         stitcher.add(first, first["cube"])
         raise KeyError
@@ -194,7 +194,7 @@ def test_the_identity_on_real_scenes(tmp_path: Path) -> None:
     data = Path(__file__).resolve().parents[3] / "shared" / "data" / "hsi"
     if not data.is_dir():
         pytest.skip("no sample data beside the repository")
-    # The two ENVI scenes differ in their bands, so make a dataset of each of them.
+    # The two ENVI scenes differ in their bands, so make a dataset of each.
     sources = {"enmap": [*(data / "enmap-potsdam-tiles" / "images").iterdir()]}
     sources |= {name: [*(data / "envi").glob(f"{name}*")] for name in ("corn", "cubus")}
     for name, files in sources.items():

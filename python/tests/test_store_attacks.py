@@ -1,4 +1,4 @@
-"""Stores that are silent, slow or lying, in combination with Ctrl-C, forks and many loaders."""
+"""Silent, slow and lying stores, in combination with Ctrl-C, forks and many loaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from PIL import Image
 import shardpack as sp
 from test_stores import _server as ranges
 
-# A server in this process. `mode` makes it answer, stay silent, or trickle its answer.
+# A server in this process. `mode` decides whether it answers, stays silent, or trickles its answer.
 SERVER = """
     import http.server, os, re, signal, sys, threading, time, zlib
     from pathlib import Path
@@ -76,7 +76,7 @@ SERVER = """
 
 
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs a program that begins with the code of the server."""
+    """Runs a program that starts with the server's code."""
     command = [sys.executable, "-c", textwrap.dedent(SERVER) + textwrap.dedent(code), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
@@ -163,7 +163,7 @@ def test_no_request_begins_once_ctrl_c_was_heard(photos: Path) -> None:
         os._exit(0)
     """
     done = run(code, photos)
-    # While a dataset is opened, a busy server is tried only three times, whatever `max_attempts` is.
+    # Opening a dataset tries a busy server only three times, whatever `max_attempts` is.
     names = ["many", "sample", "labels", "keys"]
     assert done.stdout.splitlines() == [f"{name} True 0 2" for name in names], done
 
@@ -242,8 +242,8 @@ def test_many_loaders_in_one_process_leave_nothing(photos: Path, far: bool) -> N
         make(50)
         fds, threads, memory = settled((10_000, 10_000))
         make(count // 3 if far else count)
-        # Threads of abandoned requests and of the server end a little later. Connections that are kept for the next
-        # request have both ends and a thread in this process. A loader that leaks anything would leak it 100 times.
+        # Threads of abandoned requests and of the server end a little later. Both ends and a thread of each kept-alive
+        # connection are in this process. A loader that leaks anything would leak it 100 times.
         after = settled((fds + 32, threads + 24))
     assert after[0] <= fds + 32 and after[1] <= threads + 24, (after, fds, threads)
     assert after[2] - memory < 64 << 20, (after[2] - memory) / 2**20
@@ -277,7 +277,7 @@ def _certificates(folder: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Issues certificates from an authority that this process trusts."""
+    """Issues certificates from an authority trusted by this process."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     make = _certificates(tmp_path)
@@ -301,7 +301,7 @@ def test_certificates_are_checked(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made, made.with_suffix(".key"))
     with ranges()(photos) as server:
-        # It is expected that clients disconnect, so print nothing.
+        # Print nothing, because clients are expected to disconnect.
         server.server.handle_error = lambda *_: None
         server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
         url = server.url.replace("http://", "https://")

@@ -1,4 +1,4 @@
-"""Objects of the package that several Python threads use, with the GIL and on a free-threaded Python."""
+"""Use of the package's objects from several Python threads, with the GIL and on a free-threaded Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {"image": "rrc32", "fields": ["image", "label"], "end"
 
 
 def together(work: Callable[[int], None], threads: int = THREADS) -> None:
-    """Runs ``work`` in several threads that start at the same moment. If there are errors, raises the first of them."""
+    """Runs ``work`` in several threads that start at the same moment. Raises the first error, if any."""
     begin, errors = threading.Barrier(threads), []
 
     def run(number: int) -> None:
@@ -44,8 +44,7 @@ def together(work: Callable[[int], None], threads: int = THREADS) -> None:
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_the_package_leaves_the_gil_off() -> None:
-    # Use a separate process, because other packages may have enabled the GIL in this one, and Python would warn of
-    # that.
+    # Use a separate process, because other packages may have enabled the GIL in this one.
     code = "import shardpack, shardpack.torch, sys; sys.exit(sys._is_gil_enabled())"
     assert subprocess.run([sys.executable, "-W", "error", "-c", code], check=False).returncode == 0
 
@@ -81,7 +80,7 @@ def test_each_batch_comes_to_one_of_the_threads_that_share_an_iteration(photos: 
             together(take)
             with sp.Loader(dataset, 1, epoch=epoch, **OPTIONS) as alone:
                 expected = [(int(batch.indices[0]), batch["image"].tobytes()) for batch in alone]
-            # Each thread gets its batches in the order of the epoch.
+            # Each thread receives its batches in the order of the epoch.
             places = {sample: place for place, (sample, _) in enumerate(expected)}
             assert Counter(sum(found, [])) == Counter(expected)
             assert all([places[sample] for sample, _ in own] == sorted(places[sample] for sample, _ in own) for own in found)
@@ -105,7 +104,7 @@ def test_of_two_iterations_the_latest_goes_on_and_its_epoch_is_whole(photos: Pat
                 ended.append((number, found))
 
             together(epoch)
-            # The last iteration ended properly, and perhaps one that was done before it started.
+            # The last iteration ended properly, and perhaps others that finished before it began.
             assert 1 <= len(ended) <= THREADS
             assert all(sorted(found) == list(range(len(dataset))) for _, found in ended)
 
@@ -184,7 +183,7 @@ def test_a_loader_answers_and_closes_while_a_thread_waits_for_a_batch_that_does_
         try:
             assert begun.wait(60)
             began = time.monotonic()
-            # The waiting thread releases the lock every 100 ms. A thread that has arrived in the meantime goes first.
+            # The waiting thread releases the lock every 100 ms, and then other threads go first.
             for _ in range(10):
                 assert loader.stats()["batches"] == 0
                 time.sleep(0.005)
@@ -217,7 +216,7 @@ def test_transforms_of_several_threads_change_each_row_once(photos: Path) -> Non
 
 
 def test_two_transforms_run_at_the_same_time(photos: Path) -> None:
-    # Each call waits for another. If calls ran one at a time, the barrier would break.
+    # Each call waits for another. The barrier would break if calls ran one at a time.
     meet = threading.Barrier(2)
 
     def change(row: sp.Row) -> None:

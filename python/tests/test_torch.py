@@ -1,4 +1,4 @@
-"""PyTorch: tensors that are not copied, data loaders with and without workers, and ranks."""
+"""PyTorch: tensors without copies, data loaders with and without workers, and ranks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_tensor_outlives_everything(dataset: sp.Dataset) -> None:
 
 
 def test_capsules_are_freed_once(dataset: sp.Dataset) -> None:
-    """A slot is released when its tensors are gone, whether or not their capsules were consumed."""
+    """A slot is released once its tensors are freed, whether or not their capsules were consumed."""
     loader = sp.Loader(dataset, 4, image="center32", prefetch=2)
     for _ in range(20):
         for batch in loader:
@@ -113,7 +113,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
     batches = sp.torch.IterableDataset(sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch"))
     loader = torch.utils.data.DataLoader(batches, batch_size=None, timeout=600 if workers else 0, **context)
     epochs = []
-    # Spawned workers import everything again, which is slow, so run only one epoch with them.
+    # Run only one epoch with spawned workers, which slowly import everything again.
     for epoch in range(2 if start == "fork" else 1):
         batches.set_epoch(epoch)
         epoch_keys = []
@@ -167,7 +167,7 @@ def test_a_loader_that_has_begun_is_refused_in_a_fork(dataset: sp.Dataset) -> No
 
 
 class Begun(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
-    """A dataset of PyTorch that iterates over a loader of the parent process."""
+    """A PyTorch dataset that iterates over a loader of the parent process."""
 
     def __init__(self, loader: sp.Loader) -> None:
         self.loader = loader
@@ -199,7 +199,7 @@ def test_tensors_are_indices(dataset: sp.Dataset) -> None:
 
 
 def double(sample: sp.Sample) -> tuple[Any, int]:
-    """A transform of a sample that a program could contain."""
+    """A user's transform of a sample."""
     return torch.from_numpy(sample["image"]).permute(2, 0, 1), 2 * sample["label"]
 
 
@@ -220,7 +220,7 @@ def test_map_style_with_a_transform(dataset: sp.Dataset, workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) -> None:
-    """For batches that are ready, the default function of a DataLoader copies mappings."""
+    """For ready-made batches, a DataLoader's default function copies mappings."""
     loader = sp.Loader(dataset, 10, image="center16", threads=1, end="pad", to="torch")
     through = torch.utils.data.DataLoader(
         sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers, timeout=600 if workers else 0
@@ -243,7 +243,7 @@ def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
 
 
 def ranked(rank: int, address: str, path: Path, results: Any) -> None:
-    """Runs one process of a group."""
+    """Runs one process of a process group."""
     import torch.distributed as dist
 
     dist.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=2)

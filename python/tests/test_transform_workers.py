@@ -37,7 +37,7 @@ def whose(row: sp.Row) -> None:
 
 
 def odd(row: sp.Row) -> None:
-    """Fails in a way that depends on the index of the sample."""
+    """Fails in different ways, depending on the index of the sample."""
     if row.index == 20:
         raise ZeroDivisionError("by nothing")
     if row.index == 21:
@@ -179,7 +179,7 @@ with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "lab
     pytest.importorskip("cloudpickle")
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert "its program has no file\nhint: define it" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
-    # Python cannot run such a program a second time in another process.
+    # Python cannot run a program from stdin again in another process.
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
     assert "RuntimeError: transform_workers: cannot start processes of the program <stdin>, which is not a file" in done.stderr
 
@@ -196,7 +196,7 @@ def test_closing_ends_a_process_in_the_middle_of_a_row(photos: Path) -> None:
     loader = sp.Loader(sp.Dataset(photos), transform=forever, transform_workers=2, threads=4, **OPTIONS)
     iterator = iter(loader)
     assert len(loader) > 0
-    # The first batch never comes. A thread waits for it, and must end with the loader.
+    # The first batch never arrives. A thread waits for it, and must end with the loader.
     import threading
 
     raised: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Views of pictures by their parameters, and the views that a batch reports."""
+"""Views of pictures from parameters, and the views that a batch reports."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_views_say_which_part_each_row_shows(ramps: sp.Dataset, name: str) -> No
                 assert views.size[row].tolist() == list(pixels.shape[:2])
                 left, top, width, height = views.crop[row]
                 assert left >= 0 and top >= 0 and left + width <= 180 - number * 7 and top + height <= 120 + number * 5
-                # The colour of each pixel of the row tells the position of its centre.
+                # The colour of each pixel of the row encodes the position of its centre.
                 y, x = np.mgrid[3 : pixels.shape[0] - 3, 3 : pixels.shape[1] - 3] + 0.5
                 there = views.to_source(row, np.stack([x, y], axis=-1))
                 found = pixels[3:-3, 3:-3, :2] + 0.5
@@ -134,7 +134,7 @@ def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, si
             rows, columns = pixels.shape[:2]
             left, top, covered, high = views.crop[row]
             assert left <= 0 and top <= 0 and left + covered >= width - 1e-9 and top + high >= height - 1e-9
-            # Only the picture has little blue, because the borders are blue.
+            # The borders are blue, so pixels with little blue belong to the picture.
             inside = np.argwhere(pixels[..., 2] < 128)
             (y0, x0), (y1, x1) = inside.min(0), inside.max(0) + 1
             assert y1 - y0 == rows or x1 - x0 == columns
@@ -144,7 +144,7 @@ def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, si
             boxes = np.random.default_rng(row).uniform([0, 0], [width, height], (9, 2, 2))
             there = views.from_source(row, boxes)
             np.testing.assert_allclose(views.to_source(row, there), boxes, atol=1e-9)
-            # In the whole picture, red is x and green is y, wherever the picture is in the row.
+            # Wherever the picture is in the row, red is x and green is y in the whole picture.
             y, x = np.mgrid[y0 + 2 : y1 - 2, x0 + 2 : x1 - 2]
             back = views.to_source(row, np.stack([x, y], axis=-1) + 0.5)
             assert np.abs(back - pixels[y, x, :2] - 0.5).max() < 4

@@ -161,14 +161,14 @@ def test_every_dtype_comes_back_to_the_bit(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_eight_threads_write_the_same_bytes_as_one(tmp_path: Path, shuffle: bool) -> None:
     def write(out: Path, threads: int) -> dict[str, str]:
-        # The schema is given, so it does not matter which thread writes first.
+        # With a given schema, it does not matter which thread writes first.
         with sp.Writer(out, SCHEMA, shuffle=shuffle, codec="blosc2-lz4", filter="shuffle", layout="as-given", band_difference="off", shard_size=30_000) as writer:
 
             def add(number: int) -> None:
                 writer.write(sample(number), key=f"{number:03}", order=None if shuffle else number)
 
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-                # All methods run at the same time, and nothing is lost or comes twice.
+                # All methods run at the same time. Nothing is lost or duplicated.
                 list(pool.map(add, reversed(range(1, 90))))
                 add(0)
         return files(out)
@@ -250,7 +250,7 @@ def test_bytes_that_are_no_picture_are_refused_in_a_field_of_pictures(tmp_path: 
                 assert f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found 5 bytes that begin with: 68 65 6c 6c 6f\nhint: " in str(caught.value)
         with pytest.raises(sp.UsageError, match="found 0 bytes that begin with: nothing"):
             writer.write({"image": b""})
-        # The compiled part refuses these formats, and the message names them.
+        # The Rust extension refuses these formats with a message that names them.
         for value, name in (
             (b"GIF89a" + bytes(60), "GIF"), (b"\0\0\0\x18ftypavif" + bytes(60), "AVIF"), (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
             (b"\xff\x0a\0\0", "JPEG XL"), (b"\x76\x2f\x31\x01", "OpenEXR"), (b"8BPS\0\1", "Photoshop"),

@@ -57,7 +57,7 @@ def test_progress_and_what_it_raises(tmp_path: Path) -> None:
     seen: list[dict[str, int]] = []
     with pytest.raises(RuntimeError, match="enough after .*'samples', 'samples_total'"):
         writer.close(progress=stop)
-    # Either the samples still exist, or the dataset was complete before the stop.
+    # Either the samples are still there, or the dataset was complete before the stop.
     report = writer.close()
     assert report["samples"] == 200
     assert writer.close() == report and len(writer) == 200
@@ -98,7 +98,7 @@ def test_a_writer_that_is_killed_leaves_no_dataset_and_locks_nobody_out(tmp_path
     assert program.stdout and program.stdout.readline() == "writing\n"
     program.kill()
     program.communicate()
-    # The samples are gone with the process. Only a lock file is left, and it is not locked.
+    # The samples disappeared with the process. Only an unlocked lock file is left.
     assert all(path.name.startswith(".shardpack-lock") and path.stat().st_size < 200 for path in out.iterdir())
     with sp.Writer(out) as writer:
         writer.write({"i": 1})

@@ -1,4 +1,4 @@
-//! CPU time, on which other work on the machine has no influence.
+//! CPU time, which is not affected by other work on the machine.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::time::Duration;

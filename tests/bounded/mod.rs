@@ -1,8 +1,8 @@
 //! Cases that could take unbounded memory or time. Each runs in a separate process with limits on both.
 //!
-//! The test binary starts itself again for a single case, in a shell that sets the limits. A parser that
-//! allocates too much then dies there. The limit on time is on CPU time, so that a busy or slow machine
-//! causes no failures. The tests of the readers include this file too.
+//! The test binary starts itself again for a single case, in a shell that sets the limits. A parser that allocates too
+//! much then dies in that process. The time limit is on CPU time, so that a busy or slow machine causes no failures.
+//! The tests of the readers include this file too.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 pub(crate) mod clock;
@@ -30,10 +30,9 @@ pub(crate) fn run(path: &str, case: impl FnOnce()) {
     within(path, MEMORY_KIB, CPU_SECONDS, case);
 }
 
-/// Does the same as [`run`], with limits of `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
+/// Like [`run`], with limits of `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
 ///
-/// # Panics
-/// Same as [`run`].
+/// # Panics Like [`run`].
 pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl FnOnce()) {
     let (_, name) = path.split_once("::").expect("a path below the crate");
     if cfg!(not(unix)) || std::env::var_os(CASE).is_some_and(|running| running == name) {
@@ -46,7 +45,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // Allow one thread and one arena, because each of them reserves address space.
+        // Allow one thread and one arena, because each reserves address space.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
@@ -71,7 +70,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         status.success(),
         "{name}: {status} with {memory_kib} KiB of memory and {cpu_seconds} s of CPU time\n{out}"
     );
-    // Without this check, a misspelt name would run no test and the case would pass.
+    // Without this check, a misspelt name would run no test and pass.
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
 }
 

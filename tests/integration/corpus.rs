@@ -105,7 +105,7 @@ fn campaign(name: &str) {
     println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
     for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
-        // Damage attack files only rarely, because they take as long as the limits allow and test little else.
+        // Damage attack files only rarely: they take as long as the limits allow and test little else.
         let mut bytes = match random.below(16) {
             0 => seeds[random.below(seeds.len())].1.clone(),
             _ => good[random.below(good.len())].clone(),

@@ -1,5 +1,5 @@
-//! Tests that damage to a sound shard is always found: truncation at every length, every flipped bit, and
-//! every number replaced by a hostile one.
+//! Tests that damage to an intact shard is always found: truncation at every length, every flipped bit, and every
+//! number replaced by a hostile one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// The CRC32 of the footer is recomputed, so that the number itself is checked.
+/// Recomputes the CRC32 of the footer, so that the numbers themselves are checked.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

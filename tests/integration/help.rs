@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Lines of a screen. `-h` may take one screen, and `--help` two.
+/// Number of lines of a screen. `-h` may take one screen, and `--help` two.
 const SCREEN: usize = 24;
 
 /// Commands with too many options for two screens, with their limit for `--help`.

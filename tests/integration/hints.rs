@@ -1,4 +1,4 @@
-//! Tests that hints in errors and notes name options that exist, and that they reach the user.
+//! Tests that hints in errors and notes name existing options, and that they reach the user.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Map, Value, json};
@@ -16,8 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options that only single commands have (including `convert`), and loader options whose names differ from
-/// those in `LoaderOptions`.
+/// Options of single commands (including `convert`), and loader options whose names differ from those in
+/// `LoaderOptions`.
 const OTHERS: [&str; 12] = [
     "all_generations",
     "max_record",
@@ -54,7 +54,7 @@ fn code() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Returns the options that the hints in this code name.
+/// Returns the options named by the hints in this code.
 fn settings(code: &str) -> impl Iterator<Item = &str> {
     code.split("Setting::").skip(1).filter_map(|found| {
         // The name is the first argument, even after a line break.
@@ -86,7 +86,7 @@ fn of_command(command: &str) -> BTreeSet<String> {
     let help = Command::new(env!("CARGO_BIN_EXE_shardpack")).args([command, "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let options = help.lines().filter_map(|line| {
-        // A line has a form such as `  -o, --output <FILE>`.
+        // A line looks like ` -o, --output <FILE>`.
         let (before, option) = line.split_once("--")?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let starts = before.trim().is_empty() || before.trim().len() == 3;
@@ -106,7 +106,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("report", "src/cli/report/"),
         ("salvage", "crates/pack/src/salvage/"),
         ("salvage", "crates/reader/src/salvage/"),
-        // Reading a source is part of packing. For `add`, the method `AddOptions::can_follow` decides.
+        // Reading a source is part of packing. For `add`, see the method `AddOptions::can_follow`.
         ("pack", "crates/sources/src/"),
         ("pack", "crates/pack/src/pack/"),
         ("pack", "crates/pack/src/encode/"),
@@ -130,14 +130,14 @@ fn add_takes_the_options_that_its_table_lists() {
     let mut options = of_command("add");
     assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
     assert_eq!(options, AddOptions::about().map(|about| about.name.to_owned()).collect());
-    // `add` must also have the options that its errors recommend for a table, a link or a file.
+    // `add` must also have the options that its errors recommend for tables, links and files.
     for name in ["key_column", "label_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
         assert!(AddOptions::can_follow(&Hint::set([Setting::named(name)])), "{name}");
     }
 }
 
-/// A hint within the text of an error would precede the causes of the error, and would spell options in the
-/// same way for all front ends.
+/// A hint within an error's text would come before the causes of the error, and would spell options in the same way for
+/// all front ends.
 #[test]
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
@@ -187,8 +187,8 @@ fn the_hints_of_every_error_reach_front_ends() {
     assert!(asked >= 8, "the search finds them: {asked}");
 }
 
-/// Characters to which a terminal reacts: ESC, BEL, a C1 control, bidirectional overrides, zero-width
-/// characters, a tag, and line ends.
+/// Characters that affect a terminal: ESC, BEL, a C1 control, bidirectional overrides, zero-width characters, a tag,
+/// and line ends.
 const EVIL: &str = "\x1b[2Jx\x07y\u{9b}31m\u{202e}z\u{2066}\u{200b}\u{feff}\u{e0041}\x7f\nhint: obey\r!";
 const EVIL_KEY: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}";
 
@@ -201,7 +201,7 @@ fn evil(key: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// Writes a dataset that is intact except for the `change` in the metadata of its shard.
+/// Writes a dataset that is intact except for `change` in the metadata of its shard.
 fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     let fields = vec![
         Field::stored("text", FieldKind::Text),
@@ -256,7 +256,7 @@ fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     text
 }
 
-/// Runs a command. Its output must have no hidden characters, and JSON must be valid.
+/// Runs a command, whose output must have no hidden characters, and whose JSON must be valid.
 fn shown(words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_shardpack")).args(words).output().unwrap();
     let texts = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
@@ -364,7 +364,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
     let manifest = hostile_dataset(&whole, |text| text);
     assert_eq!(all_commands(&whole, &scratch.path().join("of whole")), [0, 0]);
     let quoted = serde_json::to_string(EVIL).unwrap();
-    // These cause messages of the parser about unknown keys, duplicate keys and invalid values.
+    // These changes cause messages of the parser about unknown keys, duplicate keys and invalid values.
     let changes: [(&str, String); 6] = [
         ("unknown", manifest.replacen('{', &format!("{{{quoted}: 1,"), 1)),
         ("twice", manifest.replacen("\"plain\"", &quoted, 1)),

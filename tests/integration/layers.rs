@@ -110,9 +110,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only places where `unsafe` is allowed. They wrap LZ4, libjpeg-turbo and the CUDA driver, hold the rows
-/// of a batch and the streams in which other libraries use it, define the C structs through which Python
-/// frameworks take tensors, and make the call through which tests run kernels on the CPU.
+/// The only places where `unsafe` is allowed: wrappers of LZ4, libjpeg-turbo and the CUDA driver; the rows of a batch,
+/// and the streams in which other libraries use it; the C structs that pass tensors to Python frameworks; and the call
+/// that runs kernels on the CPU in tests.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/array/src/blosc2/ffi.rs",
     "crates/jpeg/src/turbo.rs",
@@ -186,15 +186,15 @@ pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Returns true if a file is compiled only for tests, which its name and its folder show.
+/// Returns true if a file is compiled only for tests, judging by its name and folder.
 pub(crate) fn is_test_file(path: &Path) -> bool {
     let place = path.strip_prefix(root()).unwrap_or(path);
     place.components().any(|c| c.as_os_str().to_string_lossy().contains("test"))
 }
 
-/// Returns the code of a file as numbered lines, without comments and without the test module at the end.
+/// Returns the code of a file as numbered lines, without comments and the test module at the end.
 ///
-/// This is good enough only for finding words, because `//` within a string also counts as a comment.
+/// Good enough only for finding words, because `//` within a string also counts as a comment.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -209,7 +209,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns true if `line` has `word` as a whole name, and not only as a part of a longer one.
+/// Returns true if `line` contains `word` as a whole name, not only as part of a longer name.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -262,7 +262,7 @@ fn arrows_point_down_only() {
         let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let imported = dependency["name"].as_str().expect("a name");
-            // Tests may import across layers. For example, the reader's tests need shards from the writer.
+            // Tests may import across layers: the reader's tests, for example, need shards from the writer.
             let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
             assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
         }
@@ -385,7 +385,7 @@ fn paths_in(code: &str) -> Vec<Module> {
     paths
 }
 
-/// Returns the modules that each module uses, also through re-exports.
+/// Returns the modules that each module uses, including through re-exports.
 fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
     let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
@@ -465,8 +465,8 @@ fn files_do_not_use_each_other_in_a_circle() {
     }
 }
 
-/// Returns true if a parameter is a tuple pattern. Closures are exempt, because iterators pass tuples to
-/// them, and so is `let`.
+/// Returns true if a parameter is a tuple pattern. `let` is exempt, and so are closures, because iterators pass tuples
+/// to them.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -520,7 +520,7 @@ fn there_are_no_process_wide_variables() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
-/// A panic while the interpreter lock is not held would reach Python as an exception of another type.
+/// A panic without the interpreter lock would reach Python as an exception of a different type.
 #[test]
 fn the_interpreter_lock_is_released_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");

@@ -1,5 +1,5 @@
-//! Tests that the "To add …" lists in `docs/code.md` are complete. Each list must name one example that
-//! exists, and every file whose code names that example. Each term of `ARCHITECTURE.md` must be one type.
+//! Tests that the "To add …" lists in `docs/code.md` are complete. Each list must name one existing example, and every
+//! file whose code names that example. Each term of `ARCHITECTURE.md` must be one type.
 
 use crate::layers::{code, files_below, has_word, is_test_file, root};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ const FOLDERS: &[&str] = &["crates", "src", "python/src", "python/shardpack", "f
 /// A section of `docs/code.md` that begins with "To add".
 struct List {
     title: String,
-    /// Name that the example has in the code. It is the first word in backticks below the title.
+    /// Name of the example in the code: the first word in backticks below the title.
     example: String,
     /// Paths at the beginning of the section's items.
     files: BTreeSet<String>,
@@ -106,7 +106,7 @@ fn lists_of_schemes_are_complete() {
     for path in files.iter().filter(|path| !path.ends_with("lists.rs")) {
         let text = fs::read_to_string(path).expect("a readable file");
         let lines: Vec<&str> = text.split("#[cfg(test)]").next().unwrap_or_default().lines().collect();
-        // Find the lines with the second scheme. The others must be on the same line or an adjacent one.
+        // Find the lines with the second scheme. The other schemes must be on the same line or an adjacent one.
         for number in
             (0..lines.len()).filter(|&number| lines[number].contains(&written[1]) && !lines[number].starts_with('|'))
         {

@@ -1,8 +1,8 @@
-//! Tests damage of every kind, made from numbered seeds. No bytes may make the parsers panic, and no damage
-//! may go unnoticed.
+//! Tests damage of every kind, generated from numbered seeds. No bytes may make the parsers panic, and no damage may go
+//! unnoticed.
 //!
-//! The short campaigns run with every `cargo test`; `cargo test --release --test integration -- --ignored
-//! mutations` runs the long ones. A failure names its seed.
+//! The short campaigns run with every `cargo test`. `cargo test --release --test integration -- --ignored mutations`
+//! runs the long ones. A failure names its seed.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// SplitMix64, which gives the same numbers on every machine and in every release.
+/// SplitMix64, which returns the same numbers on every machine and in every release.
 struct Random(u64);
 
 impl Random {
@@ -109,7 +109,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// `seal` repairs the checksums of most mutants, so that these do not reveal the damage.
+/// `seal` repairs the checksums of most mutants, so that the checksums do not reveal the damage.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -226,7 +226,7 @@ fn jpeg_decoders(count: u64) {
     );
 }
 
-/// A bug in the C libraries would end the whole process, not only the test.
+/// A bug in the C libraries would kill the whole process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
@@ -262,8 +262,8 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// The fuzzer found this bug. Without exact parsing of numbers, a figure changed a little each time a
-/// manifest was read and written, and therefore whenever a run was interrupted and resumed.
+/// A bug found by the fuzzer. Without exact parsing of numbers, a figure changed a little each time a manifest was read
+/// and written, such as when a run was interrupted and resumed.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(crate::shard::manifest()).expect("UTF-8");
@@ -324,7 +324,7 @@ fn every_other_length_is_noticed() {
     assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: not noticed");
 }
 
-/// Many of the mutants with repaired checksums must fail for another reason, and some must be accepted.
+/// Many mutants with repaired checksums must fail for other reasons, and some must be accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {
     let valid = crate::shard::golden();

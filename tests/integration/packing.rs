@@ -1,5 +1,5 @@
-//! Tests packing as a library: errors that stop a run, files that are left out, and results that do not
-//! depend on the number of threads.
+//! Tests packing as a library: errors that stop a run, skipped files, and results that do not depend on the number of
+//! threads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::{contents, cube, run, write_cubes, write_npy};
@@ -45,8 +45,8 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// A JPEG that is kept is decoded only if its markers are odd. If decoding succeeds, it is stored and named
-/// in a note. Otherwise, it is bad input.
+/// A kept JPEG is decoded only if its markers are odd. If decoding succeeds, the JPEG is stored and named in a note.
+/// Otherwise it is bad input.
 #[test]
 fn odd_pictures_are_named_and_damaged_ones_refused() {
     let scratch = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     }
 }
 
-/// A picture that is not a JPEG is decoded once, in the same way as the loader decodes it.
+/// Pictures other than JPEGs are decoded once, just as the loader decodes them.
 #[test]
 fn pictures_that_cannot_be_loaded_are_bad_input() {
     let scratch = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // At first the bound is missing. Later, float32 cannot meet it.
+    // First the bound is missing, then float32 cannot meet it.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

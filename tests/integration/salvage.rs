@@ -1,5 +1,4 @@
-//! Tests salvage as a library: a bad manifest, a truncated shard, shards that are foreign or duplicate, and a
-//! manifest that is rebuilt.
+//! Tests salvage as a library: a bad manifest, a truncated shard, foreign and duplicate shards, and a rebuilt manifest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
@@ -131,7 +130,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
     write_cubes(&src, 6);
-    // The user has columns that are named like the figures of a field.
+    // The user has columns named like the figures of a field.
     let rows = (0..6).map(|i| format!("cube{i}.npy,{i},{}\n", i * 2));
     let table = "key,mask.nan,meta.max_abs_error\n".to_owned() + &rows.collect::<String>();
     fs::write(scratch.path().join("labels.csv"), table).unwrap();
@@ -158,7 +157,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     assert_eq!(manifest(), before);
 }
 
-/// If the survey waits for a pipe or reads a device forever, the test fails instead of hanging.
+/// Fails instead of hanging if the survey waits for a pipe or reads a device forever.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
@@ -249,8 +248,8 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip texts with the same value, for example with other white space, because they are not damage,
-        // and texts that are no longer a manifest, because they are reported anyway.
+        // Skip texts with the same value (such as different white space), which are not damage, and texts that are no
+        // longer a manifest, which are reported anyway.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Tests which pictures get a segment index, that indexes change no pixel, and that wrong ones are noticed.
+//! Tests which pictures get a segment index, that indexes change no pixel, and that wrong indexes are noticed.
 
 use crate::make::segments::strip;
 use crate::make::shard::{FixtureValue, Shard};
@@ -29,7 +29,7 @@ fn with(segment_index: bool) -> PackOptions {
     PackOptions { pictures: PictureOptions::Keep { segment_index }, shard_bytes: 1 << 12, ..PackOptions::default() }
 }
 
-/// Writes two pictures for which an index is useful, and one that is too small.
+/// Writes two pictures for which an index is useful, and one picture that is too small.
 fn write_pictures(folder: &Path) -> PathBuf {
     let src = folder.join("src");
     fs::create_dir_all(&src).unwrap();
@@ -39,7 +39,7 @@ fn write_pictures(folder: &Path) -> PathBuf {
     src
 }
 
-/// Returns a grey JPEG with more blocks than a GPU decodes without restart markers or an index: 48 × 48, all alike.
+/// Returns a grey JPEG with more blocks than a GPU decodes without restart markers or an index: 48 × 48 equal blocks.
 fn large() -> Vec<u8> {
     let strip = strip(255);
     let place = |marker: [u8; 2]| strip.windows(2).position(|bytes| bytes == marker).unwrap();
@@ -140,7 +140,7 @@ fn making_an_index_finds_damage_that_markers_do_not_show() {
     let scratch = tempfile::tempdir().unwrap();
     let src = write_pictures(scratch.path());
     let mut damaged = strip(255);
-    // This makes the data invalid, because no code of AC coefficients begins with a one.
+    // Makes the data invalid, because no code of AC coefficients begins with a one.
     let at = damaged.len() - 6;
     damaged[at] = 0x7F;
     fs::write(src.join("d.jpg"), damaged).unwrap();
@@ -162,7 +162,7 @@ fn a_source_without_baseline_jpegs_gets_no_field_for_indexes() {
     let out = scratch.path().join("out");
     run(&scratch.path().join("src"), &out, &with(true)).unwrap();
     assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
-    // A program can still add pictures that could have an index.
+    // A program can still add pictures suitable for an index.
     let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
     collector.add(Sample::new().with_key("new").with("image", SampleValue::Bytes(strip(255)))).unwrap();
     collector.commit(None, None).unwrap();
@@ -262,7 +262,7 @@ fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
     assert_eq!(for_gpus(&out), for_gpus(&packed));
     assert!(for_gpus(&out).contains(&"d.jpg".to_owned()), "an index is enough for a GPU");
     assert!(shardpack::verify(&out).unwrap().report.is_whole());
-    // The first generation remains until `compact` deletes it, and a second call rewrites nothing.
+    // A second call rewrites nothing. The first generation remains until `compact` deletes it.
     assert_eq!(add_indexes(&out, &RewriteOptions::default()).unwrap().shards, 0);
     assert_eq!(compact(&out).unwrap().generations, [1]);
     assert_eq!(stored(&out, "image"), stored(&packed, "image"));
@@ -274,7 +274,7 @@ fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
     assert!(error.contains("no field of pictures that are kept"), "{error}");
 }
 
-/// With every wrong index of the invalid fixtures, the pixels stay the same, and the index is counted.
+/// Every wrong index in the invalid fixtures leaves the pixels unchanged and is counted.
 #[test]
 fn a_wrong_index_changes_no_pixel_and_is_counted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
@@ -287,7 +287,7 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
         }
         let (rows, wrong) = batch(&root.join(&case.target));
         assert_eq!(rows["a.jpg"], sound["indexed.jpg"], "{}", case.target);
-        // Decoders need not look at padding.
+        // Decoders need not check padding.
         assert_eq!(wrong, u64::from(!case.target.contains("padding")), "{}", case.target);
         seen += 1;
     }
@@ -296,7 +296,7 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
     assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
 }
 
-/// The index of a picture is used and checked even if its record also has a cube that is decoded in parts.
+/// A picture's index is used and checked even if the record also has a cube that is decoded in parts.
 #[test]
 fn pictures_beside_large_cubes_use_their_indexes() {
     let picture = strip(255);
@@ -339,7 +339,7 @@ fn pictures_beside_large_cubes_use_their_indexes() {
     assert!(seen.iter().all(|pixels| *pixels == seen[0]));
 }
 
-/// Without the feature bit, a field with the name of a segment index is one of the user's.
+/// Without the feature bit, a field named like a segment index is an ordinary field of the user.
 #[test]
 fn a_field_of_the_user_may_have_the_name_of_an_index() {
     let scratch = tempfile::tempdir().unwrap();
@@ -370,7 +370,7 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     let found = stored(&out, "image");
     assert_eq!(found["two"], (strip(255), Some(b"mine".to_vec())));
     assert!(shardpack::verify(&out).unwrap().report.is_whole());
-    // In a concatenation with indexes of the same name, the field is shown.
+    // In a concatenation with indexes of the same name, the field stays visible.
     let indexed = scratch.path().join("indexed");
     run(&write_pictures(scratch.path()), &indexed, &with(true)).unwrap();
     let parts = [&indexed, &out].map(|path| shardpack_loader::Dataset::open(path).unwrap());

@@ -1,10 +1,10 @@
-//! Tests `shardpack unpack` with names that collide, or that no file can have.
+//! Tests `shardpack unpack` with names that collide, or are impossible as file names.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
 use std::fs;
 
-/// This is one test, because the command can handle the process's signals only once.
+/// A single test, because the command can install its signal handlers only once per process.
 #[test]
 fn an_impossible_name_affects_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn an_impossible_name_affects_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // Folders already have this name, and the next name to be tried.
+        // Folders already have this name and the next name to try.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),
@@ -25,7 +25,7 @@ fn an_impossible_name_affects_no_other_sample() {
     ];
     pictures(&dataset, &samples, 1 << 20);
     fs::create_dir(&out).unwrap();
-    // Leftovers of a killed run are replaced, and the user's files stay.
+    // Leftovers of a killed run are replaced. The user's files stay.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
     // Nothing may be written next to the shards.
     let held = || fs::read_dir(&dataset).unwrap().count();

@@ -10,8 +10,8 @@ use shardpack_reader::Dataset;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Returns smooth float32 values with fractions, which the default options store with loss. The values are
-/// different for each `seed`.
+/// Returns smooth float32 values with fractions, which the default options store with loss. Each `seed` gives different
+/// values.
 pub fn cube(seed: u8) -> Array {
     let values = (0..6 * 5 * 4_u16).map(|i| (f32::from(i) * 0.013).sin() + f32::from(seed) * 0.37);
     Array::new(Dtype::F32, vec![6, 5, 4], values.flat_map(f32::to_le_bytes).collect()).unwrap()
@@ -32,8 +32,7 @@ pub fn run(src: &Path, out: &Path, options: &PackOptions) -> shardpack::Result<P
     pack(src, out, options, &Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
 }
 
-/// Returns the keys and the decoded cubes, sorted by key. The first array field counts as the cube, whatever
-/// its name is.
+/// Returns the keys and the decoded cubes, sorted by key. The cube is the first array field, whatever its name.
 pub fn contents(dataset: &Path) -> Vec<(String, Array)> {
     let mut decoder = ArrayDecoder::new();
     let dataset = Dataset::open(dataset).unwrap();

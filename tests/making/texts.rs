@@ -1,4 +1,4 @@
-//! Makes datasets of fake pictures. A picture consists of a few bytes under any key, and each has a different content.
+//! Makes datasets of fake pictures: a few different bytes each, under any key.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{

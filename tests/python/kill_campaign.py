@@ -3,7 +3,7 @@ long, so only `scripts/check.sh --long` runs it.
 
     kill_campaign.py [--rounds 200] [--seed 1]
 
-The seed is printed, so that a failure can be repeated (as far as timing allows).
+The seed is printed, so that a failure can be repeated as far as timing allows.
 """
 
 import argparse
@@ -19,8 +19,9 @@ from support import COMMAND, cubes, digests, pictures, shards
 
 
 def campaign(source, options, rounds, rng, folder):
-    """Kill and resume until datasets are finished, and compare each of them with the undisturbed dataset. Return the
-    number of kills and the number of datasets."""
+    """Kill and resume until datasets are finished, and compare each with the undisturbed dataset. Return the number of
+    kills and the number of datasets.
+    """
     command = [COMMAND, "pack", source]
     subprocess.run([*command, folder / "reference", *options], check=True, capture_output=True)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""A file server that answers range requests. The server in the standard library does not."""
+"""A file server that answers range requests, unlike the server in the standard library."""
 
 import functools
 import http.server
@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """Serves a folder until the block ends. `url` is its address, and `seen` lists the requests it has received."""
+    """Serves a folder until the block ends. `url` is its address, and `seen` lists the received requests."""
 
     def __init__(self, folder):
         self.seen = []

@@ -1,6 +1,6 @@
 """Reads a shard without using the project's code, for tests that decode stored bytes with other libraries.
 
-It deliberately checks little, because `format-spec/reader.py` checks everything.
+Deliberately checks little, because `format-spec/reader.py` checks everything.
 """
 
 import json
@@ -107,7 +107,7 @@ def records(path):
 
 
 def blosc2_chunks(payload):
-    """Yields the chunks of a `blosc2` payload. Each chunk states its own size in its bytes 12 to 15."""
+    """Yields the chunks of a `blosc2` payload. Bytes 12 to 15 of a chunk state its size."""
     while payload:
         (size,) = struct.unpack_from("<i", payload, 12)
         yield payload[:size]
@@ -115,8 +115,8 @@ def blosc2_chunks(payload):
 
 
 def with_value(data, value):
-    """Replaces the stored bytes in a shard of one record, which has one stored field and no scalars. The new bytes must
-    have the same codec and decoded size. All lengths and checksums are corrected.
+    """Replaces the stored bytes in a shard of one record with one stored field and no scalars. The new bytes must have
+    the same codec and decoded size. All lengths and checksums are corrected.
     """
     footer = bytearray(data[-128:])
     (index_offset, index_bytes) = struct.unpack_from("<2Q", footer, 80)

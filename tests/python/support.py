@@ -1,4 +1,4 @@
-"""Code that the tests of the command share: its path, running it, and small sources to pack."""
+"""Code shared by the tests of the command: its path, running it, and small sources to pack."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# A shell lets background processes ignore Ctrl-C, and the commands started here would inherit this.
+# A shell makes background processes ignore Ctrl-C, and the commands started here would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,9 +23,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def command_path():
-    """Return the path of the built command. It is the debug build of this checkout, or the release build if that is
-    newer.
-    """
+    """Return the path of the built command: the debug build of this checkout, or the release build if it is newer."""
     built = [ROOT / "target" / profile / "shardpack" for profile in ("debug", "release")]
     built = [path for path in built if path.exists()]
     if not built:
@@ -54,7 +52,7 @@ class Result:
 
 
 def shardpack(*args, **options):
-    """Run the command and wait for its end. If it panics, the test fails."""
+    """Run the command and wait for it to end. A panic fails the test."""
     args = [str(arg) for arg in args]
     done = subprocess.run([COMMAND, *args], capture_output=True, timeout=600, **options)
     result = Result(args, done)
@@ -83,7 +81,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(digests(left), digests(right))
 
     def assertCloseAsFloat16(self, source, got):
-        """Assert that every value is within float16's rounding of the source, and that NaN and infinities are in the
+        """Assert that every value equals the source up to float16's rounding, and that NaN and infinities are in the
         same places.
         """
         source, got = source.astype(np.float64), got.astype(np.float64)
@@ -105,7 +103,7 @@ def digests(folder):
 
 
 def names(folder):
-    """Return the sorted names of a folder's entries. Hidden files are included."""
+    """Return the sorted names of a folder's entries, including hidden files."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
@@ -125,7 +123,7 @@ def png(seed):
 
 
 def pictures(folder, count=30, classes=3):
-    """Make a folder that contains class folders of pictures, and return it."""
+    """Make a folder of class folders of pictures, and return it."""
     for i in range(count):
         path = folder / f"class {i % classes}" / f"{i:04d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +132,7 @@ def pictures(folder, count=30, classes=3):
 
 
 def cube(seed, shape=(24, 20, 17), dtype=np.float32):
-    """A smooth cube with noise, [height, width, channels]. Its values are between 0 and 1."""
+    """A smooth cube with noise, [height, width, channels], with values between 0 and 1."""
     rng = np.random.default_rng(seed)
     height, width, channels = shape
     y, x, c = np.ogrid[:height, :width, :channels]
@@ -160,7 +158,7 @@ def unpacked(folder, stem, field="cube"):
 
 
 def wait_until(condition, process=None, seconds=600):
-    """Wait for a condition. Return False if the process ends or the time is over before it becomes true."""
+    """Wait for a condition. Return False if the process ends or the time runs out first."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -178,7 +176,7 @@ def catches(process, number):
 
 
 def shards(folder):
-    """Return the finished shards in a folder. If the folder does not exist, there are none."""
+    """Return the finished shards in a folder. A missing folder has none."""
     return sorted(Path(folder).glob("shard-*.shard"))
 
 

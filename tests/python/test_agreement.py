@@ -3,7 +3,7 @@ values.
 
     SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
-Bytes are changed at random, and then the checksums are corrected, so that these do not reveal most mutations.
+Bytes are changed at random, and then the checksums are corrected, because otherwise they would reveal most mutations.
 """
 
 import hashlib
@@ -100,8 +100,7 @@ def spec_verdict(path):
 class Agreement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # Use the features of `cargo test --workspace --all-features`, because that command has already compiled the
-        # example.
+        # Use the features of `cargo test --workspace --all-features`, which has already compiled the example.
         build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "verdicts"]
         subprocess.run(build, cwd=ROOT, check=True)
 
@@ -123,7 +122,7 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # The shards are links to one folder, because this test compares only manifests.
+        # Only manifests are compared here, so the shards are links to one folder.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

@@ -49,13 +49,13 @@ class Figures(BenchTest):
         # A sample has 32 × 32 × 3 bytes and an 8-byte label. Each field begins at a multiple of 64.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        # Part of each epoch is read before the previous epoch has ended.
+        # Part of each epoch is read before the previous epoch ends.
         read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
         self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
         self.assertEqual(set(got["thread_s"]), STAGES)
         self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
-        # A wait is counted when it ends, which may be in the next epoch.
+        # A wait is counted at its end, which may be in the next epoch.
         self.assertGreater(sum(got["thread_s"].values()), got["seconds"])
         self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
         self.assertTrue(0 <= got["queue_fill"] <= 3)
@@ -64,7 +64,7 @@ class Figures(BenchTest):
         self.assertEqual(got["skipped"], 0)
         self.assertGreater(got["peak_rss_bytes"], 1 << 20)
         self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
-        # Pages of the program itself count only while they are in memory.
+        # Pages of the program count only while they are in memory.
         self.assertTrue(0.3 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
         options = got["options"]
         asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "lanes": 240, "slots": 3, "read_ahead_bytes": 32 << 20, "max_batch_bytes": 8 << 30, "window": "auto", "cold": False}
@@ -148,7 +148,7 @@ class Views(BenchTest):
     def test_large_cubes_come_in_small_batches(self):
         (self.tmp / "src").mkdir()
         for i in range(4):
-            # Each cube has 96 MiB, which compress to almost nothing.
+            # Each cube has 96 MiB and compresses to almost nothing.
             np.save(self.tmp / "src" / f"{i}.npy", np.full((512, 512, 96), i + 0.5, np.float32))
         out = self.packed(self.tmp / "src")
         batch_size = lambda *args: self.bench(out, "--epochs", 1, *args)["options"]["batch_size"]
@@ -311,7 +311,7 @@ class Ending(BenchTest):
         memory = f"/dev/shm/shardpack-bench-{os.getpid()}"
         self.addCleanup(shutil.rmtree, memory, ignore_errors=True)
         shutil.copytree(out, memory)
-        # Use the median, because a page of the program itself may be read from a disk in one epoch.
+        # Use the median, because in one epoch a page of the program may be read from disk.
         self.assertIn("tmpfs", self.ok("bench", memory, "--cold", "--epochs", 5).err)
         self.assertNotIn("tmpfs", self.ok("bench", memory, "--epochs", 1).err)
 

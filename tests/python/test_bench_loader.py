@@ -1,4 +1,4 @@
-"""`benches/loader.py` on tiny data, with shardpack, the limits, and the peers that this environment can run."""
+"""`benches/loader.py` on tiny data, with shardpack, the limits, and the peers installed here."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ BENCH = ROOT / "benches" / "loader.py"
 
 class LoaderBench(CommandTest):
     def bench(self, *args, code=0):
-        """Run the bench on three small cubes and 70 small pictures, which do not fit into one batch."""
+        """Run the bench on three small cubes and on 70 small pictures, which do not fit into one batch."""
         tiny = ["--rounds", "2", "--seconds", "0.05", "--cubes", "3", "--cube-shape", "24x40x17", "--threads", "2"]
         fixed = ["--shardpack", COMMAND, "--python", sys.executable, "--no-save", "--dir", self.tmp / "bench"]
         command = [sys.executable, BENCH, *fixed, *tiny, *args]
@@ -35,7 +35,7 @@ class LoaderBench(CommandTest):
             self.assertLessEqual({"shardpack, tiled as `pack` does", "shardpack, files kept to the byte"}, set(sides[load]))
         self.assertEqual(len(sides["cubes, compressed"]), 4, "shardpack, Blosc2 alone, and two peers")
         self.assertEqual(len(sides["cubes, uncompressed"]), 3, "shardpack, a plain read, and a peer")
-        # All sides deliver cubes as float16, so their samples have equally many bytes.
+        # All sides deliver cubes as float16, so their samples have the same size.
         sizes = [float(row["MB/s"]) / float(row["samples/s"]) for row in rows if row["load"].startswith("cubes") and "plain read" not in row["side"]]
         for size in sizes:
             self.assertAlmostEqual(size / (24 * 40 * 17 * 2 / 1e6), 1, delta=0.1, msg="scalars may come along")

@@ -1,4 +1,4 @@
-"""The code that the benches share."""
+"""The common code of the benches."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Folders of Blosc2 files (`.b2nd`) that python-blosc2 writes: packed, reported on, and compared with NumPy."""
+"""Folders of Blosc2 files (`.b2nd`) from python-blosc2: packed, reported on, and compared with NumPy."""
 
 import itertools
 import shutil
@@ -18,7 +18,7 @@ FILTERS = [
     ([blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA], [0, 0]),
 ]
 SPLITS = [blosc2.SplitMode.ALWAYS_SPLIT, blosc2.SplitMode.NEVER_SPLIT, blosc2.SplitMode.AUTO_SPLIT]
-# Shape, chunk shape and block shape; the last are chosen by the library.
+# Shape, chunk shape and block shape. The library chooses those that are None.
 GRIDS = [
     ((24, 20, 17), (24, 20, 17), (24, 20, 17)),
     ((24, 20, 17), (10, 7, 17), (3, 4, 17)),
@@ -35,7 +35,7 @@ def values(seed, shape, dtype):
     smooth = cube(seed, (*shape[-3:-1], shape[-1]) if len(shape) > 2 else (*shape, 1), np.float64).reshape(shape)
     if dtype.kind == "b":
         return smooth > 0.5
-    # Values from neighbours and noise, so that some streams are coded, some are stored, and some are runs.
+    # Smooth values with noise, so that some streams are compressed, some are stored, and some are runs.
     return (smooth * (100 if dtype.kind in "iu" else 1)).astype(dtype)
 
 
@@ -57,7 +57,7 @@ class Blosc2Sources(CommandTest):
         self.ok("unpack", out, back)
         for number, (array, *rest) in enumerate(cases):
             got = unpacked(back, f"n{number:03}")
-            # Two axes are one band, and a leading axis of length 1 is left out if there are four.
+            # An array of two axes is one band. In arrays of four axes, the first axis has length 1 and is dropped.
             expected = array[0] if array.ndim == 4 else array.reshape(*array.shape, -1)[..., :1] if array.ndim == 2 else array
             self.assertEqual(got.dtype, expected.dtype.newbyteorder("<"), rest)
             np.testing.assert_array_equal(got, expected, str(rest))
@@ -138,7 +138,7 @@ class Blosc2Sources(CommandTest):
         for number in range(4):
             write(cubes / f"{number}.b2nd", cube(number), (7, 20, 17), (2, 9, 17))
             mask = (cube(number)[:, :, 0] * 4).astype("i1")
-            # nnU-Net gives a mask of two axes two more.
+            # nnU-Net stores two-dimensional masks with two additional axes.
             write(masks / f"{number}.b2nd", mask if number % 2 else mask[None, None])
             expected[number] = mask
         self.ok("pack", cubes, self.tmp / "out", "--masks", masks)
@@ -199,7 +199,7 @@ class Blosc2Sources(CommandTest):
         )
 
     def test_damage_is_an_error_or_leaves_the_values(self):
-        """No byte may be changed so that the command panics or hangs. Blosc2 has no checksums, so values may change."""
+        """No changed byte may make the command panic or hang. Blosc2 has no checksums, so values may change."""
         whole = self.tmp / "whole.b2nd"
         array = cube(0, (9, 8, 7))
         write(whole, array, (5, 8, 7), (2, 5, 7), codec=blosc2.Codec.ZSTD)
@@ -216,7 +216,7 @@ class Blosc2Sources(CommandTest):
             (self.tmp / "src" / f"{number:03}.b2nd").write_bytes(bytes_)
         result = shardpack("pack", self.tmp / "src", self.tmp / "out", "--on-bad-input", "skip", "--json")
         self.assertIn(result.code, (0, 1), repr(result))
-        # No file that was cut short is packed.
+        # No truncated file is packed.
         packed = {line.split(".")[0] for line in self.ok("ls", self.tmp / "out").out.split()} if result.code == 0 else set()
         self.assertFalse(packed & {f"{number:03}" for number in range(0, 120, 3)}, packed)
 

@@ -1,4 +1,4 @@
-"""Writing datasets to S3 with the command. This uses moto's server, if it is installed."""
+"""Writing datasets to S3 with the command, on moto's server if it is installed."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ class Buckets(CommandTest):
         patch = mock.patch.dict(os.environ, environment)
         patch.start()
         self.addCleanup(patch.stop)
-        # moto keeps its buckets after its server has ended, so each test has a bucket of its own.
+        # moto keeps its buckets after its server has ended, so each test uses its own bucket.
         self.bucket = f"bucket-{os.getpid()}-{self.id().rsplit('_', 1)[-1]}"
         self.client = boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
         self.client.create_bucket(Bucket=self.bucket)
@@ -91,7 +91,7 @@ class Buckets(CommandTest):
                 running.wait()
                 if any(name.endswith("/.shardpack-lock") for name in self.names()):
                     break
-                # The run was finished before it could be killed, so start again with an empty folder.
+                # The run finished before it could be killed, so start again with an empty folder.
                 self.remove_all()
             spool = self.spool
             if elsewhere:
@@ -173,7 +173,7 @@ class Buckets(CommandTest):
         self.ok("merge", self.url, "--spool", self.spool)
         for name in (path.name for path in self.here.iterdir()):
             self.assertEqual(self.read(name), (self.here / name).read_bytes(), name)
-        # The file keeps its size, and is changed within the same second.
+        # Change the file within the same second, without changing its size.
         body = bytearray((self.source / "cube005.npy").read_bytes())
         body[-1] ^= 1
         self.client.put_object(Bucket=self.bucket, Key="cubes/cube005.npy", Body=bytes(body))

@@ -130,7 +130,7 @@ class GrowTest(CommandTest):
         keys = self.tmp / "keys.txt"
         keys.write_bytes(b"\xef\xbb\xbfclass 0/0000.jpg\r\nclass 1/0001.jpg\r\n\r\nclass 1/0001.jpg\r\n")
         self.assertIn("removed 2 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
-        # The state is the same as after a run that was killed at the very end.
+        # The same state as after a run that was killed at the very end.
         again = self.expect(0, "remove", self.data, "--keys", keys).out
         self.assertIn("nothing to remove: ", again)
         self.assertIn("generation 2 of 28 samples", again)

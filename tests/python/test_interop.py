@@ -1,6 +1,5 @@
-"""Stored arrays are decoded by the original libraries, python-blosc2 and zstandard, and assembled by NumPy. Chunks that
-python-blosc2 makes are either read by both the command and the reader of the specification, or refused with a
-reason.
+"""The original libraries, python-blosc2 and zstandard, decode stored arrays, and NumPy assembles them. The command and
+the reader of the specification either both read chunks from python-blosc2, or refuse them with a reason.
 """
 
 import struct
@@ -71,8 +70,7 @@ class Interop(CommandTest):
         source = self.tmp / "src"
         source.mkdir()
         for seed in range(2):
-            # The columns repeat, so that every codec finds matches even without a filter, and no codec falls back to
-            # raw.
+            # Repeat the columns, so that every codec finds matches even without a filter, and none falls back to raw.
             np.save(source / f"cube{seed}.npy", np.tile(cube(seed, shape=(40, 8, 50)), (1, 4, 1)))
         expected = {path.stem: np.load(path) for path in source.iterdir()}
         for codec, format_code in BLOSC2_CODECS.items():
@@ -85,8 +83,8 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """Assert that the header has the values that the specification requires. They ensure that there are many
-        streams of the same size.
+        """Assert that the header has the values that the specification requires, which ensure many streams of the same
+        size.
         """
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
@@ -163,7 +161,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """Replaces the stored chunk with a chunk from python-blosc2, for an array of one unit."""
+    """Replaces the only stored chunk of an array with a chunk from python-blosc2."""
 
     SHAPE = (10, 50, 100)
 
@@ -172,7 +170,7 @@ class ForeignChunks(CommandTest):
         self.shells = {}
 
     def shell(self, dtype):
-        """Return a shard that contains one cube of this type, stored with Blosc2. Its chunk can be replaced."""
+        """Return a shard with one Blosc2 cube of this type, whose chunk can be replaced."""
         if dtype not in self.shells:
             source = self.tmp / f"src-{dtype}"
             source.mkdir()

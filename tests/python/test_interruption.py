@@ -1,5 +1,6 @@
-"""`pack`, stopped at any moment: finished shards stay, unfinished shards are never visible, and a second run ends with
-the same bytes as an undisturbed run."""
+"""`pack`, stopped at any moment: finished shards stay, unfinished shards are never visible, and a second run produces
+the same bytes as an undisturbed run.
+"""
 
 import errno
 import os
@@ -20,13 +21,13 @@ class Interruption(CommandTest):
         super().setUp()
         self.source = self.tmp / "src"
         self.source.mkdir()
-        # Use many small cubes, because a worker that is interrupted must finish its cube within two seconds.
+        # Use many small cubes, because an interrupted worker must finish its cube within two seconds.
         for i in range(240):
             np.save(self.source / f"cube{i:03d}.npy", cube(i, shape=(20, 20, 60)))
         self.out = self.tmp / "out"
 
     def start(self, *options):
-        """Start packing, and wait until a shard or two are finished."""
+        """Start packing, and wait until one or two shards are finished."""
         process = start("pack", self.source, self.out, *SLOW, *options)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -69,7 +70,7 @@ class Interruption(CommandTest):
     def test_sigkill_loses_no_finished_shard(self):
         code, _ = self.interrupt(signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
-        # The last shard may not be in the journal yet. Then it is written again, with the same bytes.
+        # The last shard may not be in the journal yet. If so, it is written again, with the same bytes.
         self.finish({path: path.stat().st_ino for path in shards(self.out)[:-1]})
 
     def test_killed_again_and_again(self):

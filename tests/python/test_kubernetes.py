@@ -1,4 +1,4 @@
-"""The indexed job of `examples/kubernetes`, whose command is run once for each index."""
+"""The indexed job of `examples/kubernetes`. Its command is run once for each index."""
 
 import os
 import re

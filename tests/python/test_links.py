@@ -1,4 +1,4 @@
-"""The check of Markdown links must find dead links, and accept all links that work on a code host."""
+"""The check of Markdown links must find dead links and accept all links that work on a code host."""
 
 import subprocess
 import sys

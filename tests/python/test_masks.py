@@ -13,7 +13,7 @@ SIZE = (60, 90)
 
 class Masks(CommandTest):
     def source(self, count=6, orientation=None, kind="png"):
-        """Make pictures that consist of a few rectangles, and masks with the class numbers of the rectangles."""
+        """Make pictures of a few rectangles, and masks with the class numbers of the rectangles."""
         rng = np.random.default_rng(0)
         masks = {}
         for number in range(count):
@@ -26,7 +26,7 @@ class Masks(CommandTest):
             path = self.tmp / "images" / "a" / f"{number:02}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             picture.save(path, exif=exif.tobytes() if orientation else b"")
-            # A mask has the form of the displayed picture, so turn it by 90 degrees clockwise for orientation 6.
+            # A mask has the shape of the displayed picture, so turn it by 90 degrees clockwise for orientation 6.
             masks[f"a/{number:02}.jpg"] = mask = np.rot90(mask, 3) if orientation == 6 else mask
             self.write_mask(f"a/{number:02}", mask, kind)
         return masks
@@ -144,7 +144,7 @@ class Masks(CommandTest):
 
     def test_a_hint_names_the_option(self):
         self.source()
-        # This must be outside the source, because the folder of the source is removed.
+        # The output must be outside the source, because the folder of the source is removed.
         out = self.tmp.parent / f"{self.tmp.name}-out"
         self.addCleanup(shutil.rmtree, out)
         result = self.ok("pack", self.tmp, out, "--class-folders", "off", "--kind", "images")

@@ -1,4 +1,4 @@
-"""Pictures that are tiled or re-encoded: their pixels, metadata and messages."""
+"""Tiled and re-encoded pictures: their pixels, metadata and messages."""
 
 import io
 import json
@@ -36,7 +36,7 @@ def exif(orientation):
 
 
 def kinds(folder):
-    """Make one picture of each kind that may come from a camera, a scanner or a web site."""
+    """Make one picture of each kind that cameras, scanners and web sites produce."""
     files = {
         "420.jpg": photo(1, subsampling=2),
         "422.jpg": photo(2, subsampling=1),

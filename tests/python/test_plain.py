@@ -1,4 +1,5 @@
-"""The script that counts turns of phrase must find them in comments, docs and messages, and its ceilings must never rise."""
+"""The script that counts turns of phrase must find them in comments, docs and messages. Its ceilings must never rise.
+"""
 
 import subprocess
 import sys

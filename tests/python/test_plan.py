@@ -1,4 +1,4 @@
-"""`shardpack plan`, and the listing that it makes for the parts."""
+"""`shardpack plan`, and its listing for the parts."""
 
 import shutil
 import unittest
@@ -54,7 +54,7 @@ class Plan(CommandTest):
     def test_a_listing_is_checked_against_the_source(self):
         source, listing, out = pictures(self.tmp / "src", 12), self.tmp / "listing", self.tmp / "out"
         self.ok("plan", source, out, "--parts", "2", "--listing", listing)
-        # A file that was added is ignored, because the source is not scanned again.
+        # An added file is ignored, because the source is not scanned again.
         (source / "added.jpg").write_bytes(jpeg(99))
         packed = self.ok("pack", source, out, "--listing", listing, "--json").json()
         self.assertEqual(packed["samples"], 12)

@@ -1,4 +1,4 @@
-"""The commands that read, `unpack`, `cat`, `inspect` and `verify`, on intact and damaged datasets."""
+"""The reading commands (`unpack`, `cat`, `inspect` and `verify`) on intact and damaged datasets."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def small_files(limit):
     """Return options for a process that can write only files of up to `limit` bytes. This simulates a full disk."""
     return {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        # The process keeps ignoring SIGXFSZ, so that the write fails instead of ending the process.
+        # Keep ignoring SIGXFSZ, so that the write fails instead of ending the process.
         "restore_signals": False,
     }
 

@@ -1,4 +1,4 @@
-"""Real pictures and cubes. They are in `../shared/data`, outside the repository, and may be missing."""
+"""Real pictures and cubes from `../shared/data`, which is outside the repository and may be missing."""
 
 import json
 import unittest
@@ -11,7 +11,7 @@ from support import DATA, CommandTest, unpacked
 
 
 def envi_values(header):
-    """Return a little-endian ENVI cube, [height, width, channels]. It is read with NumPy alone."""
+    """Return a little-endian ENVI cube, [height, width, channels], read with NumPy alone."""
     text = "\n".join(line for line in header.read_text(errors="replace").splitlines() if not line.startswith(";"))
     keys = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     keys = {key.strip().lower(): value.strip() for key, value in keys.items()}
@@ -84,8 +84,8 @@ class RealCubes(CommandTest):
         self.check(self.folder(DATA / "hsi/mat" / name), {Path(name).stem: array}, "--variable", variable, *options)
 
     def load(self, name):
-        # `mat_dtype` gives the class that MATLAB shows. Without it, the result has the smaller integer type in which
-        # the file may store an array of doubles.
+        # With `mat_dtype`, arrays have the class that MATLAB shows. Without it, doubles have the smaller integer type
+        # in which the file may store them.
         return scipy.io.loadmat(DATA / "hsi/mat" / name, mat_dtype=True)
 
     def test_salton_sea_with_its_nan(self):

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CARGO = '[workspace.package]\nversion = "1.2.3"\nedition = "2024"\n\n[workspace]\n'
 READY = "# Changelog\n\n## 1.2.3 - 2026-11-30\n"
-# The script reaches this point only after it has checked the version and the tree. Nothing is built.
+# The script reaches this point after checking the version and the tree, before building anything.
 REACHED = 'raise SystemExit("would build")\n'
 
 

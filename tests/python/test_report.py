@@ -14,7 +14,7 @@ QUICK = ["--samples", "4", "--gallery", "1"]
 
 class ReportTest(CommandTest):
     def report(self, src, *args, code=0):
-        """Return the data of a report, and its page, which holds the same data."""
+        """Return the data of a report, and its page, which contains the same data."""
         page = self.tmp / "page.html"
         found = self.expect(code, "report", src, "-o", page, "--json", *args).json()
         text = page.read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ class Pictures(ReportTest):
         self.assertEqual(lossy, sorted(lossy, reverse=True))
         self.assertEqual((found["whole"]["samples"], found["provenance"]["drawn"]), (12, 4))
         self.assertIn("--samples=4", found["provenance"]["command"])
-        # The same seed must draw the same samples, and the figures must be equal to the last digit.
+        # The same seed must draw the same samples and give the same figures to the last digit.
         again, _ = self.report(self.tmp / "in", *QUICK, "--threads", "1")
         self.assertEqual([c["rows"] for c in again["candidates"]], [c["rows"] for c in found["candidates"]])
         other, _ = self.report(self.tmp / "in", *QUICK, "--seed", "1")
@@ -55,7 +55,7 @@ class Pictures(ReportTest):
     def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # The metric depends on the bytes of the candidate and on the number of the run.
+        # The metric depends on the candidate's bytes and on the number of the run.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
@@ -71,7 +71,7 @@ class Pictures(ReportTest):
         self.assertIn("Your metric", page)
         text = self.expect(0, "report", source, *QUICK, "--quality", "80", "-o", self.tmp / "b.html", *metric[:2], "--metric-baseline-runs", "1").out
         self.assertIn(f"bytes: {low:.0f} in 1 run on the original", text)
-        # The page names a command that repeats the run. It must include the option.
+        # The page shows a command that repeats the run, which must include the option.
         self.assertIn("--metric-baseline-runs=2", found["provenance"]["command"])
         for wrong in ("accuracy", "=true", "accuracy="):
             error = self.expect(2, "report", source, "--metric", wrong).err
@@ -235,7 +235,7 @@ class Pictures(ReportTest):
             (source / f"{i:03}.jpg").write_bytes(content)
         process = start("report", source, "--samples", "200", "--threads", "1", "-o", self.tmp / "page.html", "--json", "--target", "ssimulacra2=90,ssimulacra2=80")
         self.addCleanup(process.kill)
-        # The whole run takes minutes, so the first sample may or may not be finished when the signal arrives.
+        # The first sample may or may not be finished when the signal arrives, because the whole run takes minutes.
         self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
         time.sleep(1)
         process.send_signal(signal.SIGINT)
@@ -300,7 +300,7 @@ class Cubes(ReportTest):
         self.assertIn("would be", found["verdict"]["reason"])
         self.assertIn("worst pixel", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
-        # With conditions from the user, the smallest candidate that meets them is chosen.
+        # With the user's conditions, the smallest candidate that meets them is chosen.
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")
         self.assertTrue(found["candidates"][found["verdict"]["chosen"]]["name"].startswith("fixed ±20"))
 
@@ -364,11 +364,11 @@ class Datasets(ReportTest):
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
         self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. (All 8|7 of the 8) samples that were drawn reach ")
         self.assertIn("--source=", found["provenance"]["command"])
-        # For the same recipe, the loss must be the same as in a report on the source before packing.
+        # The loss must be the same as in a report on the source with the same recipe, made before packing.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))
-        # A source that was added later is named, and the other sources are compared.
+        # A source file added later is named, and the other files are compared.
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])

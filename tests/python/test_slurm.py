@@ -1,4 +1,4 @@
-"""Run the array job of `examples/slurm` task by task with a fake `srun`, and submit again the parts that `merge` names."""
+"""Run the array job of `examples/slurm` task by task with a fake `srun`, and resubmit the parts that `merge` names."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ class SlurmTest(CommandTest):
         self.out = self.tmp / "out"
         programs = self.tmp / "bin"
         programs.mkdir()
-        # Does what srun does: it takes its own options and runs the rest.
+        # Like srun, takes its own options and runs the rest.
         (programs / "srun").write_text('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do echo "$1" >> "$SRUN_LOG"; shift; done\nexec "$@"\n')
         (programs / "srun").chmod(0o755)
         (programs / "shardpack").symlink_to(COMMAND)
@@ -75,7 +75,7 @@ class SlurmTest(CommandTest):
             for text, code in ends:
                 self.assertIn(code, (0, 2), text)
                 self.assertTrue(code == 0 or "is being written by another packer" in text, text)
-        # If a task runs again after its part is complete, nothing may change.
+        # Running a task again after its part is complete must change nothing.
         before = {path.name: path.read_bytes() for path in self.out.glob("shard-*")}
         self.assertEqual(self.run_task(3).returncode, 0)
         self.assertEqual(before, {path.name: path.read_bytes() for path in self.out.glob("shard-*")})
@@ -83,13 +83,13 @@ class SlurmTest(CommandTest):
         self.assertSameTree(self.whole(), self.out)
 
     def test_a_task_that_is_killed_continues_when_it_is_requeued(self):
-        # The output must be the same to the byte, even if a task is killed at an arbitrary moment.
+        # The output must be byte-identical even if a task is killed at an arbitrary moment.
         for number in range(1, PARTS + 1):
             task = subprocess.Popen(**self.task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all"))
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
             while task.poll() is None and not (journal.exists() and journal.read_text().count("\n") > 1):
                 time.sleep(0.001)
-            # By now, the process that began as srun and the script has become the command.
+            # By now, the process that started as srun and then the script has become the command.
             task.send_signal(signal.SIGKILL)
             task.communicate()
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all")

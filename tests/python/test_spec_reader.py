@@ -1,4 +1,4 @@
-"""The independent reader of the specification reads every fixture, and its results are compared with the table.
+"""Reads every fixture with the independent reader of the specification, and compares the results with the table.
 
     python -m pytest -s tests/python        needs numpy, zstandard and blosc2
 """

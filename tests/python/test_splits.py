@@ -1,4 +1,4 @@
-"""`pack --splits`, which turns folders of splits into datasets with the same classes."""
+"""`pack --splits`, which packs each split folder into a dataset, all with the same classes."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from support import CommandTest, cubes, jpeg, names
 
 class Splits(CommandTest):
     def source(self):
-        """Make folders of splits: train has three classes, val has two of them, and test has none."""
+        """Make split folders: train has three classes, val has two of them, and test has none."""
         files = {"train": ["ant/1", "bee/2", "cat/3", "cat/4"], "val": ["bee/5", "cat/6"], "test": ["7", "8"]}
         for split, keys in files.items():
             for number, key in enumerate(keys):

@@ -1,4 +1,4 @@
-"""The command on datasets that are behind URLs."""
+"""The command on datasets behind URLs."""
 
 import http.server
 import os
@@ -53,7 +53,7 @@ class Stores(CommandTest):
             self.assertGreater(second["cache"]["hits"], 0)
             self.assertLess(second["fetched_bytes"], first["fetched_bytes"])
             self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks found, ")
-            # If a block is damaged, it is read again.
+            # A damaged block is read again.
             for block in cache.glob("*.block"):
                 data = bytearray(block.read_bytes())
                 data[-1] ^= 1
@@ -77,7 +77,7 @@ class Stores(CommandTest):
             self.assertTrue(list((self.tmp / "other").glob("*.block")))
             refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
             self.assertIn("expected an empty folder or a cache", refused.err)
-            # A folder that has other files in it is refused, and is not changed.
+            # A folder that contains other files is refused and not changed.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
                     self.assertIn("expected an empty folder or a cache", self.expect(2, "inspect", server.url).err)

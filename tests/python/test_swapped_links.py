@@ -1,5 +1,6 @@
-"""Links below a destination, and links that are swapped for folders while a command runs. Nothing may be read or
-written outside the given folders."""
+"""Links below a destination, and links swapped with folders while a command runs. Nothing may be read or written
+outside the given folders.
+"""
 
 import ctypes
 import os
@@ -26,7 +27,7 @@ def exchange(one, other):
 
 
 class Swapper(threading.Thread):
-    """Swaps `path` with a link to `outside` again and again until it is stopped."""
+    """Swaps `path` with a link to `outside` over and over until it is stopped."""
 
     def __init__(self, path, outside):
         super().__init__(daemon=True)
@@ -52,9 +53,7 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Make cubes that no codec can compress, so that the values are stored unchanged. All files have the same size and
-    time.
-    """
+    """Make incompressible cubes, so that values are stored unchanged. All files have the same size and time."""
     folder.mkdir(parents=True)
     for number in range(count):
         path = folder / f"{number:04}.npy"
@@ -94,7 +93,7 @@ class SwappedLinks(CommandTest):
         self.assertGreater(swaps, 0)
 
     def test_pack_while_a_folder_is_swapped_for_a_link(self):
-        """Behind the link are files with the same names, sizes and times as in the folder."""
+        """The link's target has files with the same names, sizes and times as the folder."""
         source, outside = self.tmp / "src", self.tmp / "outside"
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)

@@ -1,5 +1,6 @@
-"""docs/tiled-jpeg.md: its steps in Python cut the same pixels as a full decode, with another encoder and another
-decoder, and its pictures are up to date."""
+"""docs/tiled-jpeg.md: its Python steps cut the same pixels as a full decode, also with another encoder and decoder, and
+its pictures are up to date.
+"""
 
 import io
 import random
@@ -18,7 +19,7 @@ import cut_jpeg  # noqa: E402
 
 
 def decode(jpeg):
-    """Return the pixels that libjpeg-turbo decodes with its default settings."""
+    """Return the pixels decoded by libjpeg-turbo with default settings."""
     return np.asarray(Image.open(io.BytesIO(jpeg)))
 
 

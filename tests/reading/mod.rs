@@ -1,7 +1,6 @@
-//! Results that `crates/reader` gives for a file: the verdict of `verify`, and the values from `Dataset`.
+//! Results of `crates/reader` for a file: the verdict of `verify`, and the values from `Dataset`.
 //!
-//! The fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/` share this
-//! module.
+//! Shared by the fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/`.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};
@@ -9,8 +8,8 @@ use shardpack_format::{FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
-/// Verifies every byte and every digest, and decodes every field except pictures. The content of pictures is
-/// not part of the format.
+/// Verifies every byte and every digest, and decodes every field except pictures, whose content is not part of the
+/// format.
 ///
 /// # Errors
 /// If there is nothing to verify.

@@ -1,6 +1,6 @@
-//! Packs, verifies, loads, resumes, merges and caches on an independent implementation of S3: the server of
-//! the crate `s3s-fs`, which runs in this process. Unlike S3, it answers with status 500 if a request asks
-//! for more bytes from the end than an object has. The shards here are therefore larger than 64 KiB.
+//! Packs, verifies, loads, resumes, merges and caches on an independent implementation of S3: the server of the crate
+//! `s3s-fs`, which runs in this process. Unlike S3, it answers with status 500 if a request asks for more bytes from
+//! the end than an object has, so the shards here are larger than 64 KiB.
 #![cfg(test)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

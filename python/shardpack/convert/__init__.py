@@ -1,8 +1,7 @@
 """Converts datasets of other formats: `shardpack.convert`, and one module for each format.
 
-The module of a format opens a dataset as a :class:`~shardpack.convert._source.Source`, which is a stream of samples.
-Everything else, from the names of fields to the report, is the same for all formats and is done here and in
-``_run``.
+Each format's module opens a dataset as a :class:`~shardpack.convert._source.Source`, a stream of samples. Everything
+else, from the field names to the report, is the same for all formats and is done here and in ``_run``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["FORMATS", "SourceError", "convert"]
 FORMATS = (
     "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
 )  # fmt: skip
-"""Names of the formats; each has its module in this package."""
+"""Names of the formats. Each format has a module in this package."""
 
 
 def convert(
@@ -45,9 +44,9 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    By default, JPEG files are stored unchanged, and arrays keep every bit. With ``jpeg="tile"``, a random crop needs
-    to decode only about half of a picture. With ``values="auto"``, floats may become float16, and the error is
-    measured. The dataset appears at `out` once it is complete. After an error there is no dataset.
+    By default, JPEG files are stored unchanged, and arrays keep every bit. With ``jpeg="tile"``, a random crop needs to
+    decode only about half of a picture. With ``values="auto"``, floats may become float16, and the error is measured.
+    The dataset appears at `out` once it is complete. An error leaves no dataset.
 
     Parameters
     ----------
@@ -68,11 +67,11 @@ def convert(
     rename
         Mapping from any other column to the name of its field.
     drop
-        Columns to leave out. Every column that cannot be converted must be named here. An unknown name is an error,
-        or, if the source does not know its columns beforehand, a warning at the end.
+        Columns to leave out. Every column that cannot be converted must be named here. An unknown name is an error, or
+        a warning at the end if the source does not know its columns in advance.
     schema
         Mapping from field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``,
-        ``"float32"`` …), for fields for which the source and its first sample suggest a wrong kind.
+        ``"float32"`` …), for fields whose kind would otherwise be guessed wrong from the source and its first sample.
     on_bad_input
         ``"stop"`` (default): the first sample that cannot be converted raises an error. ``"skip"``: such samples are
         left out, and the report counts and lists them.
@@ -81,12 +80,12 @@ def convert(
         does. Field kinds, element types and storage options come from the dataset. Options of the format must be
         given again.
     on_known_key
-        What to do with ``append`` about a key that the dataset already has. ``"stop"`` (default): it raises an
-        error. ``"skip"``: the sample is left out and counted as ``known`` in the report.
+        With ``append``, for keys that the dataset already has: ``"stop"`` (default) raises an error. ``"skip"`` leaves
+        the sample out and counts it as ``known`` in the report.
     progress
         Called about ten times a second with a dict of ``phase``, ``samples`` and ``total`` (or None) of that phase,
-        ``skipped``, and ``seconds``. In the phase ``"convert"`` samples are read and encoded, and in the phase
-        ``"write"`` they are written in their final order.
+        ``skipped``, and ``seconds``. The phase ``"convert"`` reads and encodes samples; the phase ``"write"`` writes
+        them in their final order.
     **options
         Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``,
         ``shard_size``, ``shuffle``, ``seed``, ``force`` …).
@@ -105,7 +104,7 @@ def convert(
     Raises
     ------
     SourceError
-        If a source, a sample or a column cannot be converted. This is a ValueError. The message names the file and
+        If a source, a sample or a column cannot be converted. A subclass of ValueError. The message names the file and
         the sample.
     ImportError
         If the format's library is not installed. The hint says how to install it.

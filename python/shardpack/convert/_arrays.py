@@ -1,4 +1,4 @@
-"""Arrays in a file. If the elements of an array vary in size, it is read in parts, up to a limit."""
+"""Arrays in a file. Arrays with elements of varying size are read in parts, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from ._values import DTYPES
 
 _MOST_BLOCK_BYTES = 256 << 20
-"""Maximum bytes of a block of varying elements, each at its largest size."""
+"""Maximum bytes of a block of varying elements, if each had its largest size."""
 USUAL_BYTES = 1 << 16
-"""Bytes that a varying element is assumed to take."""
+"""Assumed bytes of a varying element."""
 _REFERENCE_BYTES = 64
 """Memory of an empty varying element in bytes."""
 
@@ -26,10 +26,11 @@ class Column:
 
     shape: tuple[int, ...]
     kind: str
-    """``numbers``, ``text``, ``bytes`` (a byte string in each element), ``json``, ``ragged`` (an array in each), or the
-    reason why it is refused."""
+    """``numbers``, ``text``, ``bytes`` (each element is a byte string), ``json``, ``ragged`` (each element is an
+    array), or the reason why the array is refused.
+    """
     dtype: str
-    """NumPy name of the elements, for ``numbers``."""
+    """For ``numbers``: NumPy name of the element type."""
     read: Callable[[Any], Any]
     """Reads the values at an index (a slice of the first axis, or of each axis, or ``...``)."""
     element_bytes: int = 0
@@ -37,9 +38,11 @@ class Column:
     most_element_bytes: int = USUAL_BYTES
     """Maximum bytes of a varying element."""
     chunk: tuple[int, ...] | None = None
-    """Shape of the chunks, which are read whole; None if any part can be read."""
+    """Shape of the chunks, which can only be read whole. None if any part can be read."""
     by_chunk: bool = False
-    """True if the chunk limits its varying elements together, instead of `most_element_bytes` each."""
+    """True if the size limit applies to all varying elements of a chunk together, instead of `most_element_bytes` to
+    each.
+    """
 
     @property
     def refused(self) -> str | None:
@@ -51,9 +54,7 @@ class Column:
         return None
 
     def bytes_of(self, axes: int) -> int:
-        """Size in bytes of the values along all axes except the first `axes` axes. For varying elements, this is a
-        minimum.
-        """
+        """Size in bytes of the values along all axes but the first `axes`. For varying elements, this is a minimum."""
         return math.prod(self.shape[axes:]) * (self.element_bytes or _REFERENCE_BYTES)
 
     def chunks(self) -> int:
@@ -67,8 +68,8 @@ Tree = Mapping[str, Any]
 
 
 class Varying:
-    """The rows of a block whose elements vary in size. Only a few elements are in memory at a time, because each may be
-    large.
+    """The rows of a block with elements of varying size. Only a few elements are in memory at a time, because each may
+    be large.
     """
 
     def __init__(self, column: Column, begin: int, end: int, max_bytes: int) -> None:
@@ -85,7 +86,7 @@ class Varying:
     def __getitem__(self, number: int) -> Any:
         row = self._begin + number
         if not self._first <= row < self._last:
-            # Stop at the border of a chunk, so that later reads take whole chunks.
+            # End at a chunk border, so that later reads take whole chunks.
             last = min(row + self._at_once - row % self._at_once, self._end)
             try:
                 self._values = self._read(row, last)
@@ -94,7 +95,7 @@ class Varying:
             except Exception:
                 if last == row + 1:
                     raise
-                # From here on, read row by row, because only some of the rows may be unreadable.
+                # From here on, read row by row, because perhaps only some rows are unreadable.
                 self._at_once, last = 1, row + 1
                 self._values = self._read(row, last)
             self._first, self._last = row, last
@@ -136,7 +137,7 @@ def gathered(column: Column, rows: slice | None, most: int) -> Any:
 
 
 def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
-    """Yield the indices of parts of an array with varying elements. Each part is small enough to be read at once."""
+    """Yield indices that divide an array with varying elements into parts, each small enough to be read at once."""
     if not sides or any(begin >= end for begin, end in sides):
         yield tuple(slice(*side) for side in sides) if sides else ...
         return
@@ -145,7 +146,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
     else:
         left = max(1, _MOST_BLOCK_BYTES // max(1, column.most_element_bytes))
         lengths = []
-        # Beginning with the last axis, take as many whole axes as fit.
+        # Take as many whole axes as fit, beginning with the last.
         for begin, end in reversed(sides):
             lengths.append(max(1, min(end - begin, left)))
             left //= lengths[-1]

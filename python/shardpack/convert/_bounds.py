@@ -1,5 +1,5 @@
-"""Limits the amount of data that a few bytes of a file can become. HDF5 and Zarr read data that were never written as
-fill values.
+"""Limits how far a source can expand: HDF5 and Zarr return fill values for data that were never written, so a few bytes
+can claim any size.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from ._source import SourceError
 
 MOST_CHUNK_BYTES = 256 << 20
-"""Decoded bytes that a chunk may always have; more if a sample may be larger."""
+"""Allowed size of a decoded chunk in bytes. It is higher if a sample may be larger."""
 EXPANSION = 10_000
 """Default of ``max_expansion``."""
 _FREE_BYTES = 1 << 30
 _SAMPLE_BYTES = 10_000
-"""Extra bytes counted for each sample, because even small samples take time."""
+"""Bytes counted for each sample in addition to its values, because even small samples take time."""
 
 
 def check_whole(name: str, value: object) -> int:
@@ -32,18 +32,18 @@ def on_disk(found: os.stat_result) -> int:
 
 
 class Expansion:
-    """Compares the size that a source claims to have with the bytes that it stores."""
+    """Compares the size that a source claims with the bytes that it stores."""
 
     def __init__(self, where: str, stored: Callable[[int], int], most: int) -> None:
         self._where = where
         self._stored = stored
-        """Counts the stored bytes up to a given number."""
+        """Returns the number of stored bytes, counted up to a given limit."""
         self._most = check_whole("max_expansion", most)
         self._claimed = 0
 
     def add(self, samples: int, value_bytes: int) -> None:
-        """Count samples and the bytes of their values before they are read. Raise an error if these are too many for
-        the stored bytes.
+        """Count samples and the bytes of their values before they are read. Raise an error if they are too many for the
+        stored bytes.
         """
         self._claimed += value_bytes + samples * _SAMPLE_BYTES
         beyond = self._claimed - _FREE_BYTES

@@ -1,4 +1,4 @@
-"""Code that the object detection formats share: pictures by name, boxes, classes."""
+"""Code shared by the object detection formats: pictures by name, boxes, classes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ MOST_TEXT = 16 << 20
 
 
 def folder(path: Path, what: str, inside: Path | None = None) -> Path:
-    """Return a folder. Raise an error if it does not exist, or if a link leads out of `inside`, which is a resolved
-    folder.
-    """
+    """Return a folder. Raise an error if it does not exist, or if a link leads out of the resolved folder `inside`."""
     try:
         real = path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -62,7 +60,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
         assert inside is not None
         raise ValueError(_elsewhere(path, inside, error.real)) from None
     except ValueError as error:
-        # The name contains a zero byte, or it belongs to something other than a regular file.
+        # The name contains a zero byte, or does not belong to a regular file.
         raise ValueError(f"`{shown(path)}`: {error}") from None
     except OSError as error:
         found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
@@ -73,7 +71,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """True if a file of this name exists. An invalid name gives false."""
+    """True if a file of this name exists. False for an invalid name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -89,11 +87,11 @@ def is_folder(path: Path) -> bool:
 
 
 def checked_size(content: bytes, height: object, width: object) -> PictureSize | None:
-    """Compare the size of a picture with the `height` and `width` in its annotations (None or 0 if unknown), and return
-    the size.
+    """Check the size of a picture against the `height` and `width` in its annotations (None or 0 if unknown), and
+    return the size.
 
-    Returns None for a damaged picture, because the writer raises the error for it. Raises an error if the
-    annotations give another size than the upright picture has (after its Exif orientation).
+    Returns None for a damaged picture; the writer raises the error. Raises an error if the annotated size differs from
+    the size of the upright picture (after its Exif orientation).
     """
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
@@ -107,8 +105,8 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
 def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: str, values: Sequence[Any]) -> None:
     """Refuse boxes that lie wholly outside their picture. A box may extend beyond an edge.
 
-    `corners` are left, top, right, bottom in pixels, float32 ``[objects, 4]``. `values` are the boxes as the file
-    gives them, which the message needs.
+    `corners` are left, top, right, bottom in pixels, float32 ``[objects, 4]``. `values` are the boxes as written in the
+    file, for the message.
     """
     if size is None:
         return
@@ -125,7 +123,7 @@ def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArra
     top, right, bottom.
     """
     low, high, edge = corners[:, :2], corners[:, 2:], np.array([width, height])
-    # A box whose width or height is zero may lie on an edge.
+    # Boxes of zero width or height may lie on an edge.
     apart = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge))
     return np.asarray(apart.any(axis=1), np.bool_)
 
@@ -183,6 +181,6 @@ def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.
 
 
 def short(value: object) -> str:
-    # A plain repr could be huge, because a YAML file can repeat one list a million times.
+    # A plain repr could be huge: a YAML file can repeat one list a million times.
     text = reprlib.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

@@ -1,4 +1,4 @@
-"""Parser of the wire format of `tf.train.Example`. It needs neither generated code nor TensorFlow.
+"""Parses the wire format of `tf.train.Example`, without generated code or TensorFlow.
 
 ::
 
@@ -25,7 +25,7 @@ def parse_example(data: bytes) -> dict[str, Any]:
     arrays of one axis.
     """
     features: dict[str, Any] = {}
-    # The context of a SequenceExample has the form of features, but its lists of features would be lost.
+    # The context of a SequenceExample parses like the features of an Example, but its feature lists would be lost.
     if any(number == 2 for number, _, _ in wire_fields(memoryview(data))):
         raise ValueError("expected a tf.train.Example, found a SequenceExample: its lists of features cannot be converted")
     for message in messages(memoryview(data), 1):
@@ -74,7 +74,7 @@ def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
 
 
 def messages(data: memoryview, number: int) -> Iterator[memoryview]:
-    """Yield the messages or byte strings of one field. Protobuf requires that other fields are skipped."""
+    """Yield the messages or byte strings of one field. Other fields are skipped, as Protobuf requires."""
     for found, _wire, value in wire_fields(data):
         if found == number:
             if not isinstance(value, memoryview):

@@ -25,7 +25,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Fields:
-    """The options that the caller gave for columns. After the first sample, also the field of each column."""
+    """The caller's options for columns and, after the first sample, the field of each column."""
 
     rename: Mapping[str, str]
     image: str | None
@@ -34,7 +34,7 @@ class Fields:
     schema: Mapping[str, str]
     classes: Sequence[str] | None
     convention: Callable[[str], str] = same
-    """The format's convention: column to field."""
+    """The format's naming convention: column to field."""
     names: dict[str, str] = field(default_factory=dict)
     """Column to field."""
     kinds: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Fields:
     """Field to kind in the dataset being appended to."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
-        """Decide the names and kinds of the fields from the source's declarations and its first sample.
+        """Determine the names and kinds of the fields from the source's declarations and its first sample.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Fields:
         ]
 
     def _fit(self, known: Mapping[str, str], where: str) -> None:
-        """Raise unless the columns map exactly onto the fields of the dataset being appended to."""
+        """Raise an error unless the columns map exactly to the fields of the dataset being appended to."""
         for column, name in self.names.items():
             if name not in known:
                 raise SourceError(
@@ -130,8 +130,8 @@ class Fields:
         return found
 
     def decoded(self, sample: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a sample by field, with its masks as class numbers. Raise an error if a value is not a mask, or if its
-        size differs from its picture's.
+        """Return a sample by field, with masks as class numbers. Raise an error if a value is not a mask or differs in
+        size from its picture.
         """
         if not self.masks:
             return sample
@@ -156,7 +156,7 @@ class Fields:
         return numbers.astype(wanted, copy=False)
 
     def _refuse_reserved(self, where: str) -> None:
-        """Raise an error for columns whose names the writer needs for the sizes of pictures."""
+        """Raise an error for columns with names that the writer uses for picture sizes."""
         if list(self.kinds.values()).count("image") != 1:
             return
         columns = [column for column, name in self.names.items() if name in _OF_PICTURES]
@@ -178,7 +178,7 @@ class Fields:
             return "int64"
         kind = source.kinds.get(column) or kind_of(name, first.get(column))
         if name == "label" and self.classes is not None and kind.startswith("float"):
-            # Many programs store all numbers as floats, also class numbers.
+            # Many programs store all numbers as floats, even class numbers.
             self.whole_labels = True
             return "int64"
         return kind

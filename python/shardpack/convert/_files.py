@@ -1,5 +1,5 @@
-"""Lists the files of a source, which is a file, a folder, a list, a glob, or a brace pattern such as
-``train-{000..012}.tar``."""
+"""Lists the files of a source: a file, a folder, a list, a glob, or a brace pattern such as ``train-{000..012}.tar``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
 """Words in names that denote different splits."""
 _NUMBERED = re.compile(r"-\d+-of-\d+$")
 _OF_A_SET = re.compile(r"(.*-)(\d+)(-of-(\d+)(?:[.].*)?)", re.S)
-"""Matches the name of a file of a numbered set: text before the number, the number, text after it, size of the set."""
+"""Matches a file name in a numbered set: text before the number, number, text after it, size of the set."""
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
@@ -33,8 +33,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder, a glob, a brace pattern, or a list of any of them. For a folder, this means its files whose
-        names end in one of `suffixes` or in a number such as ``-00000-of-00012``, sorted.
+        A file, a folder, a glob, a brace pattern, or a list of any of them. A folder stands for its files whose names
+        end in one of `suffixes` or in a number such as ``-00000-of-00012``, sorted.
     suffixes
         Endings of file names, in lower case and with the dot.
     what
@@ -75,7 +75,7 @@ def open_regular(path: PathLike) -> BinaryIO:
     OSError
         If it does not exist, or cannot be read.
     """
-    # Check the file after it is open, because its name may lead to another file by then.
+    # Check the file after opening it, because before that the name could still come to mean another file.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return _regular(os.open(path, flags))
 
@@ -129,8 +129,8 @@ def open_inside(root: Path, name: PathLike) -> BinaryIO:
     parts = real.relative_to(root).parts
     if os.open not in os.supports_dir_fd or not parts:
         return open_regular(real)
-    # The resolved path has no links. Each part of it is opened below the part before it, and must not have become a
-    # link since.
+    # The resolved path has no links. Open each part of it relative to the part before, and refuse parts that have
+    # become links since.
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for part in parts[:-1]:
@@ -165,7 +165,7 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
         matches = sorted(glob.glob(text))
         if not matches:
             raise SourceError(f"{what}: no files match the pattern {text!r}")
-        # A pattern such as `train-0000?-of-00100` names a part of the set on purpose.
+        # A pattern such as `train-0000?-of-00100` selects a part of the set on purpose.
         refuse_gap(text, matches, lambda name: fnmatch.fnmatch(name, text))
         yield from map(Path, matches)
     else:
@@ -198,7 +198,7 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
 
 
 def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]) -> None:
-    """Raise an error if a file of a numbered set ``-00000-of-00012`` is missing although it is wanted."""
+    """Raise an error if a file of a numbered set ``-00000-of-00012`` that `is_meant` selects is missing."""
     sets: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
         if found := _OF_A_SET.fullmatch(name):
@@ -209,7 +209,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         count, width = int(found[4]), len(found[2])
         # Some sets are numbered from 1.
         first = 1 if 0 not in numbers and count in numbers else 0
-        # Search only one number beyond the number of existing files, because a name may claim a set of billions.
+        # Search at most one number more than there are files, because a name may claim a set of billions.
         missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:

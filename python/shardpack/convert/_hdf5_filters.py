@@ -1,5 +1,5 @@
-"""Checks the filters of HDF5 datasets before the HDF5 library runs them. The library would unpack a chunk to any
-size.
+"""Checks the filters of HDF5 datasets before the HDF5 library runs them, because the library would unpack a chunk to
+any size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ._bounds import MOST_CHUNK_BYTES
 
 _DEFLATE, _SHUFFLE, _FLETCHER32, _NBIT, _SCALE_OFFSET, _LZF = 1, 2, 3, 5, 6, 32000
 PACKERS = {_DEFLATE: 1032, _LZF: 88}
-"""Compressing filters, each with the largest expansion of a stored byte."""
+"""Compression filters, each with the largest number of bytes that a stored byte can become."""
 _NAMES = {_SHUFFLE: "shuffle", _FLETCHER32: "fletcher32", _NBIT: "nbit", _SCALE_OFFSET: "scaleoffset", _DEFLATE: "gzip", _LZF: "lzf"}
 _SLACK = 64
 """Bytes that checksums and headers of filters add to a chunk."""
@@ -25,7 +25,7 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
     Parameters
     ----------
     filters
-        Number, flags, settings and name of each filter, as h5py gives them, in the order in which they were applied.
+        Number, flags, settings and name of each filter, as returned by h5py, in the order of writing.
     chunk_bytes
         Size in bytes of a decoded chunk.
     """
@@ -52,13 +52,13 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
 
 
 _ATOMIC = 1
-"""Code of number types in nbit's settings."""
+"""Code for number types in nbit's settings."""
 
 
 def check_chunks(
     dataset: Any, index: Any, place: int, packer: int, chunk_bytes: int, checked: set[tuple[int, int, int]]
 ) -> None:
-    """Refuse stored chunks that unpack to more bytes than a chunk has.
+    """Refuse stored chunks that unpack to more than `chunk_bytes`.
 
     `index` is ``...``, a slice of the first axis, or a slice of each axis. `place` is the position of the
     compressing filter, and `packer` is its number. `checked` holds the chunks that are already checked, each with
@@ -77,7 +77,7 @@ def check_chunks(
         found = dataset.id.get_chunk_info_by_coord(corner)
         if found.byte_offset is None or found.size * PACKERS[packer] <= max(most, MOST_CHUNK_BYTES):
             continue
-        # HDF5 leaves out a filter that did not shrink the chunk.
+        # HDF5 skips a filter that does not shrink the chunk.
         if found.filter_mask >> place & 1:
             continue
         chunk = (found.byte_offset, found.size, chunk_bytes)
@@ -97,7 +97,7 @@ def _inflates(data: bytes, most: int) -> bool:
             left -= len(unpacking.decompress(data, min(left, 1 << 20)))
             data = unpacking.unconsumed_tail
     except zlib.error:
-        # The stream is damaged, which HDF5 will report.
+        # The stream is damaged. HDF5 will report it.
         return False
     return left <= 0
 

@@ -1,8 +1,8 @@
 """Reads the entries of an LMDB environment in a separate process.
 
-LMDB maps its file into memory and trusts each page. A single changed byte can lead it to a page that does not exist,
-which kills the process. This file is also the program of the separate process. It imports nothing from the package,
-so that the process starts fast.
+LMDB maps its file into memory and trusts each page. A single changed byte can point to a page that does not exist, and
+reading that page kills the process. This file is also the program of the separate process. It imports nothing from the
+package, so that the process starts fast.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Union
 
 Entry = list[Union[bytes, None]]
-"""A key and its value; or the common end of several keys, and the value for each prefix."""
+"""A key and its value; or, with prefixes, the common end of several keys and one value per prefix."""
 
 _END = 0xFFFFFFFF
 """Sent instead of the number of parts, before a final JSON text."""
 _PATIENCE_S = 5.0
 _MOST_SAID = 2000
-"""Number of final stderr bytes that an error repeats."""
+"""Number of bytes from the end of stderr that an error message includes."""
 _OF_BAD_MEMORY = frozenset(getattr(signal, name) for name in ("SIGBUS", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE") if hasattr(signal, name))
-"""Signals that kill a process because of damage."""
+"""Signals that kill a process that reads damaged data."""
 
 
 class Damage(Exception):
@@ -34,7 +34,7 @@ class Damage(Exception):
 
 
 class Failed(Exception):
-    """The reading process failed for a reason that has nothing to do with the environment."""
+    """The reading process failed for a reason unrelated to the environment."""
 
 
 def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:
@@ -48,7 +48,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
     import lmdb
 
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-    # Do not open a pipe, because that would block.
+    # Opening a pipe would block.
     if not os.path.isfile(file):
         raise Damage(f"not an LMDB environment: no regular file `{file}`")
     try:
@@ -57,7 +57,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
         raise Damage(f"not an LMDB environment: {error}") from error
     size = os.path.getsize(file)
     try:
-        # Access to a page beyond the end of the file would kill the process.
+        # Accessing a page beyond the end of the file would kill the process.
         expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     except lmdb.Error as error:
         env.close()
@@ -72,7 +72,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                 pairs = transaction.cursor()
                 found = ([key, value] for key, value in pairs) if prefixes is None else _joined(transaction, prefixes)
                 for number, entry in enumerate(found):
-                    # If pages refer to each other in a loop, entries would never end.
+                    # If pages refer to each other in a loop, the entries never end.
                     if number > size or any(part is not None and len(part) > size for part in entry):
                         raise Damage("the entries exceed the size of the file: damaged")
                     yield [None if part is None else bytes(part) for part in entry]
@@ -87,7 +87,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
 def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
     for end in _ends(transaction, prefixes[0], prefixes):
         yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
-    # If a sample does not have the first column, it is yielded at the first column that it has.
+    # A sample without the first column is yielded at the first column that it has.
     for number, prefix in enumerate(prefixes[1:], 1):
         for end in _ends(transaction, prefix, prefixes):
             if all(transaction.get(before + end) is None for before in prefixes[:number]):
@@ -95,8 +95,7 @@ def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
 
 
 def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[bytes]:
-    """Yield the ends of the keys with this prefix, but not of keys with a longer prefix, which belong to another
-    column.
+    """Yield the ends of the keys with this prefix. Keys with a longer prefix belong to another column and are skipped.
     """
     longer = tuple(other for other in prefixes if len(other) > len(prefix))
     cursor = transaction.cursor()
@@ -124,7 +123,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         "prefixes": None if prefixes is None else [prefix.hex() for prefix in prefixes],
         "modules": [os.path.abspath(place) for place in sys.path if place],
     }
-    # Unlike `multiprocessing`, this does not run the caller's program in the child process.
+    # `multiprocessing` would run the caller's program in the child process.
     command = [sys.executable or "python3", "-I", os.path.abspath(__file__)]
     said_last = tempfile.TemporaryFile()
     try:
@@ -152,7 +151,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
             child.stdin.write(json.dumps(said).encode("ascii"))
             child.stdin.close()
         except BrokenPipeError:
-            # The child has already ended. The reason is found below.
+            # The child has already ended. The code below finds out why.
             pass
         total = struct.unpack("<q", taken(8))[0]
     except BaseException:
@@ -175,7 +174,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
 
 
 def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
-    """Return the error for a child process that ended before it had sent everything."""
+    """Return the error for a child process that ended before it sent everything."""
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -201,16 +200,17 @@ def _signal_name(number: int) -> str:
 
 
 def _serve() -> None:
-    # Ctrl-C goes to all processes of a program. This process ignores it, because the parent or the closed pipe ends it.
+    # Ctrl-C reaches all processes of a program. Ignore it here, because the parent or the closed pipe ends this
+    # process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The output has no buffer, so that entries read before a crash still reach the parent.
+    # Do not buffer the output, so that entries read before a crash still reach the parent.
     out = os.fdopen(os.dup(1), "wb", 0)
     said = json.loads(sys.stdin.buffer.read())
     sys.path[:] = said["modules"]
     try:
         import resource
 
-        # If the child crashes, it must not leave a core dump.
+        # Write no core dump if the child crashes.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except ImportError:
         pass

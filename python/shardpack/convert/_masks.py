@@ -21,8 +21,8 @@ def as_masks(masks: Collection[str]) -> frozenset[str]:
 
 
 def class_numbers(column: str, value: Any) -> Any:
-    """Return the class numbers of a mask as integers or booleans `[height, width]`, in the form in which ``shardpack
-    pack --masks`` stores them.
+    """Return the class numbers of a mask as integers or booleans `[height, width]`, as ``shardpack pack --masks``
+    stores them.
 
     `value` is the bytes of a PNG or TIFF, a PIL picture that is grey or has a palette, an array of integers or
     booleans, or None. The numbers are palette indices, or grey values of up to 16 bits. Anything else is an error,
@@ -56,7 +56,7 @@ def class_numbers(column: str, value: Any) -> Any:
 
 
 def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:
-    """Refuse a mask whose size differs from its upright picture's (after Exif orientation), because the two could not
+    """Refuse a mask that differs in size from its upright picture (after Exif orientation), because the two could not
     be aligned.
 
     The mask, `[height, width]`, belongs to one of `pictures`. If the size of one of them is unknown, nothing is

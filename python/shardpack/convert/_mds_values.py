@@ -28,7 +28,7 @@ _NUMBERS = {
         "float64",
     )
 }
-# Element type for each leading byte of an array. The byte gives the type if the encoding does not.
+# Element type by the first byte of an array. The byte is present if the encoding does not name the type.
 _ARRAY_CODES = {
     8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
     64: "uint64", 65: "int64", 66: "float64",

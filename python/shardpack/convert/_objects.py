@@ -1,6 +1,4 @@
-"""Files of a source that are objects in a store. They are given by URLs such as
-``s3://bucket/train-{000..012}.tar``.
-"""
+"""Source files in an object store, named by URLs such as ``s3://bucket/train-{000..012}.tar``."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from ._files import Paths, expand_braces, list_files, of_one_split, refuse_gap
 from ._source import SourceError, shown
 
 _AHEAD = 64 << 20
-"""Bytes fetched ahead while a file is read."""
+"""Number of bytes to read ahead."""
 _STEP = 4 << 20
 
 
 class ObjectFile:
-    """An object that is named by its URL and read sequentially."""
+    """An object in a store, read sequentially."""
 
     def __init__(self, objects: _shardpack.Objects, url: str, key: str) -> None:
         self.objects, self.url, self.key = objects, url, key
@@ -75,7 +73,7 @@ class _Raw(io.RawIOBase):
         try:
             piece = self.found.read(self.at, len(view))
         except OSError as error:
-            # Archive readers take any error for damage, so keep errors of the store in `failed`.
+            # Archive readers report any error as damage, so remember errors of the store in `failed`.
             self.file.failed = self.file.failed or error
             raise
         view[: len(piece)] = piece
@@ -86,8 +84,9 @@ class _Raw(io.RawIOBase):
 def list_objects(
     src: Paths, suffixes: Collection[str], what: str, storage_options: Mapping[str, Any] | None
 ) -> tuple[list[Any], Any]:
-    """Return the files of `src`, and the ``classes.json`` of its folder, if there is one. The files are found by
-    :func:`list_files`, or are objects in stores."""
+    """Return the files of `src` (from :func:`list_files`, or objects in stores), and the ``classes.json`` of its
+    folder, if there is one.
+    """
     many = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     if not any(is_url(part) for part in many):
         if storage_options:

@@ -1,4 +1,4 @@
-"""Layouts that HDF5 and Zarr share. Both have a tree of groups and arrays, which becomes samples by rows or by groups.
+"""The two layouts of samples in HDF5 and Zarr, which both store a tree of groups and arrays.
 
 By rows: the arrays are in one group, and their first axes have the same length. Row `i` of each array belongs to
 sample `i`.
@@ -22,12 +22,12 @@ from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _PIECE_BYTES = 10_000
-"""Extra bytes counted per chunk, because reading even a chunk that was never stored takes time."""
+"""Bytes counted per chunk in addition to its values, because even a chunk that was never stored takes time to read."""
 _MOST_COLUMNS = 1000
 _MOST_OBJECTS = 10_000
-"""Maximum groups and arrays per sample; hard links can multiply them."""
+"""Maximum groups and arrays per sample, because hard links can multiply them."""
 _MOST_LEVELS = 16
-"""Maximum nesting of the groups of a sample."""
+"""Maximum nesting depth of the groups of a sample."""
 KEY = "__key__"
 """Default name of the text array that holds the keys."""
 
@@ -77,7 +77,7 @@ def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Colu
 
 
 def _others(tree: Tree, columns: dict[str, Column], drop: frozenset[str]) -> list[str]:
-    """Return the members that do not become columns and are not dropped."""
+    """Return the members that neither become columns nor are dropped."""
     return [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns and name not in drop]
 
 
@@ -119,7 +119,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
 
 
 def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: list[str]) -> None:
-    """Raise an error if it is unclear whether each member is a sample."""
+    """Raise an error if it is unclear whether the members are samples."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
@@ -188,7 +188,7 @@ def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) ->
 
 
 def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
-    """Raise an error if one sample takes more than `max_bytes`, because a few compressed bytes can become gibibytes."""
+    """Raise an error if one sample takes more than `max_bytes`: a few compressed bytes can become gibibytes."""
     sizes = {name: column.bytes_of(axes_of_samples) for name, column in columns.items() if column.refused is None}
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
@@ -199,8 +199,8 @@ def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int,
 
 
 def _kind(column: Column, axes_of_samples: int) -> str | None:
-    """Return the field kind if the file determines it. Bytes and arrays of pixels may be pictures, so they have no kind
-    yet.
+    """Return the field kind if the file determines it. None for bytes and arrays of pixels, because they may be
+    pictures.
     """
     if column.kind in ("text", "json"):
         return column.kind
@@ -249,10 +249,10 @@ def _rows(
 def _blocks(
     columns: dict[str, Column], begin: int, end: int, max_bytes: int
 ) -> Iterator[tuple[int, int, Union[dict[str, Any], Exception]]]:
-    """Yield blocks of rows of all columns. Each block has its first row, its end, and the values or an error.
+    """Yield blocks of rows of all columns: first row, end row, and the values or an error.
 
-    If a block cannot be read, it is halved again and again, down to single rows, so that only damaged rows are lost.
-    Each row of a damaged chunk makes the reader decode the chunk about twice.
+    A block that cannot be read is halved repeatedly, down to single rows, so that only damaged rows are lost. A damaged
+    chunk is decoded about twice for each of its rows.
     """
     blocks: Union[dict[str, Any], Exception]
     try:
@@ -299,7 +299,7 @@ _OF_LIBRARIES = frozenset(["CLASS", "TITLE", "VERSION", "FILTERS"])
 def _with_attributes(
     at: str, group: Any, values: dict[str, Any], drop: frozenset[str], taken: bool, notes: list[str]
 ) -> dict[str, Any]:
-    """Add the attributes of a sample's group to its values if the caller asked for them. Otherwise add a note that they
+    """Add the attributes of a sample's group to its values if the caller requested them. Otherwise add a note that they
     are left out.
     """
     found = {name: value for name, value in group.attributes().items() if name not in _OF_LIBRARIES}

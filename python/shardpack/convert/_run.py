@@ -1,4 +1,4 @@
-"""Runs one conversion from a source to a writer."""
+"""Runs a conversion from a source to a writer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 
 
 Progress = Callable[[dict[str, Any]], object]
-"""Called about ten times a second with a dict: ``phase`` (``"convert"``: samples are read and encoded; then
-``"write"``: they are written in their final order), ``samples`` and ``total`` (None if unknown) of this phase,
-``skipped``, ``seconds`` since the start."""
+"""Called about ten times a second with a dict: ``phase`` (``"convert"`` reads and encodes samples, then ``"write"``
+writes them in their final order), ``samples`` and ``total`` (None if unknown) of this phase, ``skipped``, ``seconds``
+since the start.
+"""
 
 
 class Run:
-    """The state of one conversion while it runs."""
+    """The state of a running conversion."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Run:
         self.samples = 0
         self.first_number = 0
         self.numbers: np.ndarray[Any, Any] | None = None
-        """Number in the dataset of each class of the source; None if the dataset had no classes before."""
+        """Class number in the dataset, by class number in the source. None if the dataset had no classes before."""
         self.skipped = 0
         self.skipped_exact = True
         self.listed: list[dict[str, str | None]] = []
@@ -60,7 +61,7 @@ class Run:
         try:
             report = self._write_all(out, options)
         finally:
-            # The generator holds a cursor of the database, so close it before the database is closed.
+            # Close the generator first, because it holds a cursor of the database.
             if isinstance(self.source.items, Generator):
                 self.source.items.close()
             self.source.close()
@@ -89,7 +90,7 @@ class Run:
             raise SourceError(f"{error}{dropped_nothing(self.fields.drop - self.source.dropped, first.values)}") from error.__cause__
         self._refuse_shrinking(options)
         self.fields.notes = [printable(note) for note in [*self.fields.notes, *self.source.notes]]
-        # Warn now and not only at the end, so that the user can stop a wrong conversion early.
+        # Warn now, not at the end, so that the user can stop a wrong conversion early.
         for note in self.fields.notes:
             _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
@@ -101,8 +102,8 @@ class Run:
                 numbers = {name: number for number, name in enumerate(writer.classes)}
                 self.numbers = np.array([numbers[name] for name in classes], np.int64)
             ordered = writer._inner.keeps_order()
-            # The first sample decides how arrays are coded. It is written before any other, so that the same samples
-            # give the same dataset.
+            # The first sample decides how arrays are coded, so write it before any other. The same samples then give
+            # the same dataset.
             pending: deque[tuple[Sample, Future[None]]] = deque()
             with ThreadPoolExecutor(threads, "shardpack-convert") as pool:
                 try:
@@ -146,7 +147,7 @@ class Run:
             )
 
     def _items(self) -> Iterator[Item]:
-        """Yield the items of the source. If the source raises an unexpected error, the items end there."""
+        """Yield the items of the source. An unexpected error of the source ends the items."""
         where = ""
         try:
             for item in self.source.items:
@@ -198,7 +199,7 @@ class Run:
         writer.write(values, key, order=order)
 
     def _numbered(self, classes: Any) -> Any:
-        """Translate the class numbers of the source to the class numbers of the dataset."""
+        """Translate the source's class numbers to the dataset's."""
         assert self.numbers is not None
         if classes is None or not len(classes):
             return classes
@@ -217,7 +218,7 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        # Name the sample as the source does, not as the writer does.
+        # Use the source's name for the sample, not the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
             # `where` already names the key, so the message need not repeat it.
@@ -239,7 +240,7 @@ class Run:
         self._report("convert", self.samples, self.source.total)
 
     def _written(self, progress: Mapping[str, int]) -> None:
-        """Pass on the writer's progress while it writes shards at the end."""
+        """Report the writer's progress while it writes shards at the end."""
         done, total = progress["samples"], progress["samples_total"]
         self._report("write", done, total, last=True)
 

@@ -1,6 +1,4 @@
-"""Reads the size of a picture from its header, by the same rules as packing. Nothing is decoded, and no library is
-needed.
-"""
+"""Reads the size of a picture from its header, by the same rules as packing, without decoding and without libraries."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ import numpy as np
 from ._values import is_picture_object, picture_type
 
 _MOST_HEADER = 16 << 20
-"""Maximum bytes of a JPEG to search for its frame header."""
+"""Maximum number of bytes to search for the frame header of a JPEG."""
 _MOST_CHUNKS = 1000
-"""Maximum chunks of a PNG or WebP to search for Exif data."""
+"""Maximum number of chunks of a PNG or WebP to search for Exif data."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 """Markers of JPEG frame headers, which hold the size of the picture."""
 
@@ -51,7 +49,7 @@ def size_of(value: Any) -> PictureSize | None:
     Returns
     -------
     PictureSize or None
-        None if the value is something else or is damaged. In that case the writer raises the error.
+        None if the value is something else or is damaged. The writer then raises the error.
     """
     if isinstance(value, np.ndarray):
         return PictureSize(*value.shape[:2]) if value.ndim in (2, 3) else None
@@ -89,7 +87,7 @@ def _jpeg(data: bytes) -> PictureSize | None:
         if marker in _FRAMES:
             sides = struct.unpack_from(">HH", data, at + 3)
         if marker == 0xDE and sides is not None:
-            # A frame of a hierarchical JPEG. The Exif data of such a file are not needed.
+            # A frame of a hierarchical JPEG, whose Exif data are not needed.
             return PictureSize(*sides)
         if marker == 0xDA:
             return PictureSize(*sides, orientation) if sides is not None else None
@@ -138,7 +136,7 @@ def _webp(data: bytes) -> PictureSize | None:
 
 
 def _bmp(data: bytes) -> PictureSize:
-    # If the height is negative, the rows start at the top.
+    # A negative height means that rows start at the top.
     width, height = struct.unpack_from("<HH" if data[14] == 12 else "<ii", data, 18)
     return PictureSize(abs(height), abs(width))
 

@@ -1,4 +1,4 @@
-"""The interface of all formats, which is a stream of samples, with declarations of the source about them."""
+"""The interface of all formats: a stream of samples, and the source's declarations about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGES = {"yaml": "pyyaml"}
-"""Modules whose `pip` package has another name."""
+"""Modules whose `pip` package has a different name."""
 
 
 class SourceError(ValueError):
@@ -26,8 +26,7 @@ class SourceError(ValueError):
 
 
 RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, struct.error)
-"""Errors that parsers raise on bad input. Running out of memory is not among them, because it says
-nothing about the input."""
+"""Errors that parsers raise on bad input. MemoryError is not included, because it says nothing about the input."""
 
 
 _MOST_LINE = 10_000
@@ -35,7 +34,7 @@ _MOST_MESSAGE = 20_000
 
 
 def bounded(text: str) -> str:
-    """Shorten a text for a message if it is long. For example, a name may take a megabyte."""
+    """Shorten a long text for a message. A name, for example, may have a megabyte."""
     if len(text) <= _MOST_LINE:
         return text
     lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))
@@ -45,7 +44,7 @@ def bounded(text: str) -> str:
 
 def printable(text: str) -> str:
     r"""Escape control characters and invalid Unicode in a whole message, which may have several lines. Values of the
-    source in it have already gone through :func:`shown`.
+    source are already escaped by :func:`shown`.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
@@ -73,14 +72,14 @@ class Sample(NamedTuple):
     key: str | None
     """Key of the sample; None means its running number."""
     values: Mapping[str, Any]
-    """Column to value in the form that a `Writer` takes: pictures stay encoded."""
+    """Column to value, as a `Writer` accepts it: pictures stay encoded."""
     where: str
     """File and sample, for messages."""
 
 
 class Problem(NamedTuple):
-    """Samples that cannot be converted: either a single sample, or all samples in a part of a file. The stream
-    continues after them.
+    """A sample that cannot be converted, or all samples in an unreadable part of a file. The stream continues after
+    them.
     """
 
     message: str
@@ -92,7 +91,7 @@ Item = Union[Sample, Problem]
 
 
 def same(column: str) -> str:
-    """Return the column's name as the field name. This is for formats that have no convention."""
+    """Return the column's name as the field name, for formats without a convention."""
     return column
 
 
@@ -102,11 +101,11 @@ class Source:
     items: Iterable[Item]
     """Samples, in the order of the source."""
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Column to field kind, where the format declares it; the first sample decides the others."""
+    """Column to field kind, where the format declares it. The first sample decides the other kinds."""
     classes: Union[list[str], Mapping[str, list[str]], None] = None
-    """Class names in the source, if any; or column to names, if they differ between columns."""
+    """Class names in the source, if any. A mapping from column to names if they differ between columns."""
     total: int | None = None
-    """Number of samples, if known beforehand."""
+    """Number of samples, if known in advance."""
     close: Callable[[], object] = lambda: None
     """Closes the files of the source."""
     repeated_keys: str = ""
@@ -116,11 +115,11 @@ class Source:
     masks: frozenset[str] | None = None
     """Picture columns, or fields, that hold class numbers; None if the format has no such option."""
     dropped: frozenset[str] = frozenset()
-    """Names in `drop` other than columns, such as whole samples."""
+    """Names in `drop` that are not columns, such as whole samples."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user, complete once the first sample is read."""
     types: Sequence[SameType] = ()
-    """Array fields that get one element type (with `append`, the dataset's)."""
+    """Conversions of array fields to one element type (with `append`, the dataset's)."""
     numbered: frozenset[str] = frozenset()
     """Array columns of class numbers."""
 
@@ -168,7 +167,7 @@ def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
 
 
 def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
-    """Return lines to add to an error that a wrong name in `drop` may have caused, or an empty text. `columns` are the
+    """Return extra lines for an error that a wrong name in `drop` may have caused, or an empty text. `columns` are the
     columns seen so far.
     """
     known = list(columns)
@@ -178,6 +177,6 @@ def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return a line with a hint at the most similar known word, or an empty text."""
+    """Return a hint line with the most similar known word, or an empty text."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"\nhint: did you mean {near[0]!r}?" if near else ""

@@ -21,7 +21,7 @@ def find(
     src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
 ) -> tuple[list[tuple[str, Path]], Open]:
     """Return the key and the path of every file of `src` (a file, a folder or a list), sorted by key, and a function
-    that opens the files. If a link that leads out of the folder has appeared since, the function does not follow it.
+    that opens the files. That function does not follow links that have appeared since and lead out of the folder.
 
     A file that is named directly is accepted whatever `accepts` says, and its key is its name. The key of a file
     below a folder is its path relative to the folder. Links to folders are not entered.

@@ -1,5 +1,5 @@
-"""Recognises values: pictures by their first bytes, `.npy` files without pickle, and the kind of field that a value
-needs.
+"""Recognises pictures by their first bytes, reads `.npy` files without pickle, and determines the field kind of a
+value.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     Raises
     ------
     ValueError
-        If the file is damaged, holds Python objects (as a pickle, which can run code), or has an unsupported element
-        type.
+        If the file is damaged, contains Python objects (pickles can run code), or has an unsupported element type.
     """
     try:
         _check_npy(data)
@@ -70,7 +69,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def _check_npy(data: bytes) -> None:
-    """Raise an error if a .npy file claims more data than it has. This check comes before NumPy allocates memory."""
+    """Raise an error if a .npy file claims more data than it has, before NumPy allocates memory for them."""
     file = io.BytesIO(data)
     if not data.startswith(b"\x93NUMPY"):
         return
@@ -104,7 +103,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict, and refuse repeated keys. A plain dict would silently keep only the last value."""
+    """Make a dict, and refuse repeated keys, of which a plain dict would silently keep the last."""
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
@@ -125,13 +124,12 @@ def parse_int(text: str) -> int:
 
 
 def shorten(text: str, most: int = 100) -> str:
-    """Shorten a text of the source for a message if it is long."""
+    """Shorten a long text of the source for a message."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_picture_object(value: object) -> bool:
-    """True if a value is a PIL picture. Its attributes are checked instead of its class, because PIL may not be
-    installed.
+    """True if a value is a PIL picture. Checks the attributes instead of the class, because PIL may not be installed.
     """
     return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
 

@@ -1,8 +1,8 @@
 """Checks the metadata of Zarr arrays before zarr-python reads them.
 
-Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced
-by bounded decompressors, because zarr-python would unpack a few bytes to any size. Afterwards, :func:`refusal`
-checks the codecs that zarr-python has made, so that no document can bring in other codecs.
+Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced by
+bounded ones, because zarr-python would unpack a few bytes to any size. Afterwards, :func:`refusal` checks the codecs
+that zarr-python created, so that no document can bring in other codecs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _SLACK = 64
 """Bytes that checksums add to a chunk."""
 _MOST_CODECS = 16
 _MOST_MEMORY = 128 << 20
-"""Maximum bytes of LZMA's window."""
+"""Maximum size of the LZMA window in bytes."""
 _MOST_STREAMS = 1000
-"""Maximum consecutive compressed streams in a chunk; even an empty one costs time."""
+"""Maximum number of consecutive compressed streams in a chunk, because even an empty stream takes time."""
 _CLASSES_V3 = frozenset(["BytesCodec", "TransposeCodec", "Crc32cCodec", "VLenUTF8Codec", "VLenBytesCodec"])
 _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
 """Metadata documents, and their Zarr versions."""
@@ -52,8 +52,8 @@ _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
 def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     """Return a metadata document in which all codecs are bounded.
 
-    If an array is refused, it is only marked for :func:`refusal`, so that `drop` can leave it out. Consolidated
-    metadata are removed, so that each array is read from its own document.
+    A refused array is only marked for :func:`refusal`, so that `drop` can leave it out. Consolidated metadata are
+    removed, so that each array is read from its own document.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
         raise SourceError(f"expected `zarr_format` {version}, found: {shorten(repr(found))}")
     document["zarr_format"] = version
     if name == ".zgroup":
-        # Keep nothing else of a group: if it had a shape, zarr-python would read it as an array.
+        # Keep nothing else of a group: with a shape, zarr-python would read it as an array.
         document = {"zarr_format": version}
     elif name == ".zarray" or document.get("node_type") == "array":
         _bound(document, version, most_chunk)
@@ -91,9 +91,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
 
 
 def refusal(metadata: Any) -> str | None:
-    """Return the reason to refuse an array, or None if it can be read. `metadata` are the metadata that zarr-python has
-    read.
-    """
+    """Return the reason to refuse an array, or None if it can be read. `metadata` are zarr-python's parsed metadata."""
     if metadata.zarr_format == 2:
         return _refused_v2([*(metadata.filters or ()), *([] if metadata.compressor is None else [metadata.compressor])])
     return _refused_v3(metadata.codecs)
@@ -128,7 +126,7 @@ def _refused_v3(codecs: Iterable[Any]) -> str | None:
 
 
 def _refused_inside(codec: Any) -> str | None:
-    """Return the reason to refuse a bounded codec. It depends on the codec inside."""
+    """Return the reason to refuse a bounded codec, which depends on the codec that it wraps."""
     if codec.refused:
         return str(codec.refused)
     name = codec.codec["id"] if codec.codec else None
@@ -227,7 +225,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
         else:
             bounded.append(_own_v3(codec, size, None))
         if name in _TEXT:
-            # When a chunk is decoded, this codec runs just before the text codec.
+            # In decoding, this codec runs just before the text codec.
             bounded.append(_own_v3(None, size, count))
     return bounded
 
@@ -284,15 +282,15 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
 
 
 def _itemsize(dtype: Any) -> int:
-    """Return the size of an element in bytes. For types that are not numeric, the size does not matter, because they
-    are refused later.
+    """Return the size of an element in bytes. The size of types that are not numeric does not matter, because they are
+    refused later.
     """
     if isinstance(dtype, dict):
         settings = dtype.get("configuration")
         found = settings.get("length_bytes") if isinstance(settings, dict) else None
         return found if isinstance(found, int) and found > 0 else 16
     try:
-        # Accept only names of types, because structures could be nested without end.
+        # Accept only type names, because structures could be nested without end.
         parsed = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) < 64 else None
     except (TypeError, ValueError, SyntaxError, OverflowError):
         parsed = None
@@ -309,7 +307,7 @@ def _is_object(dtype: Any) -> bool:
 
 
 def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | None, refused: str) -> Any:
-    """Decode a chunk to at most `most` bytes. For text, decode it to `count` strings."""
+    """Decode a chunk to at most `most` bytes, or, for text, to `count` strings."""
     if refused:
         raise ValueError(refused)
     if codec is not None:
@@ -354,7 +352,7 @@ def _check_windows(filters: Any, most: int) -> None:
 
 
 def _all(begin: Any, data: bytes, most: int) -> bytes:
-    """Unpack streams that follow one another, to at most `most` bytes in total."""
+    """Unpack consecutive streams to at most `most` bytes in total."""
     out = bytearray()
     streams = 0
     while data:
@@ -372,8 +370,8 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
 
 
 def _zstd_size(data: bytes) -> int:
-    """Return the largest size to which zstd frames can unpack, from the sizes in their headers or from their blocks.
-    Raise an error if a frame is cut off.
+    """Return the maximum unpacked size of zstd frames, from the sizes in their headers or from their blocks. Raise an
+    error if a frame is cut off.
     """
     at = total = 0
     while at < len(data):
@@ -396,7 +394,7 @@ def _zstd_size(data: bytes) -> int:
                 raise ValueError("a zstd frame is cut short: damaged")
             head = int.from_bytes(data[at : at + 3], "little")
             last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-            # Raw and run-length blocks state their size. For other blocks, count the maximum size of a block.
+            # Raw and run-length blocks state their size. For other blocks, count the maximum block size.
             unpacked += size if kind in (0, 1) else 128 << 10
             at += 3 + (1 if kind == 1 else size)
         at += 4 * (flags >> 2 & 1)

@@ -1,4 +1,5 @@
-"""A store for zarr-python. It checks metadata before they are parsed, and refuses links that lead out of the folder."""
+"""A store for zarr-python that checks metadata before they are parsed, and refuses links that lead out of the folder.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ._zarr_codecs import checked
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _ATTRIBUTES = ".zattrs"
 _CONSOLIDATED = ".zmetadata"
-"""Consolidated metadata. Not read, because each document is checked under its own name."""
+"""File of consolidated metadata. It is not read, because each document is checked under its own name."""
 _MOST_METADATA = 64 << 20
 """Maximum bytes of a metadata document."""
 
@@ -48,7 +49,8 @@ class CheckedStore(Store):
             self._zip.close()
 
     def stored(self, most: int) -> int:
-        """Return the bytes that all files take on disk. Counting stops at `most`, and each file is counted once."""
+        """Return the number of bytes that all files take on disk. Each file counts once, and counting stops at `most`.
+        """
         while self._stored < most and (size := next(self._sizes, None)) is not None:
             self._stored += size
         return min(most, self._stored)
@@ -76,7 +78,7 @@ class CheckedStore(Store):
             except KeyError:
                 return None
             try:
-                # Deflate can unpack a few bytes to any size.
+                # Deflate can expand a few bytes to any size.
                 if info.compress_type != zipfile.ZIP_STORED and info.file_size > self._most_chunk:
                     raise ValueError(f"expected at most {self._most_chunk} bytes, found {info.file_size}")
                 with self._zip.open(info) as member:

@@ -19,10 +19,10 @@ _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "is
 _IN_PIXELS = frozenset(["boxes", "area", "keypoints", "segmentation"])
 """Columns whose numbers depend on the size of the picture."""
 _LOOKED_AT = 100
-"""Maximum pictures to read for their size, if the file does not give it."""
+"""Maximum number of pictures to read for their size, if the file does not give it."""
 _NEARLY_ALL = 0.95
 _FEW = 8
-"""Minimum boxes to guess their format from."""
+"""Minimum number of boxes for guessing their format."""
 _LARGE = 1e9
 
 
@@ -36,13 +36,13 @@ def open(
 ) -> Source:
     """Open an annotation file, such as ``annotations/instances_val2017.json``.
 
-    The key of a sample is its ``file_name``. Pictures without annotations also become samples. There are these
-    columns: ``image``, the unchanged file; ``image_id``; ``boxes``, float32 ``[objects, 4]`` (left, top, width,
-    height in pixels); ``classes``, int64 ``[objects]``, numbered from 0 in the order of the category ids (the names
-    of the categories become the classes of the dataset); ``iscrowd``, which is 0 if the file does not give it;
-    ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. If the
-    file has them, there are also ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, with a
-    list of polygons or run lengths per object; and ``captions`` as JSON, a list of texts.
+    The key of a sample is its ``file_name``. Pictures without annotations also become samples. Columns: ``image``, the
+    unchanged file; ``image_id``; ``boxes``, float32 ``[objects, 4]`` (left, top, width, height in pixels); ``classes``,
+    int64 ``[objects]``, numbered from 0 in the order of the category ids (the names of the categories become the
+    classes of the dataset); ``iscrowd``, which is 0 if the file does not give it; ``area``, if all annotations have
+    one. Annotations without boxes have ``classes`` if they have a category. If the file has them, there are also
+    ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, with a list of polygons or run lengths
+    per object; and ``captions`` as JSON, a list of texts.
 
     Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with such coordinates
     cannot be converted if the annotation file gives another ``width`` or ``height`` for it, or if a box lies wholly
@@ -58,9 +58,9 @@ def open(
         The picture folder. Default: whichever of these folders contains the first picture: ``val2017`` (the last
         part of the file's name), ``images/val2017`` or ``images``, next to the file or next to its folder.
     boxes
-        Format of a ``bbox``: ``"xywh"`` (left, top, width, height) or ``"xyxy"`` (left, top, right, bottom), which
-        some programs write. Default: ``"xywh"``. It is then an error if most boxes extend beyond their pictures, but
-        would fit as ``"xyxy"``.
+        Format of a ``bbox``: ``"xywh"`` (left, top, width, height) or ``"xyxy"`` (left, top, right, bottom), which some
+        programs write. Default: ``"xywh"``, unless most boxes extend beyond their pictures but would fit as ``"xyxy"``,
+        which is an error.
     follow_links
         Follow links that lead out of the picture folder. Default: they are refused.
     """
@@ -173,7 +173,7 @@ def _folder(
             f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
             "hint: pass the folder with the pictures, images='…'"
         )
-    # The annotation file is in the folder of the dataset or in a subfolder, so accept links within the folder above.
+    # The annotation file is in the dataset's folder or in a subfolder, so accept links within the parent folder.
     return folder(found, "with the pictures", None if follow else path.parent.parent.resolve())
 
 
@@ -193,7 +193,7 @@ def _refuse_corners(
         if all(isinstance(side, (int, float)) and 0 < side < _LARGE for side in sides):
             found += boxes
             edges += [sides] * len(boxes)
-    # The box of an object that is cut off may extend beyond the picture, so a few such boxes prove nothing.
+    # Boxes of objects at the edge may extend beyond the picture, so a few such boxes prove nothing.
     if len(found) < _FEW:
         return
     numbers, edge = np.array(found, np.float64), np.array(edges, np.float64) + 1
@@ -216,7 +216,7 @@ def _sides(file: Path, inside: Path | None) -> tuple[int, int] | tuple[None, Non
     try:
         size = size_of(picture(file, inside))
     except ValueError:
-        # The error is raised later, when the sample is read.
+        # Reading the sample will raise the error.
         size = None
     return size.upright[::-1] if size is not None else (None, None)
 

@@ -1,4 +1,4 @@
-"""DICOM, read with pydicom. A sample is the volume of a series, or a single file."""
+"""DICOM, read with pydicom. Each series is a sample (a volume), or each file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._tree import Open, PathLike, find
 from ._values import check_array
 
 _COLUMNS = ("volume", "image", "meta")
-# Attributes that describe the values. None of them contains a person, a place or a date.
+# Attributes that describe the values. None of them identifies a person, a place or a date.
 _TAGS = (
     "Modality",
     "PhotometricInterpretation",
@@ -53,13 +53,13 @@ _GROUPS = {
 
 
 _DEFLATED = "1.2.840.10008.1.2.1.99"
-"""Transfer syntax of files in which everything after the first group is compressed."""
+"""Transfer syntax of deflated files: everything after the first group is compressed."""
 _MOST_HEADER = 16 << 20
-"""Maximum unpacked bytes of such a file, not counting its pixels."""
+"""Maximum unpacked bytes of a deflated file, not counting its pixels."""
 _MOST_RATIO = 32
-"""Largest expansion of a byte of such a file; limited because pydicom takes time per element."""
+"""Maximum unpacked bytes per byte of a deflated file. Limited because pydicom takes time per element."""
 _WIDE = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")
-"""Types whose length field has four bytes."""
+"""Value representations whose length field has four bytes."""
 _UNEVEN = 0.2
 """Largest accepted relative deviation of a slice gap from the median gap; positions are rounded."""
 
@@ -71,7 +71,7 @@ class _Slice(NamedTuple):
     frame: int = 0
 
     def get(self, tag: str) -> Any:
-        """Return an attribute of this frame, or else of all frames. Returns None if there is none."""
+        """Return an attribute of this frame or, failing that, of all frames. None if there is none."""
         for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
             if (value := group.get(tag, None)) is not None:
                 return value
@@ -113,12 +113,12 @@ def open(
 ) -> Source:
     """Open DICOM files, which are recognised by their content.
 
-    Rescale slope and intercept are applied (Hounsfield units). The result is int16 or int32 if both are whole
-    numbers, otherwise float64. Doses are scaled, and a modality table is applied. If a file has none of these, the
-    stored numbers are kept. All samples get the type of the first sample. ``meta`` holds spacing, orientation,
-    position, window, units and modality. Enhanced files, which hold a whole volume, give these attributes and the
-    slopes for each frame, in functional groups. **Names, dates and numbers of patients are not taken**, but pixels
-    may still show them.
+    Rescale slope and intercept are applied (Hounsfield units). The result is int16 or int32 if both are whole numbers,
+    otherwise float64. Doses are scaled, and a modality table is applied. If a file has none of these, the stored
+    numbers are kept. All samples get the type of the first sample. ``meta`` holds spacing, orientation, position,
+    window, units and modality. In enhanced files, which hold a whole volume, these attributes and the slopes come from
+    the functional groups of each frame. **Names, dates and numbers of patients are not taken**, but pixels may still
+    show them.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def open(
         ``image`` `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows, columns]`, in the order of the file. Its
         key is the path below `src`.
     uneven
-        Accept series with uneven gaps between slices. Default: it is an error if gaps differ by more than a fifth,
+        Accept series with uneven gaps between slices. Default: gaps that differ by more than a fifth are an error,
         because a slice is probably missing.
     dtype
         Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: the type of the first sample. A
@@ -161,7 +161,7 @@ def _is_dicom(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(132)[128:] == b"DICM" and path.name != "DICOMDIR"
     except OSError:
-        # Accept the file here, so that the error is raised when it is opened later.
+        # Accept the file here. Opening it later will raise the error.
         return path.suffix.lower() == ".dcm"
 
 
@@ -171,8 +171,8 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
     Raises
     ------
     ValueError
-        If the file is compressed as a whole, and unpacks to more bytes than a sample may have, or than its size can
-        explain. pydicom itself has no such limit.
+        If a deflated file unpacks to more bytes than a sample may have, or than its size can explain. pydicom itself
+        has no such limit.
     """
     with open_found(path) as file:
         # pydicom closes the descriptor that it gets, so give it a duplicate.
@@ -190,7 +190,7 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
 
 
 def _end_of_meta(file: BinaryIO) -> int:
-    """Return the position where the elements of group 2 end. They are always uncompressed explicit little-endian."""
+    """Return the end position of the group 2 elements, which are always uncompressed explicit little-endian."""
     at = 132
     while True:
         file.seek(at)
@@ -258,7 +258,7 @@ def _series(
 
 
 def _problem(path: Path, error: Exception) -> Problem:
-    # Errors of this package already name the file or the series.
+    # A SourceError already names the file or the series.
     named = isinstance(error, SourceError)
     return Problem(str(error) if named else f"`{shown(path)}`: cannot read the DICOM file: {error}")
 
@@ -287,13 +287,13 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
     dataset = slices[0].dataset
     stored = check_array(np.asarray(dataset.pixel_array))
     if dataset.get("ModalityLUTSequence", None):
-        # The file has a lookup table in place of a slope.
+        # The file has a lookup table instead of a slope.
         return check_array(np.asarray(library("pydicom.pixels", "dicom").apply_modality_lut(stored, dataset)))
     if len(slices) > 1 and len(stored) != len(slices):
         raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
     slopes, intercepts = (
         np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
-        # Doses have a scaling attribute of their own.
+        # Doses have their own scaling attribute.
         for tag, default in (("RescaleSlope", dataset.get("DoseGridScaling", 1)), ("RescaleIntercept", 0))
     )
     if (slopes == 1).all() and (intercepts == 0).all():
@@ -311,8 +311,8 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
 
 
 def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
-    """Return the order of the slices by position along their normal or, without positions, by file number and place in
-    the file.
+    """Return the order of the slices by position along their normal or, without positions, by instance number and place
+    in the file.
 
     Raises
     ------
@@ -350,7 +350,7 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 def _check_even(places: list[float], where: str) -> None:
     """Refuse sorted slices whose gaps are uneven, because a slice may be missing."""
     gaps = np.diff(places)
-    # Use a gap that occurs: with an even number of gaps, the median could lie between two of them.
+    # Use an existing gap: with an even number of gaps, the median could lie between two of them.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():
@@ -364,7 +364,7 @@ def _check_even(places: list[float], where: str) -> None:
 
 
 def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
-    """Stack all slices into one array. The types of the slices may differ. A multi-frame file is already a volume."""
+    """Stack all slices into one array. Slices may differ in type. A multi-frame file is already a volume."""
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
@@ -376,7 +376,7 @@ def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, 
 
 
 def _meta(slices: list[_Slice]) -> dict[str, Any]:
-    """Return the attributes of the first slice that describe the values, and the positions of all slices."""
+    """Return the first slice's attributes that describe the values, and the positions of all slices."""
     found: dict[str, Any] = {}
     for tag in _TAGS:
         value = slices[0].get(tag)

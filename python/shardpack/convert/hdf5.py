@@ -1,4 +1,4 @@
-"""HDF5, read with h5py. The samples are the rows of datasets, or there is one group per sample."""
+"""HDF5, read with h5py. Samples are the rows of datasets, or the groups inside a group."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _MOST_LINKS = 16
-"""Longest chain of soft links."""
+"""Maximum length of a chain of soft links."""
 _MOST_PARTS = 1000
-"""Maximum groups in the path of a link."""
+"""Maximum number of groups in the path of a link."""
 
 
 def open(
@@ -37,9 +37,9 @@ def open(
     """Open an HDF5 file.
 
     Numbers become scalars, or arrays if a sample has several. Strings become text. Byte strings of varying length
-    (`h5py.vlen_dtype("uint8")`, opaque types) become pictures if they begin like a picture, otherwise bytes. A group
-    of datasets named 0, 1, 2 … becomes an array of varying shape. An attribute ``classes`` or ``class_names`` of the
-    file or the group names the classes. Links to other files, data in other files, and virtual datasets are refused,
+    (`h5py.vlen_dtype("uint8")`, opaque types) become pictures if they begin like a picture, otherwise bytes. A group of
+    datasets named 0, 1, 2 … becomes an array of varying shape. An attribute ``classes`` or ``class_names`` of the file
+    or the group contains the class names. Links to other files, data in other files, and virtual datasets are refused,
     even if a link in this file leads to them. Datasets may be compressed once, by gzip or lzf, and use shuffle,
     fletcher32, nbit or scaleoffset. Other filters are refused.
 
@@ -69,9 +69,9 @@ def open(
         Largest decompressed size of a sample, counting all its values together. Default 1 GiB. A single chunk may
         decompress to the same size, or to 256 MiB if that is more.
     max_expansion
-        Largest number of bytes in memory per byte of the file. There is such a limit because an unwritten dataset
-        can claim any number of samples. The first GiB of all samples together is free. Each sample and each chunk
-        counts as 10,000 bytes more. Default 10,000.
+        Largest number of bytes in memory per byte of the file, limited because an unwritten dataset can claim any
+        number of samples. The first GiB of all samples together is free. Each sample and each chunk counts as 10,000
+        bytes more. Default 10,000.
     """
     h5py = library("h5py", "hdf5")
     check_whole("max_sample_bytes", max_sample_bytes)
@@ -114,8 +114,8 @@ class _Opened:
         self._number = h5py.h5o.get_info(file.id).fileno
 
     def find(self, group: Any, path: str, links: int = _MOST_LINKS) -> Any:
-        """Return the object at a path below a group, or None. HDF5 itself would follow external links and open any file
-        that they name.
+        """Return the object at a path below a group, or None. Does not follow external links; HDF5 itself would open
+        any file that they name.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class _Opened:
             else:
                 other = f" → `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
                 raise SourceError(f"`{shown(part)}`: a link to another file{other}")
-        # Check the file again, because a hard link may lead to another file too.
+        # Check the file again, because a hard link may also lead to another file.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
             raise SourceError(f"`{shown(path)}`: its data are in another file")
         return node
@@ -180,7 +180,7 @@ class _Opened:
 
 
 class _Group(Mapping[str, Any]):
-    """A group as a tree. Members are opened only when they are accessed, because a file may have a million groups."""
+    """A group as a tree. Members are opened on access, because a file may have a million groups."""
 
     def __init__(self, opened: _Opened, group: Any, where: str) -> None:
         self._opened = opened

@@ -1,4 +1,4 @@
-"""LMDB: one picture per key, Caffe's `Datum`, or records that a function of the caller parses."""
+"""LMDB: one picture per key, Caffe's `Datum`, or records that the caller's function parses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def open(
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
-    The key of an entry becomes the key of the sample. If it is not UTF-8, its hexadecimal digits are used. Pickles
-    are refused. LMDB trusts its file, so damage can kill the process that reads it. Therefore a separate process
-    reads the file, and if that process is killed, an error is raised here.
+    The key of an entry becomes the key of the sample. If it is not UTF-8, its hexadecimal digits are used. Pickles are
+    refused. LMDB trusts its file, so damage can kill the reading process. Therefore a separate process reads the file,
+    and an error is raised if that process is killed.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ def open(
         suggests. It may also be a function that takes an entry's key and value and returns columns: ``lambda key,
         value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For databases with one entry per *column* of a sample: a mapping from column to the prefix of its keys, such
-        as ``{"image": "image-", "text": "label-"}``. Entries whose keys have the same end after the prefix form one
-        sample, and that end is its key. An entry that is not a picture is text.
+        For databases with one entry per *column* of a sample: a mapping from column to key prefix, such as ``{"image":
+        "image-", "text": "label-"}``. Entries whose keys have the same end after the prefix form one sample, and that
+        end is its key. Entries that are not pictures are text.
     masks
         Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
         arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
         colour, or if its size differs from the size of the upright picture.
     own_process
-        ``False``: read the environment in this process, although damage may then kill it. This is for systems where
-        no other process can be started.
+        ``False``: read the environment in this process, although damage may then kill it, for systems where no other
+        process can be started.
     """
     library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -85,7 +85,7 @@ def open(
 
 
 def _nothing() -> None:
-    """Do nothing. Used where there is nothing to close."""
+    """Do nothing. For sources that have nothing to close."""
 
 
 def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
@@ -99,7 +99,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
 
 
 def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem]]:
-    """Yield the entries. If they end early, yield a problem at the end."""
+    """Yield the entries, and a problem if they end early."""
     last = None
     try:
         for entry in entries:

@@ -1,5 +1,6 @@
-"""MDS, the format of MosaicML Streaming, which has an ``index.json`` and shards. It is read with the standard library
-alone, except that zstd-compressed shards need `zstandard`."""
+"""MDS, the format of MosaicML Streaming: an ``index.json`` and shards. It is read with the standard library; only
+zstd-compressed shards need `zstandard`.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ def open(
         arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
         colour, or if its size differs from the size of the upright picture.
     max_shard_bytes
-        Largest size of a shard, before and after decompression. It is limited because a whole shard is in memory at
-        a time. Default 4 GiB, which is the maximum of the format.
+        Largest size of a shard, before and after decompression. Shards are held in memory whole. Default 4 GiB, the
+        maximum of the format.
     """
     if not isinstance(max_shard_bytes, int) or isinstance(max_shard_bytes, bool) or max_shard_bytes < 1:
         raise ValueError(f"max_shard_bytes: expected a number of bytes, found: {max_shard_bytes!r}")
@@ -128,7 +129,7 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
-    """Return the size in bytes of each column's values, or None for a column whose values vary in size."""
+    """Return the size in bytes of each column's values, or None for columns of varying size."""
     names, sizes = shard["column_names"], shard.get("column_sizes")
     if (
         not isinstance(sizes, list)
@@ -172,7 +173,7 @@ def _samples(
             data = _read_shard(root, shard, max_bytes)
             offsets = _offsets(data, count)
         except ValueError as error:
-            # The index may claim more samples than the shard can hold. Such a number is not reported.
+            # The index may claim more samples than the shard can hold. Do not report such a number.
             yield Problem(f"`{shown(folder / name)}`: {error}", samples=count if 4 * count <= max_bytes else None)
             continue
         sizes = _sizes(shard, decoders, folder)
@@ -257,7 +258,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     algorithm = compression.partition(":")[0]
     try:
         if algorithm == "zstd":
-            # One byte beyond the limit shows that the stream is longer, without unpacking all of it.
+            # Unpack one byte beyond the limit: that is enough to see that the stream is longer.
             with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
                 return _read_all(stream, size + 1)
         if algorithm == "gz":
@@ -275,7 +276,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
 
 
 def _read_all(stream: Any, most: int) -> bytes:
-    """Read at most `most` bytes. They are read in pieces, because the index may claim more than fits in memory."""
+    """Read at most `most` bytes in pieces, because the index may claim more than fits in memory."""
     data = bytearray()
     while len(data) < most and (piece := stream.read(min(_CHUNK, most - len(data)))):
         data += piece
@@ -283,7 +284,7 @@ def _read_all(stream: Any, most: int) -> bytes:
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
-    """Return the position at which each sample starts, and the position at which the last sample ends."""
+    """Return the start of each sample and the end of the last."""
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
@@ -298,7 +299,7 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
 def _decode(
     data: memoryview, columns: dict[str, str], sizes: list[int | None], decoders: dict[str, Decoder]
 ) -> dict[str, Any]:
-    """Decode one sample. It has the lengths of the columns that vary, followed by all values."""
+    """Decode one sample: the lengths of the varying columns, followed by all values."""
     varying = sum(size is None for size in sizes)
     if len(data) < 4 * varying:
         raise ValueError(f"expected the lengths of {varying} columns, found {len(data)} bytes")

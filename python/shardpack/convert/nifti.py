@@ -1,4 +1,4 @@
-"""NIfTI, read with nibabel. Each file is a volume, whose mask comes from another folder."""
+"""NIfTI, read with nibabel. Each file is a volume. Masks come from another folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _HEADER_BYTES = 540
 # nnU-Net appends the channel number to the names of images, but not to the names of masks.
 _CHANNEL = "_0000"
 _APART = 0.1
-"""Largest offset of a mask from its volume, in voxels. Programs round affines, and quaternions have fewer digits."""
+"""Largest accepted offset of a mask from its volume, in voxels. Programs round affines, and quaternions have fewer
+digits.
+"""
 
 
 def open(
@@ -38,11 +40,11 @@ def open(
 ) -> Source:
     """Open NIfTI files (``.nii``, ``.nii.gz``).
 
-    Each file is a sample, and its path below `src` is the key. ``volume`` is an array `[z, y, x]` or `[t, z, y, x]`.
-    These are the axes of the file in reverse order, so that slices are contiguous. With ``channels="last"`` it is
-    `[z, y, x, c]`, the layout from which loaders cut boxes. ``affine`` is the file's `[4, 4]` matrix in float64,
-    which maps a voxel (x, y, z) to the scanner's millimetres. ``meta`` holds the axes and zooms in the order of the
-    array, the units, and the description in the header.
+    Each file is a sample, and its path below `src` is the key. ``volume`` is an array `[z, y, x]` or `[t, z, y, x]`:
+    the axes of the file in reverse order, so that slices are contiguous. With ``channels="last"`` it is `[z, y, x, c]`,
+    the layout from which loaders cut boxes. ``affine`` is the file's `[4, 4]` matrix in float64, which maps a voxel (x,
+    y, z) to the scanner's millimetres. ``meta`` holds the axes and zooms in the order of the array, the units, and the
+    description in the header.
 
     Parameters
     ----------
@@ -63,10 +65,10 @@ def open(
         Element type of all volumes, such as ``"float32"``. Default: the type of the first volume. A volume whose
         values do not fit cannot be converted. Only floats are rounded, and only to a float type that you name.
     channels
-        Meaning of the fourth axis, which the header does not tell. ``"last"``: the axis has channels, such as the
-        modalities of BraTS, and is stored as `[z, y, x, c]`; a volume of three axes then has one channel.
-        ``"first"``: the axis has channels and is stored as `[c, z, y, x]`. Default: the axis is time and is stored
-        as `[t, z, y, x]`, with a warning.
+        Meaning of the fourth axis, which the header does not specify. ``"last"``: the axis has channels, such as the
+        modalities of BraTS, and is stored as `[z, y, x, c]`; a volume of three axes then has one channel. ``"first"``:
+        the axis has channels and is stored as `[c, z, y, x]`. Default: the axis is time and is stored as `[t, z, y,
+        x]`, with a warning.
     max_sample_bytes
         Largest size of a decoded volume. Default 4 GiB.
     follow_links
@@ -114,7 +116,7 @@ def _samples(
         except MemoryError:
             raise
         except Exception as error:  # A library of a format raises whatever it finds.
-            # Errors of this package already name the file.
+            # A SourceError already names the file.
             named = isinstance(error, SourceError)
             yield Problem(str(error) if named else f"{where}: cannot read the NIfTI file: {error}")
             continue
@@ -165,12 +167,12 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
 
 
 def _place_channels(values: dict[str, Any], channels: str | None, path: Path) -> None:
-    """Name the channel axis, and move it to the place that was requested."""
+    """Name the channel axis, and move it to the requested place."""
     if channels is None:
         return
     volume, meta = values["volume"], values["meta"]
     if volume.ndim == 5 and volume.shape[1] == 1:
-        # NIfTI keeps vectors in the fifth axis, after time.
+        # NIfTI stores vectors along the fifth axis, after time.
         volume, meta["axes"], meta["zooms"] = volume[:, 0], ["c", *meta["axes"][2:]], [meta["zooms"][0], *meta["zooms"][2:]]
     if volume.ndim == 3:
         volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
@@ -184,9 +186,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
 
 
 def _mask_of(key: str, folder: Path) -> Path:
-    """Return the file with the mask of a volume. Its compression may differ, and its name may lack the channel
-    number.
-    """
+    """Return the mask file of a volume. Its compression may differ, and its name may lack the channel number."""
     ending = next(ending for ending in sorted(_ENDINGS, key=len, reverse=True) if key.lower().endswith(ending) or not ending)
     stem = key[: -len(ending)]
     stems = [stem, stem.removesuffix(_CHANNEL)]
@@ -199,7 +199,7 @@ def _mask_of(key: str, folder: Path) -> Path:
 
 
 def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return a mask as whole numbers. Its shape must be the shape of its volume."""
+    """Return a mask as whole numbers. It must have the shape of its volume."""
     if mask.shape != shape:
         raise SourceError(f"`{shown(path)}`: expected a mask of {list(shape)} voxels, [z, y, x], found {list(mask.shape)}")
     if mask.dtype.kind in "iub":
@@ -214,14 +214,12 @@ def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> n
 def _check_affine(
     mask: np.ndarray[Any, Any], path: Path, volume: np.ndarray[Any, Any], of: Path, shape: tuple[int, ...]
 ) -> None:
-    """Refuse a mask whose position differs from its volume's, because it is flipped, moved, or has voxels of another
-    size.
-    """
+    """Refuse a mask that does not cover its volume: one that is flipped, moved, or has voxels of a different size."""
     z, y, x = (side - 1 for side in (1, 1, *shape)[-3:])
     corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
     apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
     voxel = np.linalg.norm(volume[:3, :3], axis=0).min()
-    # The condition is written so that it also refuses NaN, which a damaged header may have.
+    # Written as `not <=`, the condition also refuses NaN, which a damaged header may have.
     if not apart <= _APART * voxel:
         raise SourceError(
             f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"

@@ -1,6 +1,4 @@
-"""Parquet and Arrow files, read with pyarrow. They may have Hugging Face's pictures, and columns of numbers, text and
-lists.
-"""
+"""Parquet and Arrow files, read with pyarrow: Hugging Face's pictures, and columns of numbers, text and lists."""
 
 from __future__ import annotations
 
@@ -21,8 +19,10 @@ _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
 _LARGE_CHUNK_BYTES = 4 << 20
 _MOST_RATIO = 100
-"""Expansion above which rows of a column are read one by one, because each may be one large dictionary entry."""
-# Arrow's own function for this, `to_pandas_dtype`, needs pandas in some versions.
+"""Compression ratio above which the rows of a column are read one by one, because each may be one large dictionary
+entry.
+"""
+# Arrow's own `to_pandas_dtype` needs pandas in some versions.
 _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -116,7 +116,7 @@ class _Table:
             raise SourceError(f"`{shown(file)}`: cannot open the Parquet or Arrow file: {error}") from error
 
     def batches(self, part: _Part, columns: list[str]) -> Iterator[Any]:
-        """Yield the record batches of a part, with these columns only."""
+        """Yield the record batches of a part with only these columns."""
         pyarrow = library("pyarrow", "parquet")
         try:
             yield from part.batches(columns)
@@ -149,7 +149,7 @@ def _row_group(opened: Any, number: int) -> _Part:
 
 
 def _rows_at_once(column: Any) -> int:
-    """Return the number of rows to hold in memory at a time. It is limited because a few bytes can repeat one large
+    """Return the number of rows to hold in memory at a time, limited because a few bytes can repeat one large
     dictionary entry.
     """
     unpacked, stored = column.total_uncompressed_size, column.total_compressed_size
@@ -165,7 +165,7 @@ def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
         try:
             batch.validate(full=True)
         except library("pyarrow", "parquet").ArrowInvalid:
-            # Convert row by row, so that one bad row does not spoil the others.
+            # Convert row by row, so that the other rows survive a bad one.
             for row in range(selected.num_rows):
                 yield _one_row(selected.slice(row, 1))
             continue
@@ -183,7 +183,7 @@ def _one_row(batch: Any) -> Union[Any, ValueError]:
 
 
 def _validate(array: Any) -> None:
-    """Raise an error if a slice of an array is invalid. Arrow itself would check all rows of a struct's fields, not
+    """Raise an error if a slice of an array is invalid. Arrow's own check covers all rows of a struct's fields, not
     only the slice.
     """
     if not _types().is_struct(array.type):
@@ -206,7 +206,7 @@ def _column(kind: Any) -> tuple[str | None, Take]:
     if types.is_dictionary(kind):
         return _column(kind.value_type)
     if hasattr(kind, "storage_type"):
-        # An extension type, such as Hugging Face's Array2D, counts as its storage type.
+        # Treat an extension type, such as Hugging Face's Array2D, as its storage type.
         return _column(kind.storage_type)
     if types.is_boolean(kind):
         return "bool", _same
@@ -356,8 +356,7 @@ def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[s
 
 
 def _values(batch: Any) -> list[Union[dict[str, Any], ValueError]]:
-    """Return the rows of a batch. If the batch is damaged, convert each row alone, and return its values or its
-    error.
+    """Return the rows of a batch. In a damaged batch, convert each row separately and return its values or its error.
     """
     if isinstance(batch, ValueError):
         return [batch]
@@ -377,7 +376,7 @@ def _taken(column: str, take: Take, value: Any) -> Any:
 
 
 def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
-    """Return the names of each `ClassLabel` that Hugging Face's metadata describe."""
+    """Return the class names of each `ClassLabel` in Hugging Face's metadata."""
     stored = (schema.metadata or {}).get(b"huggingface")
     if stored is None:
         return None

@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`. They are read without TensorFlow, and `crc32c` checks every record."""
+"""TFRecord files of `tf.train.Example`, read without TensorFlow. Every record is checked with `crc32c`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ def open(
     """Open TFRecord files of `tf.train.Example`.
 
     A single integer or float becomes a scalar (int64, float32). Several become an array of one axis. A single byte
-    string becomes a picture, text (if it is UTF-8 in the first sample) or bytes. Several byte strings must be text
-    and become JSON. The CRC32C of every length and every record is checked. The integer feature `label` (or the
-    feature that `label=` names) becomes the labels. The numbers are not changed, and in many ImageNet files they
-    count from 1.
+    string becomes a picture, text (if it is UTF-8 in the first sample) or bytes. Several byte strings must be text and
+    become JSON. The CRC32C of every length and every record is checked. The integer feature `label` (or the feature
+    that `label=` names) becomes the labels. The numbers do not change; in many ImageNet files they count from 1.
 
     Parameters
     ----------
@@ -94,8 +93,9 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
-    """Yield the records of a file. Each has its length as u64, the masked CRC of the length, the data, and their masked
-    CRC. If the data are damaged, yield None, because the length still leads to the next record."""
+    """Yield the records of a file. A record is its length as u64, the masked CRC of the length, the data, and their
+    masked CRC. Damaged data are yielded as None, because the length still leads to the next record.
+    """
     with builtins.open(file, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -122,7 +122,7 @@ def _mask(crc: int) -> int:
 
 
 class _Features:
-    """Converts each feature by one rule, which is set by the first record."""
+    """Converts features. The first record sets the rule for each feature."""
 
     def __init__(
         self,

@@ -1,6 +1,4 @@
-"""torchvision's datasets and any other map-style dataset. They are recognised by their attributes, so nothing is
-imported.
-"""
+"""torchvision's datasets and other map-style datasets, recognised by their attributes, without importing anything."""
 
 from __future__ import annotations
 
@@ -29,23 +27,23 @@ def open(
 ) -> Source:
     """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
 
-    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files
-    are read directly. JPEG files then stay unchanged, the key is the path below ``root``, and no transform runs. For
-    any other dataset, ``dataset[i]`` is called, which runs the transforms. PIL pictures and uint8 `[height, width,
-    3]` arrays are stored without loss, tensors as arrays, and numbers as scalars. Entries of a dict keep their
-    names. A `Subset` of either kind of dataset works too.
+    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files are
+    read directly. JPEG files then stay unchanged, the key is the path below ``root``, and no transform runs. For any
+    other dataset, ``dataset[i]`` is called, including its transforms. PIL pictures and uint8 `[height, width, 3]`
+    arrays are stored without loss, tensors as arrays, and numbers as scalars. Entries of a dict keep their names. A
+    `Subset` works too.
 
     Parameters
     ----------
     src
         The dataset. If it has a list ``classes``, that list names the classes.
     drop
-        Columns to leave out. The dataset still makes them.
+        Columns to leave out. The dataset still computes them.
     columns
         Names of the parts of ``dataset[i]``, if that is a tuple. Default: ``("image", "label")``.
     paths
-        The picture files, as a list or as a function of the index. The bytes of these files are kept. The other
-        columns come from ``dataset[i]``.
+        The picture files, as a list or as a function of the index. The bytes of these files are stored unchanged. The
+        other columns come from ``dataset[i]``.
     key
         A function from index to key. Default: the path as described above, or the running number.
     masks
@@ -115,7 +113,7 @@ class _Files:
 
 
 class _Items:
-    """The values of `dataset[i]`. If `paths` are given, pictures are the bytes of those files."""
+    """The values of `dataset[i]`. With `paths`, pictures are the bytes of those files."""
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None, paths: PathOf | None) -> None:
         self.dataset = dataset

@@ -1,4 +1,4 @@
-"""Pascal VOC, which is a folder with ``JPEGImages``, ``Annotations`` and ``ImageSets``."""
+"""Pascal VOC: a folder with ``JPEGImages``, ``Annotations`` and ``ImageSets``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def open(
 ) -> Source:
     """Open a folder such as ``VOCdevkit/VOC2012``.
 
-    The key of a sample is the name of its picture. There are these columns: ``image``, the unchanged file;
-    ``boxes``, float32 ``[objects, 4]``: left, top, right, bottom in pixels from the left and upper edge (VOC counts
-    pixels from 1, so 1 is subtracted from left and top); ``classes``, int64 ``[objects]``; ``difficult`` and
-    ``truncated``, uint8 ``[objects]``. With `masks` there is also ``mask``, uint8 ``[height, width]``, which has the
-    indices of the PNG's palette (255 is the border).
+    The key of a sample is the name of its picture. Columns: ``image``, the unchanged file; ``boxes``, float32
+    ``[objects, 4]``: left, top, right, bottom in pixels from the left and upper edge (VOC counts pixels from 1, so 1 is
+    subtracted from left and top); ``classes``, int64 ``[objects]``; ``difficult`` and ``truncated``, uint8
+    ``[objects]``. With `masks` also ``mask``, uint8 ``[height, width]``: palette indices of the PNG (255 is the
+    border).
 
     Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with objects cannot be
     converted if its annotations give another ``size``, or if a box lies wholly outside the picture.
@@ -77,7 +77,7 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
             raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: split is one of {', '.join(there) or 'none'}")
-        # The list of a class, such as `cat_train`, names all pictures, and has -1 after a picture without the class.
+        # The list of a class, such as `cat_train`, names all pictures. Pictures without the class are followed by -1.
         try:
             lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
         except ValueError as error:
@@ -131,10 +131,10 @@ _Object = tuple[str, list[float], bool, bool]
 
 
 def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[float | None, float | None]]:
-    """Return the class, the box, and the flags `difficult` and `truncated` of each object, and the height and width of
-    the picture, which may be None.
+    """Return the class, box, and flags `difficult` and `truncated` of each object, and the height and width of the
+    picture (None if not given).
     """
-    # Parse bytes and not text, because an XML file declares its own encoding.
+    # Parse bytes, because an XML file declares its own encoding.
     try:
         tree = ElementTree.fromstring(data(path, inside), ElementTree.XMLParser(target=_Plain()))
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
@@ -157,7 +157,7 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
 
 
 class _DocumentType(Exception):
-    """Raised for a document type, in any encoding, before its entities are declared."""
+    """Raised for a document type declaration, in any encoding, before its entities are declared."""
 
 
 class _Plain(ElementTree.TreeBuilder):

@@ -1,5 +1,5 @@
-"""WebDataset: tars in which the names of a sample's members are the same up to the first dot. They are read with the
-standard library alone.
+"""WebDataset: tars in which the members of a sample have the same name up to the first dot. They are read with the
+standard library.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _MAX_HEADER = 1 << 20
-"""Maximum bytes of a member's extended header, which tarfile reads whole."""
+"""Maximum bytes of a member's extended header, which tarfile reads as a whole."""
 _MOST_HEADERS = 16
-"""Maximum extended headers before a member (valid tars have four), because tarfile recurses for each."""
+"""Maximum number of extended headers before a member (valid tars have up to four), because tarfile recurses for each.
+"""
 _MAX_GLOBAL = 1 << 20
-"""Maximum bytes of all global headers, which tarfile keeps."""
+"""Maximum bytes of all global headers together, because tarfile keeps them."""
 _MAX_NAME = 4096
-"""Maximum bytes of a member's name, as for a path on Linux."""
+"""Maximum bytes of a member's name, like PATH_MAX on Linux."""
 _MAX_CLASSES = 64 << 20
 _PIECE = 1 << 16
 _MOST_WINDOW = 1 << 30
-"""Maximum memory in bytes that the header of an .xz may require."""
+"""Maximum memory in bytes that an .xz header may require."""
 _MOST_MEMBERS = 1000
-"""Maximum members of one sample, not counting the frames of its clips."""
+"""Maximum number of members of one sample, not counting the frames of its clips."""
 MOST_FRAMES = 100_000
-"""Maximum frames of one sample over all clips: more than an hour at 25 a second."""
+"""Maximum number of frames in all clips of a sample: more than an hour at 25 a second."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
@@ -69,12 +70,12 @@ def open(
     Parameters
     ----------
     src
-        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names
-        the classes. Each may be a URL in a store: ``"s3://bucket/train-{000..012}.tar"``.
+        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder contains
+        the class names. Tars may be URLs in a store: ``"s3://bucket/train-{000..012}.tar"``.
     drop
         Extensions to skip.
     prefix_keys
-        Put the name of the tar before each key. This is for tars whose keys all count from zero.
+        Put the name of the tar before each key, for tars in which keys count from zero.
     max_sample_bytes
         Largest decompressed size of a sample, counting all its members together. Default 1 GiB. A larger sample
         cannot be converted. If the tar is compressed, the rest of it cannot be converted either, because skipping
@@ -162,13 +163,13 @@ _FRAME = re.compile(r"(.+)[.]([0-9]{3,9})[.]jpe?g")
 
 
 def _frame(extension: str, named: re.Pattern[str] | None) -> re.Match[str] | None:
-    """Match a member that is a frame, and find the name of its clip and its number. Return None for other members."""
+    """Match the name of a frame. The groups are the name of the clip and the number. Return None for other members."""
     return (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
 
 
 def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[str] | None) -> dict[str, Any]:
-    """Return the values, in which the members ``name0.jpg``, ``name1.jpg`` … and the members ``other.000.jpg``,
-    ``other.001.jpg`` … are replaced by one list for each clip.
+    """Return the values, with one list per clip in place of the members ``name0.jpg``, ``name1.jpg`` … and
+    ``other.000.jpg``, ``other.001.jpg`` ….
 
     Raises
     ------
@@ -180,7 +181,7 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
     for extension, value in values.items():
         found = _frame(extension, named)
         clip = clips.setdefault(found[1], {}) if found else {}
-        # If two members have the same number, such as `frame1.jpg` and `frame01.jpg`, the second stays a column, so
+        # If two members have the same number, such as `frame1.jpg` and `frame01.jpg`, keep the second as a column, so
         # that it is not lost.
         if found and int(found[2]) not in clip:
             clip[int(found[2])] = value
@@ -198,12 +199,13 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
 
 
 class _Bounded(tarfile.TarInfo):
-    """A tar member whose headers are limited in size and number. Without limits, a few compressed bytes could be a
-    header of gibibytes, and a negative size would lead back to earlier data."""
+    """A tar member whose headers are limited in size and number. Without limits, a few compressed bytes could become a
+    header of gibibytes, and a negative size could lead back to earlier data.
+    """
 
     def _block(self, count: int) -> int:
-        # This check also covers the size of a header. Newer versions of Python refuse a negative size, but take it
-        # for the end of the tar.
+        # Also checks the size of a header. Newer versions of Python refuse a negative size too, but take it for the end
+        # of the tar.
         if count < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
         return int(super()._block(count))  # type: ignore[misc]
@@ -228,7 +230,7 @@ class _Bounded(tarfile.TarInfo):
 
 
 class _Tar(tarfile.TarFile):
-    """A tar that counts the headers for `_Bounded`."""
+    """A tar that counts headers for `_Bounded`."""
 
     tarinfo = _Bounded
     headers = 0
@@ -262,21 +264,20 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # An empty tar is at its end as soon as it is opened, and Python 3.10 cannot continue reading there.
+            # Opening an empty tar reads to its end, and Python 3.10 cannot continue from there.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
                 if member is None:
                     if not _goes_on(tar, plain, max_bytes):
                         break
-                    # In concatenated tars, the first member of a tar does not belong to the last sample of the tar
-                    # before it.
+                    # In concatenated tars, a sample does not continue in the next tar.
                     yield from group.finish()
                     empty = False
                     continue
-                # Clear the list of members that tarfile keeps, because it would grow with the tar.
+                # Clear tarfile's list of members, which would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
-                # Check the size here too, because it may also come from an extended header.
+                # Check the size again here, because it may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
                     raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {member.size}")
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
@@ -300,7 +301,7 @@ def _one_tar(
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = error if str(error) else type(error).__name__
-        # The current sample may lack some members, so it is left out too.
+        # Leave out the current sample too, because it may lack some members.
         yield Problem(f"`{shown(file)}`: damage {group.place()}: {why}", samples=None)
         return
     finally:
@@ -323,13 +324,13 @@ def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
 
 
 def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
-    """True if another tar follows the end of this tar (concatenated tars). The next member is then read from there.
+    """True if another tar follows this one (concatenated tars). The next member is then read from there.
 
     Raises
     ------
     tarfile.ReadError
-        If the tar has no proper end. `tarfile` itself accepts a tar that is cut between two members, or whose next
-        header is damaged. Also if a compressed tar is followed by more zeros than a sample may have bytes.
+        If the tar has no proper end (`tarfile` itself accepts a tar that is cut between two members, or whose next
+        header is damaged), or if more zeros follow a compressed tar than a sample may have bytes.
     """
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
@@ -420,9 +421,7 @@ class _Group:
             yield from self.finish()
 
     def place(self) -> str:
-        """Return the position in the tar in words: after the current sample, or after the last sample that is
-        finished.
-        """
+        """Return the position in the tar in words: after the current sample, or after the last finished sample."""
         key = self.last if self.key is None else self.key
         return "before the first sample" if key is None else f"after sample `{shown(key)}`"
 
@@ -436,7 +435,7 @@ class _Group:
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
-    # A sparse file may claim to have any size.
+    # A sparse file may claim any size.
     if not member.isreg() or member.issparse():
         raise ValueError("expected a plain file, found a link, a device or a sparse file")
     opened = tar.extractfile(member)
@@ -471,5 +470,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # The text may be the name of a class, which `classes` turns into a label.
+        # The text may be a class name, which `classes` turns into a label.
         return text

@@ -1,4 +1,4 @@
-"""YOLO: pictures, each of which has a text file with its labels."""
+"""YOLO: pictures, each with a text file of labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._values import parse_int
 
 _CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
-"""Files that labelling programs put into the label folder."""
+"""Other files that labelling programs put into the label folder."""
 
 
 def open(
@@ -30,14 +30,14 @@ def open(
     root: Union[str, "os.PathLike[str]", None] = None,
     follow_links: bool = False,
 ) -> Source:
-    """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in the folder, or given instead of it, names the
+    """Open a folder with ``images`` and ``labels``. A ``data.yaml``, in the folder or given instead of it, contains the
     classes and the splits.
 
-    The key of a sample is the path of its picture below the picture folder. There are these columns: ``image``, the
-    unchanged file; ``boxes``, float32 ``[objects, 4]``: x and y of the centre, width and height, as fractions of the
-    picture; ``classes``, int64 ``[objects]``. With `points` there is also ``keypoints``, float32 ``[objects, points,
-    2 or 3]``, as fractions. A picture without a label file has no objects. A label file without a picture counts as
-    a bad sample. It is an error if no picture has labels, because the names probably do not match.
+    The key of a sample is the path of its picture below the picture folder. Columns: ``image``, the unchanged file;
+    ``boxes``, float32 ``[objects, 4]``: x and y of the centre, width and height, as fractions of the picture;
+    ``classes``, int64 ``[objects]``. With `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, as
+    fractions. A picture without a label file has no objects. A label file without a picture counts as a bad sample. It
+    is an error if no picture has labels, because the names probably do not match.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def open(
     path = Path(src)
     config_path = path if path.is_file() else path / _CONFIG
     notes: list[str] = []
-    # If `names` are given, the file is not needed.
+    # With `names`, the file is optional.
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
@@ -103,10 +103,9 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
         raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
-    # Many files name a folder next to them as `../train/images`, or have a `path` on the machine on which they were
-    # written.
+    # Many files refer to a folder next to them as `../train/images`, or contain a `path` of another machine.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
-    # Try the folder of the file first, because a file that was copied may still name its original place.
+    # Try the folder of the file first, because a copied file may still contain its original path.
     bases = [base, base / named if isinstance(named := config.get("path"), str) else base]
     places = [one / name for one in bases for name in entries]
     found = next((place for place in places if is_folder(place)), places[0])
@@ -126,7 +125,7 @@ def _merged(root: Path) -> list[str]:
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
-    """Return the label folder. Its path is the path of the pictures with ``labels`` in place of the last ``images``."""
+    """Return the label folder: the path of the pictures with ``labels`` in place of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
         raise SourceError(f"`{shown(root)}`: expected an `images` folder in its path, with a `labels` folder next to it")

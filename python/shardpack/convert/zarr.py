@@ -1,6 +1,4 @@
-"""Zarr v3 (and v2), read with zarr-python. The samples are the rows of arrays, or there is one group or array per
-sample.
-"""
+"""Zarr v3 (and v2), read with zarr-python. Samples are the rows of arrays, or one group or array each."""
 
 from __future__ import annotations
 
@@ -21,9 +19,9 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _NUMCODECS = (0, 16, 6)
-"""Oldest safe version; older ones execute pickles if an array's metadata asks for them."""
+"""Oldest safe version. Older versions execute pickles if an array's metadata say so."""
 _LARGE_CHUNK_BYTES = 4 << 20
-"""Chunks above this size are read one by one, because zarr-python holds several in memory."""
+"""Larger chunks are read one by one, because zarr-python holds several in memory."""
 
 
 def open(
@@ -39,10 +37,10 @@ def open(
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
-    Numbers become scalars, or arrays if a sample has several. Strings become text, or JSON if the attribute ``kind``
-    of the array is ``"json"``. A group of arrays named 0, 1, 2 … becomes an array of varying shape. An attribute
-    ``classes`` or ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost
-    chunks go unnoticed.
+    Numbers become scalars, or arrays if a sample has several. Strings become text, or JSON if the attribute ``kind`` of
+    the array is ``"json"``. A group of arrays named 0, 1, 2 … becomes an array of varying shape. An attribute
+    ``classes`` or ``class_names`` of the group contains the class names. Zarr reads missing chunks as fill values, so
+    lost chunks go unnoticed.
 
     These codecs are accepted: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32; astype,
     bitround, delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as ``vlen-utf8``. Other codecs
@@ -71,9 +69,9 @@ def open(
         Largest decompressed size of a sample, counting all its values together. Default 1 GiB. A single chunk may
         decompress to the same size, or to 256 MiB if that is more.
     max_expansion
-        Largest number of bytes in memory per stored byte. There is such a limit because an unwritten array can claim
-        any number of samples. The first GiB of all samples together is free. Each sample and each chunk counts as
-        10,000 bytes more. Default 10,000.
+        Largest number of bytes in memory per stored byte, limited because an unwritten array can claim any number of
+        samples. The first GiB of all samples together is free. Each sample and each chunk counts as 10,000 bytes more.
+        Default 10,000.
     """
     zarr = library("zarr", "zarr")
     _check_numcodecs(library("numcodecs", "zarr").__version__)
@@ -119,7 +117,7 @@ def _check_numcodecs(version: str) -> None:
 
 
 class _Group(Mapping[str, Any]):
-    """A group as a tree. Members are opened only when they are accessed."""
+    """A group as a tree. Members are opened on access."""
 
     def __init__(self, zarr: Any, group: Any, where: str) -> None:
         self._zarr = zarr
@@ -159,7 +157,7 @@ def _column(array: Any) -> Column:
     varying = array.dtype.kind in "TO"
     size = 0 if varying else array.dtype.itemsize
     fill = array.fill_value
-    # A chunk that is missing reads as fill values, so count their size too.
+    # Missing chunks are read as fill values, so count the size of the fill values too.
     filled = len(fill) * math.prod(array.chunks) if varying and isinstance(fill, (str, bytes)) else 0
 
     def read(index: Any) -> Any:
@@ -174,7 +172,7 @@ def _column(array: Any) -> Column:
         except MemoryError:
             raise
         except Exception as error:
-            # Codecs raise many kinds of exceptions of their own.
+            # Codecs raise many kinds of exceptions.
             raise ValueError(str(error) or type(error).__name__) from error
 
     return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks), by_chunk=varying)

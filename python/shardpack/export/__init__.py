@@ -18,7 +18,7 @@ from ._samples import Samples
 __all__ = ["FORMATS", "export"]
 
 FORMATS = ("webdataset", "zarr")
-"""Names of the formats; each has its module in this package."""
+"""Names of the formats. Each format has a module in this package."""
 
 
 def export(
@@ -38,22 +38,22 @@ def export(
         A :class:`shardpack.Dataset`, a subset of one, or a path.
     format
         ``"webdataset"``: tars with the stored JPEGs. Tiled JPEGs are written as plain JPEGs, with profile and
-        orientation. ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
+        orientation. ``"zarr"``: a Zarr v3 group with arrays of decoded pixels.
     out
-        Local folder to write. It must be empty, be a link to an empty folder, or not exist. The export appears there
-        once it is complete.
+        Local folder to write. It must be empty, a link to an empty folder, or not exist. The export appears there once
+        it is complete.
     fields
-        Fields to write. Default: all except the fields that packing adds (sizes and orientation of pictures, sizes
-        of cubes, figures such as `cube.max_abs_error`). Fields of your own that have such names are written.
+        Fields to write. Default: all except the fields that packing adds (sizes and orientation of pictures, sizes of
+        cubes, figures such as `cube.max_abs_error`). Your own fields are written even if they have such names.
     progress
         Called about ten times a second, and once at the end, with a dict of ``samples`` (number of samples written),
         ``total`` and ``seconds``.
     **options
-        For ``"webdataset"``: ``shard_size`` is the size of the largest tar, unless one sample is larger; default
-        ``"1GiB"``. ``keys`` is ``"dataset"`` or ``"number"``. ``"dataset"``, the default, takes the key without the
-        extension of its picture and with ``_`` in place of dots in its last part, because a tar's key ends at the
-        first dot. ``"number"`` gives running numbers. For ``"zarr"``: ``shard_size`` is the uncompressed size of the
-        part of an array that is in one file, and that is in memory for each field; default ``"64MiB"``.
+        For ``"webdataset"``: ``shard_size`` is the maximum size of a tar, unless one sample is larger; default
+        ``"1GiB"``. ``keys`` is ``"dataset"`` or ``"number"``. ``"dataset"``, the default, uses the sample's key without
+        the extension of its picture and with ``_`` in place of dots in its last part, because a tar's key ends at the
+        first dot. ``"number"`` uses running numbers. For ``"zarr"``: ``shard_size`` is the uncompressed size of the
+        part of an array in one file, which is also the memory taken per field; default ``"64MiB"``.
 
     Returns
     -------
@@ -116,14 +116,14 @@ def export(
 
 
 def _target(out: Union[str, os.PathLike[str]]) -> Path:
-    """Check the folder to write. It must be empty, be a link to an empty folder, or not exist. A link stays.
+    """Check the output folder. It must be empty, a link to an empty folder, or not exist. A link is kept.
 
     Raises
     ------
     ValueError
         If the name is invalid.
     FileExistsError
-        If something else exists there.
+        If anything else exists there.
     """
     target = Path(out)
     if "\0" in str(target):
@@ -138,7 +138,7 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
 
 
 def parse_size(size: Union[int, str]) -> int:
-    """Return a size, given as a number or a text, in bytes.
+    """Return a size in bytes, given as a number or text.
 
     >>> parse_size("64MiB"), parse_size(1000)
     (67108864, 1000)

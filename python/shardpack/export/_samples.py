@@ -1,4 +1,4 @@
-"""Reads the samples of a dataset for an export. They come in stored order, field by field."""
+"""Reads the samples of a dataset for an export, in stored order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 
-# Columns that packing adds to describe a picture, or an array if there is no picture.
+# Columns added by packing that describe the picture, or the array of a dataset without pictures.
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
-"""Number of samples whose arrays are compared with their columns."""
+"""Number of samples to check for arrays whose shapes are in columns."""
 
 
 class Samples:
@@ -32,7 +32,7 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # Include the figures that packing measured. They are not part of a sample, but the caller may ask for them.
+        # Include the figures that packing measured. They are not part of a sample, but the caller may request them.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
@@ -53,8 +53,9 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the key and the fields of each sample as they are written to files. Stored values are bytes (a `.npy`
-        file for an array, a list of JPEGs for a clip). Scalars keep their type, and missing values are None."""
+        """Yield the key and the fields of each sample in the form for files: stored values are bytes (a `.npy` file for
+        an array, a list of JPEGs for a clip), scalars keep their type, and missing values are None.
+        """
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
             found = dict(zip(stored, self.dataset._core.files(self.dataset._stored(index), stored)))
@@ -71,8 +72,9 @@ class Samples:
             self._advance()
 
     def _numbers(self) -> Iterator[dict[str, Any]]:
-        """Yield the scalars of each sample. In a concat, a scalar is None if the sample's dataset lacks the field,
-        where columns would have −1 or NaN."""
+        """Yield the scalars of each sample. In a concat, a scalar is None if the sample's dataset lacks the field
+        (columns would have −1 or NaN).
+        """
         columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
         lacking = {name: lacks for name in columns if (lacks := self._lacking(name)) is not None}
         for index in range(len(self)):
@@ -101,7 +103,7 @@ class Samples:
 
 def added(dataset: Any) -> set[str]:
     """Return the fields that packing adds to describe other fields: the size and orientation of the only picture, the
-    shape of an array, the number of frames of a clip. A program's own fields with such names are not among them.
+    shape of an array, the number of frames of a clip. The user's own fields with such names are not included.
     """
     kinds = {field.name: field.kind if field.dtype is None else field.dtype.name for field in dataset.schema}
     images = [name for name, kind in kinds.items() if kind == "image"]
@@ -116,7 +118,7 @@ def added(dataset: Any) -> set[str]:
 
 
 def _describing(dataset: Any, array: str, named: list[str]) -> list[str]:
-    """Return those columns of `named` that hold the shape of an array. This is judged by the first samples."""
+    """Return the columns of `named` that hold the shape of an array, judging by the first samples."""
     names: list[str] = []
     for index in range(min(_LOOKED_AT, len(dataset)) if named else 0):
         sample = dataset.get(index, [array, *named])

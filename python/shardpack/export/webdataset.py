@@ -1,5 +1,5 @@
-"""WebDataset tars, written with the standard library. Pictures are written as their stored bytes, and every other field
-gets a member of its own.
+"""WebDataset tars, written with the standard library. Each field becomes a member. Pictures are written as their stored
+bytes.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def write(
 
 
 def _member_key(key: str) -> str:
-    """Return a key in the form that a tar needs. It has no extension of a picture, and no dots in its last part,
-    because the first dot there would end the key.
+    """Return the key for a tar: without a picture extension, and without dots in its last part, because the first dot
+    there would end the key.
 
     >>> _member_key("n01440764/tench.v2.JPEG")
     'n01440764/tench_v2'
@@ -88,7 +88,7 @@ def _member_key(key: str) -> str:
 
 
 def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
-    """Return the extension and the bytes of a field. `value` has the form of `Samples.files`."""
+    """Return the extension and the bytes of a field. `value` comes from `Samples.files`."""
     if kind == "image":
         extension = _EXTENSIONS[picture_type(value) or "jpeg"]
         return (extension if field == "image" else f"{field}.{extension}"), value
@@ -96,14 +96,14 @@ def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
         return f"{field}.{_SUFFIXES[kind]}", value
     if np.issubdtype(value.dtype, np.integer):
         return ("cls" if field == "label" else f"{field}.cls"), str(int(value)).encode("ascii")
-    # Store it as .npy: text would lose the type, and JSON has no NaN or infinity.
+    # Store other scalars as .npy: text would lose the type, and JSON has no NaN or infinity.
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=False)
     return f"{field}.npy", buffer.getvalue()
 
 
 class _Tars:
-    """Writes tars. When a tar is full, it starts a new one."""
+    """Writes tars, and starts a new tar when one is full."""
 
     def __init__(self, out: Path, size: int) -> None:
         self.out = out
@@ -113,7 +113,7 @@ class _Tars:
         self.tar: tarfile.TarFile | None = None
 
     def add(self, members: list[tuple[str, bytes]]) -> None:
-        # Each member takes a header and its data, both in whole blocks. A long name takes two or three blocks more.
+        # Each member takes a header and its data, both in whole blocks. A long name takes up to three blocks more.
         blocks = sum(
             1 + -(-len(data) // tarfile.BLOCKSIZE) + (3 if len(name.encode()) > 100 else 0) for name, data in members
         )
@@ -129,7 +129,7 @@ class _Tars:
         for name, data in members:
             info = tarfile.TarInfo(name)
             info.size = len(data)
-            # Time and user are left out, so that the same dataset gives the same bytes.
+            # Leave out time and user, so that the same dataset gives the same bytes.
             info.mode = 0o444
             self.tar.addfile(info, io.BytesIO(data))
         self.tar.members.clear()  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
-"""A Zarr v3 group with one array per field, whose first axis counts the samples. If the shapes of a field differ, the
-field is a group with one array per sample."""
+"""A Zarr v3 group with one array per field, whose first axis counts the samples. A field of varying shape is a group
+with one array per sample.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +39,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
         others = [name for name in samples.kinds if name not in _TAKEN]
         raise ValueError(f"field `{taken[0]}`: the name is reserved for Zarr's files and keys\nhint: fields={others}")
     with warnings.catch_warnings():
-        # Zarr warns about strings of variable length, because they are an extension and not part of the core
-        # specification.
+        # Zarr warns that variable-length strings are not part of the core specification.
         warnings.simplefilter("ignore")
         group = zarr.create_group(store=str(out), zarr_format=3)
         if samples.classes is not None:
@@ -61,7 +61,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
 
 
 class _Texts:
-    """Strings. They are kept in memory until the end."""
+    """A field of strings, kept in memory until the end."""
 
     def __init__(self, group: Any, name: str, kind: str) -> None:
         self.group = group
@@ -83,8 +83,8 @@ class _Texts:
 
 
 class _Arrays:
-    """Numbers. They are written to one array as long as all samples have the same shape and type, and otherwise to one
-    array per sample.
+    """A field of numbers: one array as long as all samples have the same shape and type, otherwise one array per
+    sample.
     """
 
     def __init__(self, group: Any, name: str, samples: int, shard_bytes: int) -> None:
@@ -145,7 +145,7 @@ class _Arrays:
             self.block = []
 
     def _become_ragged(self) -> None:
-        """When the first value with a different shape comes, move the values written so far into a group."""
+        """Move the values written so far into a group, because the next value has a different shape."""
         self._flush()
         before = self.array
         done, self.written = self.written, 0
