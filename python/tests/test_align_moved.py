@@ -17,7 +17,7 @@ HEIGHT, WIDTH = 90, 120
 KNOWN = [
     {"degrees": (25, 25), "scale": (1.2, 1.2), "shear": (7, 7)},
     {"degrees": (-70, -70), "scale": (0.6, 0.6), "shear": (-10, -10, 12, 12)},
-    {"degrees": 0, "scale": (1.7, 1.7)},
+    {"degrees": 0, "scale": (1.6, 1.6)},
 ]
 ALIGN = {
     "mask": sp.align.mask(), "boxes": sp.align.boxes("xyxy"), "classes": sp.align.rows_of("boxes"),
