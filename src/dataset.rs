@@ -1,4 +1,4 @@
-//! The facade's dataset: opens at a path or a URL, and creates loaders.
+//! The facade's dataset, which opens a path or a URL and creates loaders.
 
 use crate::place::{self, Settings};
 use crate::{Result, sniff};

@@ -1,4 +1,4 @@
-//! The facade's packing function.
+//! The facade's packing function, which also accepts URLs.
 
 use crate::Result;
 use crate::place::{Destination, for_packing};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Store options by name; see `docs/stores.md`. They take precedence over environment variables.
+/// Store options by name (see `docs/stores.md`). They take precedence over environment variables.
 pub type Settings = [(String, String)];
 
 /// Returns true if the path is a URL ([`shardpack_io::is_url`]).
@@ -44,7 +44,7 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
 /// Where to write a dataset: a folder or a URL.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
-    /// Path or URL.
+    /// Path of a folder, or a URL.
     pub path: PathBuf,
     /// Local folder for shards until they are uploaded, only used for a URL. Default: the system's temporary folder.
     pub spool: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! Packing recipes of the form `REPORT#N`, which stand for the options of candidate N of a report. Without
-//! `#N`, they stand for the recommended candidate.
+//! Reads packing recipes of the form `REPORT#N`, which stand for the options of candidate N of a
+//! report. Without `#N`, they stand for the recommended candidate.
 
 use crate::report::data_of_page;
 use serde_json::Value;

@@ -9,8 +9,8 @@ use std::path::Path;
 /// Number of bytes searched for a manifest's first key, `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Fails for a file unless its start, its end or its name suggests a shard or a manifest. Anything else is left
-/// to the caller.
+/// Fails for a file unless its start, its end or its name suggests a shard or a manifest. Folders,
+/// and files that are missing or unreadable, are left to the caller.
 pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

@@ -34,7 +34,7 @@ pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
 /// The findings of [`check`].
 #[derive(Debug)]
 pub struct Checked {
-    /// Report with all problems.
+    /// Report that lists all problems.
     pub report: VerifyReport,
     /// Number of pictures that cannot be decoded although they have not changed since they were packed.
     pub undecodable_pictures: u64,
@@ -53,7 +53,7 @@ pub struct Checks {
     pub generation: Option<u32>,
     /// Limits on the sizes that files may declare.
     pub limits: Limits,
-    /// Number of worker threads; 0 means all cores.
+    /// Number of worker threads. 0 means all cores.
     pub threads: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Examples at the end of each subcommand's `--help`.
+//! Defines the examples at the end of each subcommand's `--help`.
 
 pub(super) const PACK: &str = "\
 Examples:

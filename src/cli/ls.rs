@@ -157,7 +157,7 @@ enum Operand {
 /// Decides whether the value, compared with the operand, meets the condition.
 type Comparison = fn(Ordering) -> bool;
 
-/// Longer operators first, because `<=` starts with `<`.
+/// Comparison operators. Longer ones come first, because `<=` starts with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),

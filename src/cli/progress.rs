@@ -1,4 +1,4 @@
-//! The progress bar.
+//! A progress bar on stderr.
 
 use super::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,7 +16,8 @@ pub(super) struct Bar {
     samples: Option<u64>,
 }
 
-/// Progress of all the work, and of this run.
+/// Progress of the whole job (`samples`, `bytes_left`), and of this run alone (`own_samples`,
+/// `own_bytes`, `seconds`).
 struct Pace {
     samples: u64,
     samples_total: Option<u64>,
@@ -154,7 +155,7 @@ mod tests {
             seconds: 2.0,
             samples_total: Some(5000),
         };
-        // An earlier run finished 1,000 of the 1,200 samples, which do not count towards the rate.
+        // An earlier run finished 1,000 of the 1,200 samples. They do not count towards the rate.
         assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
         let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");

@@ -103,7 +103,7 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
         let check = |text: &str| checked::<T>(about.name, text);
         arg.value_name(name).allow_negative_numbers(true).value_parser(check)
     };
-    // The help text of the option already lists the words.
+    // The help text of the option already lists the allowed words, so hide clap's own list.
     let word = |arg: Arg, words: Vec<&'static str>, name: &'static str| {
         let arg = arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
         if name.is_empty() { arg.value_name(about.name.to_uppercase()) } else { arg.value_name(name) }

@@ -22,8 +22,9 @@ pub(super) struct Rung {
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 const TARGET: &str = "ssimulacra2=80";
-/// Multiples of the noise for the candidates' errors. They apply to the quietest band, whose noise no error
-/// should exceed, and to a typical band.
+/// Maximum errors of the default candidates, as multiples of the noise. They are derived from the
+/// noise of the quietest band, which is below the noise of every other band, and from the noise of
+/// a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
 /// Errors count as equal if they differ by less than this factor.
 const ALIKE: f64 = 1.2;
@@ -63,7 +64,7 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
         true => vec![(KEEP.to_owned(), numbers(&QUALITIES)), ("420".to_owned(), numbers(&QUALITIES_420))],
         false => {
             let samplings = if samplings.is_empty() { keep.clone() } else { texts(&samplings) };
-            // The user requested only targets.
+            // The user requested only target scores, so add no qualities.
             let qualities = match (qualities.is_empty(), targets.is_empty()) {
                 (true, false) => Vec::new(),
                 (true, true) => numbers(&QUALITIES),

@@ -1,4 +1,4 @@
-//! Reports: pages that show the cost of a lossy choice.
+//! Creates reports: pages that show the cost of a lossy choice.
 
 mod arguments;
 mod device;
@@ -32,7 +32,8 @@ pub struct Reported {
     pub data: Report,
     /// HTML fragment for a notebook.
     pub fragment: String,
-    /// Notes for the user about the data. Options in them are values, not text.
+    /// Notes for the user about the data. Options in the notes are stored as values, so that each
+    /// front end can spell them.
     pub notes: Vec<Note>,
 }
 
@@ -198,7 +199,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Lists the option for a metric of the user's own model before the other omitted measurements.
+/// Puts the option for a metric of the user's own model first in the list of missing measurements.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(

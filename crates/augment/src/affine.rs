@@ -114,8 +114,8 @@ impl PixelMap {
         self.inverse
     }
 
-    /// Returns the row and column of the source pixel of this output pixel, or `None` if it is outside the picture.
-    /// [`Operation::Affine`](crate::Operation::Affine) takes the same source pixel.
+    /// Returns the row and column of the source pixel for this output pixel, or `None` if the source is outside the
+    /// picture. [`Operation::Affine`](crate::Operation::Affine) uses the same source pixels.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "below the sides, which are u32")]
     pub fn source(&self, [row, column]: [u32; 2]) -> Option<[u32; 2]> {
@@ -128,7 +128,7 @@ impl PixelMap {
     }
 
     /// Returns the position to which the map moves a point. Coordinates are x and y in pixels from the upper left
-    /// corner. The matrix is the one that torchvision's `affine` applies to the corners of boxes and to keypoints.
+    /// corner. torchvision's `affine` moves the corners of boxes and keypoints with the same matrix.
     #[must_use]
     pub fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Affine { angle, translate: [tx, ty], scale, shear, from_corner } = self.affine;
@@ -192,7 +192,7 @@ mod tests {
                     inside += u32::from(expected > 0);
                     outside += u32::from(expected == 0);
                 }
-                // The inverse of the map leads back to the exact point.
+                // Moving a point and applying the inverse must give the exact original point.
                 let (point, [xx, xy, x0, yx, yy, y0]) = ([3.25, 8.5], map.inverse());
                 let [x, y] = map.moved(point);
                 let (x, y) = (x - f64::from(width) * 0.5, y - f64::from(height) * 0.5);

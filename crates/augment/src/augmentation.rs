@@ -6,12 +6,13 @@ use super::space::{COUNT, Space};
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 
-/// Index of the first pair of draws, and number of pairs reserved for each augmentation of a list.
+/// Draws are numbered in pairs. `FIRST` is the number of the first pair for augmentations. Each augmentation of a list
+/// has `PAIRS` pairs of its own.
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
 const TRIES: u32 = 10;
-/// Largest rotation, and largest shear, in degrees in either direction. A shear by 90° would leave nothing of the
-/// picture.
+/// Largest rotation and largest shear that are accepted, in degrees in either direction. A shear by 90° would leave
+/// nothing of the picture.
 const TURNS: f64 = 360.0;
 const UPRIGHT: f64 = 89.0;
 

@@ -45,13 +45,13 @@ fn kind(operations: &[Operation]) -> String {
 
 #[test]
 fn all_fourteen_operations_are_drawn_equally_often() {
-    // At the largest magnitude, every operation has an effect.
+    // Use the largest magnitude, because at magnitude 0 some operations do nothing and could not be told apart.
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in 0..14_000 {
         *counts.entry(kind(&resolve("rand_augment(num_ops=1,magnitude=30)", sample))).or_default() += 1;
     }
     assert_eq!(counts.len(), 14, "{counts:?}");
-    // Chi-square: the 99.99 % point of 13 degrees of freedom is 42.
+    // The chi-square statistic with 13 degrees of freedom exceeds 42 with a probability of 0.01 %.
     let chi: f64 = counts.values().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
     assert!(chi < 42.0, "{chi} {counts:?}");
 }
@@ -64,7 +64,7 @@ fn all_orders_of_a_jitter_are_drawn_equally_often() {
         *counts.entry(operations.iter().map(|one| kind(&[*one])).collect()).or_default() += 1;
     }
     assert_eq!(counts.len(), 24);
-    // Chi-square: the 99.99 % point of 23 degrees of freedom is 58.
+    // The chi-square statistic with 23 degrees of freedom exceeds 58 with a probability of 0.01 %.
     let chi: f64 = counts.values().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
     assert!(chi < 58.0, "{chi}");
 }
@@ -74,7 +74,7 @@ fn a_probability_is_one() {
     for (text, expected) in [("random_invert(p=0)", 0), ("random_invert(p=1)", 10_000), ("random_invert(p=0.25)", 2500)]
     {
         let count = (0..10_000).filter(|&sample| !resolve(text, sample).is_empty()).count();
-        // The tolerance is five standard deviations.
+        // For p = 0.25, allow five standard deviations of the count of applied operations.
         assert!(count.abs_diff(expected) <= if expected == 2500 { 217 } else { 0 }, "{text}: {count}");
     }
 }
@@ -94,7 +94,7 @@ fn erased_rectangles_have_the_requested_area() {
     assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
 }
 
-/// Each of the six numbers of an affine map has the requested range and its own draw.
+/// Each of the six numbers of an affine map must be in the requested range and have its own draw.
 #[test]
 fn affine_maps_are_drawn_from_their_ranges() {
     let text = "random_affine(degrees=-10..30,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=20..40)";
@@ -111,7 +111,7 @@ fn affine_maps_are_drawn_from_their_ranges() {
     let share = |numbers: &[f64; 6], n: usize| (numbers[n] - ranges[n].0) / (ranges[n].1 - ranges[n].0);
     for n in 0..6 {
         assert!(numbers.iter().all(|one| (0.0..=1.0).contains(&share(one, n))), "{n}");
-        // The tolerance is five standard deviations of a uniform draw.
+        // Allow five standard deviations of the mean of 4,000 uniform draws.
         let mean = numbers.iter().map(|one| share(one, n)).sum::<f64>() / 4000.0;
         assert!((mean - 0.5).abs() < 5.0 * (1.0 / 12.0_f64).sqrt() / 4000.0_f64.sqrt(), "{n}: {mean}");
         for other in 0..n {
@@ -140,7 +140,7 @@ proptest! {
     fn any_picture_allows_all_of_them(
         (height, width) in (0_usize..12, 0_usize..12), fill: u8, sample: u64, memory in 0_usize..300,
     ) {
-        // Fill the scratch memory with values that another picture could have left there. They must not matter.
+        // Scratch memory may hold values left by another picture. They must not affect the result.
         let used = || ChangeScratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
         let draws = DrawKey { seed: 1, epoch: 2, sample }.draws();
         for text in EXAMPLES {

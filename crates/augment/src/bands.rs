@@ -1,5 +1,5 @@
-//! Random changes of the bands of cubes. All of them except gamma and noise become one factor and one offset per
-//! band, so they cost nothing on top of a normalisation, not even on a device.
+//! Random changes of the bands of cubes. All of them except gamma and noise are folded into the factor and the offset
+//! with which each band is normalised, so they take no extra time on the host or on a device.
 
 use super::gamma::Gamma;
 use super::noise::Noise;
@@ -8,9 +8,9 @@ use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the first pair of draws.
+/// Number of the first pair of draws for band augmentations.
 const FIRST: u32 = (1 << 31) + (1 << 18);
-/// Pairs reserved for each augmentation, one per band.
+/// Number of pairs of draws reserved for each augmentation: one pair per band.
 const PAIRS: u32 = 1 << 16;
 
 fn names() -> String {
@@ -76,8 +76,8 @@ impl BandAugmentation {
     /// Maximum number of bands in a cube.
     pub const MOST_BANDS: usize = PAIRS as usize;
 
-    /// Returns the scales and biases that normalise by the scales and biases in `bands` and then apply
-    /// `changes` in order. They are computed in float64 and rounded once.
+    /// Returns a scale and a bias for each band. They combine the normalisation in `bands` with `changes`, applied in
+    /// order. They are computed in float64 and rounded once.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
@@ -112,7 +112,8 @@ impl BandAugmentation {
         (0..).zip(bands).map(band).collect()
     }
 
-    /// Returns the noise in `changes`. Several noises add up to one with a larger standard deviation.
+    /// Returns the noise in `changes`. Several noise augmentations are merged into one with a larger standard
+    /// deviation.
     #[must_use]
     pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
@@ -124,7 +125,8 @@ impl BandAugmentation {
         variance.map(|variance| Noise::new(draws, variance.sqrt()))
     }
 
-    /// Returns the gamma in `changes`. Several gammas become one, whose exponent is the product of their exponents.
+    /// Returns the gamma in `changes`. Several gamma augmentations are merged into one, whose exponent is the product
+    /// of their exponents.
     #[must_use]
     pub fn gamma(changes: &[Self], draws: &Draws) -> Option<Gamma> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
@@ -187,7 +189,7 @@ fn within(range: (f64, f64), draw: f64) -> f64 {
     (range.1 - range.0).mul_add(draw, range.0)
 }
 
-/// Parses a name, followed by options in brackets and separated by commas. A range is written as `LOW..HIGH`.
+/// Parses a name, optionally followed by options in brackets, separated by commas. A range is written as `LOW..HIGH`.
 ///
 /// - `random_gain`: `gain`, which is a range, or a distance on either side of 1; not below 0
 /// - `band_jitter`: `gain` as above; `offset`, which is a range, or a distance on either side of 0
@@ -288,7 +290,7 @@ mod tests {
             (0..1000).filter_map(|n| Some(BandAugmentation::gamma(&recipe, &draws(n))?.exponent())).collect()
         };
         let some = gammas(&["random_gain(gain=0.1)", "random_gamma(gamma=0.7..1.5,p=0.3)"]);
-        // The tolerance is five standard deviations.
+        // Allow five standard deviations of the number of samples with a gamma.
         assert!(
             (228..372).contains(&some.len()) && some.iter().all(|gamma| (0.7..1.5).contains(gamma)),
             "{}",
@@ -312,10 +314,11 @@ mod tests {
             assert!((0.25..0.75).contains(&scale) && bias == -4.0 * scale);
             sum += f64::from(scale);
         }
-        // The tolerances are five standard deviations, for 16,000 bands and for 2,000 uniform gains.
+        // Allow five standard deviations of the share of dropped bands (16,000 draws) and of the mean gain (2,000
+        // uniform draws).
         assert!((f64::from(u32::try_from(dropped).unwrap()) / 16_000.0 - 0.25).abs() < 0.0172, "{dropped}");
         assert!((sum / 2_000.0 - 0.5).abs() < 0.0162, "{sum}");
-        // Two augmentations of one kind draw independently.
+        // Two augmentations of the same kind must draw independently.
         let twice = folded(&["band_dropout(p=0.5)", "band_dropout(p=0.5,value=1)"], 9, 64);
         assert!(twice.contains(&(0.0, 0.0)) && twice.contains(&(0.0, 1.0)) && twice.contains(&(0.5, -2.0)));
     }

@@ -1,4 +1,5 @@
-//! Colour operations that treat every pixel in the same way. Most of them are a table of 256 levels.
+//! Colour operations that treat every pixel in the same way. Most of them look up each level in a
+//! table of 256 entries.
 
 use super::picture::{Picture, level, single};
 use shardpack_base::vectorised;

@@ -1,4 +1,4 @@
-//! Erasing: a rectangle of one colour.
+//! Erasing: fills a rectangle with one colour.
 
 use super::picture::Picture;
 

@@ -35,14 +35,15 @@ impl Gamma {
         self.exponent
     }
 
-    /// Extends the range `[low, high]` to all finite values except `keep`. An empty range has `low` above `high`.
+    /// Extends the range `[low, high]` so that it includes all finite values except `keep`. A range with `low` above
+    /// `high` is empty.
     #[must_use]
     pub fn range_of([low, high]: [f32; 2], keep: Option<f32>, values: &[f32]) -> [f32; 2] {
         let counts = |value: &&f32| value.is_finite() && Some(**value) != keep;
         values.iter().filter(counts).fold([low, high], |[low, high], value| [low.min(*value), high.max(*value)])
     }
 
-    /// Changes the values of a row that has this range, except values equal to `keep`.
+    /// Applies the power to a row whose values range from `low` to `high`. Values equal to `keep` do not change.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn change(&self, [low, high]: [f32; 2], keep: Option<f32>, values: &mut [f32]) {
         let (low, range) = (f64::from(low), f64::from(high) - f64::from(low));

@@ -1,6 +1,6 @@
-//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors. The results agree to within one
-//! level. The operations are drawn by key and work in place on rows `[height, width, 3]`. The crate also changes the
-//! bands of cubes ([`BandAugmentation`]).
+//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors. Results differ from torchvision's by at
+//! most one level. Random choices depend only on the sample's key, and pixels `[height, width, 3]` are changed in
+//! place. The crate also augments the bands of cubes ([`BandAugmentation`]).
 //!
 //! An [`Augmentation`] is an entry of a training recipe, such as TrivialAugmentWide. For each sample, it draws its
 //! random choices and returns [`Operation`]s, which [`Operation::apply`] applies to a [`Picture`]. The crate does no

@@ -1,11 +1,11 @@
-//! Mixup and CutMix, drawn once for a whole batch.
+//! Draws Mixup and CutMix, once for a whole batch.
 
 use super::parse::call;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the first pair of draws.
+/// Number of the first pair of draws for mixing.
 const FIRST: u32 = (1 << 31) + (1 << 17);
 /// Number of bisection steps, enough to find a share to its last significant bit.
 const HALVINGS: u32 = 60;
@@ -25,33 +25,34 @@ const HALVINGS: u32 = 60;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Mix {
-    /// Weighted sums of pixels.
+    /// Replaces each pixel by a weighted sum of the two pictures' pixels.
     Mixup {
         /// Parameter of the share's Beta distribution. Default 1.
         alpha: f64,
     },
-    /// A rectangle of the other picture.
+    /// Copies a rectangle from the other picture.
     CutMix {
         /// Parameter of the share's Beta distribution. Default 1.
         alpha: f64,
     },
 }
 
-/// The random choices for mixing one batch.
+/// A way to mix one batch, with all random choices made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed {
-    /// Adds the pixels of both rows. The row itself has weight `share`, and the other row has the rest.
+    /// Each pixel is a weighted sum of the same pixel in both rows. The row's own pixel has the weight `share`, and the
+    /// other row's pixel has the rest.
     Sum {
         /// Weight of the row's own pixels, 0 to 1.
         share: f64,
     },
-    /// Takes a rectangle from the other row.
+    /// A rectangle is copied from the other row.
     Rectangle {
         /// First row and column.
         origin: [usize; 2],
         /// Rows and columns.
         size: [usize; 2],
-        /// Share of the area that keeps the pixels of the row itself.
+        /// Share of the picture's area outside the rectangle, which keeps the row's own pixels.
         share: f64,
     },
 }
@@ -178,7 +179,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_beta_distribution() {
-        // This is the arcsine law, with quantile sin²(π p / 2). By symmetry, the median is one half.
+        // For alpha = 0.5, this is the arcsine distribution, with the quantile sin²(π p / 2). By symmetry, the median
+        // is one half for any alpha.
         for p in [0.001, 0.1, 0.3, 0.5, 0.77, 0.999] {
             let expected = libm::pow(libm::sin(std::f64::consts::FRAC_PI_2 * p), 2.0);
             assert!((quantile(0.5, p) - expected).abs() < 1e-9, "{p}");
@@ -188,7 +190,7 @@ mod tests {
             assert!((quantile(0.2, p) + quantile(0.2, 1.0 - p) - 1.0).abs() < 1e-9, "{p}");
         }
         for alpha in [0.01, 0.2, 0.8, 7.0, 100.0] {
-            // The variance is 1 / (4 (2 alpha + 1)).
+            // The variance of the distribution is 1 / (4 (2 alpha + 1)).
             let shares = (0..20_000).map(|i| quantile(alpha, (f64::from(i) + 0.5) / 20_000.0) - 0.5);
             let variance = shares.map(|x| x * x).sum::<f64>() / 20_000.0;
             let expected = 1.0 / (4.0 * (2.0 * alpha + 1.0));
@@ -210,7 +212,7 @@ mod tests {
                 }
             }
         }
-        // The tolerance is five standard deviations.
+        // Allow five standard deviations of the number of sums.
         assert!((2000_i32 - sums).abs() < 160, "{sums}");
         assert_eq!(Mix::resolve(&[], &DrawKey::default().draws(), 8, 8), None);
     }

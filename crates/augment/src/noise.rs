@@ -111,7 +111,7 @@ mod tests {
         noise(1, 1.0).add(0, 1, &mut values);
         let count = values.len() as f64;
         let moment = |power: i32| values.iter().map(|&value| f64::from(value).powi(power)).sum::<f64>() / count;
-        // The tolerance is five standard errors of each moment of a normal distribution.
+        // Compare each moment with the normal distribution. Allow five standard errors.
         assert!(moment(1).abs() < 5.0 / count.sqrt(), "{}", moment(1));
         assert!((moment(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(), "{}", moment(2));
         assert!(moment(3).abs() < 5.0 * (15.0 / count).sqrt(), "{}", moment(3));
@@ -120,7 +120,7 @@ mod tests {
             let within = values.iter().filter(|value| f64::from(value.abs()) < edge).count() as f64 / count;
             assert!((within - share).abs() < 0.006, "{edge}: {within}");
         }
-        // Neighbours are uncorrelated.
+        // Neighbouring values must be uncorrelated.
         let product: f64 = values.windows(2).map(|pair| f64::from(pair[0]) * f64::from(pair[1])).sum();
         assert!((product / count).abs() < 5.0 / count.sqrt());
     }
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn the_integers_have_the_documented_mean_and_deviation() {
         assert_eq!(deviate(0, 0) + deviate(u32::MAX, u32::MAX), 0.0);
-        // The number of ones in 32 bits has variance 8; the sum of two uniform integers below 2^16 has
-        // variance (2^32 − 1) / 6.
+        // Recompute `UNIT`: the number of ones in 32 bits has variance 8, and the sum of two uniform integers below
+        // 2^16 has variance (2^32 − 1) / 6.
         let variance = 8.0 * 65_536_f64.powi(2) + (65_536_f64.powi(2) - 1.0) / 6.0;
         assert!((variance.sqrt() / UNIT - 1.0).abs() < 1e-9);
     }

@@ -1,13 +1,13 @@
-//! Changes of a picture whose random choices have already been made.
+//! Operations on a picture, with all random choices already made.
 
 use super::affine::Affine;
 use super::picture::{ChangeScratch, Picture};
 use super::{blur, color, erase, hue, sharpness};
 use shardpack_format::{Error, Result};
 
-/// One change of a picture, as torchvision v2 defines it for uint8 tensors. The results agree to within one
-/// level. [`Operation::Affine`] may take a different pixel if its source is on the border of two pixels, to
-/// within the rounding of float32.
+/// One change of a picture, as torchvision v2 defines it for uint8 tensors. Results differ from torchvision's by at
+/// most one level. [`Operation::Affine`] may choose a different pixel where the source position is so close to the
+/// border between two pixels that float32 rounds it to the other side.
 ///
 /// ```
 /// use shardpack_augment::{Operation, Picture, ChangeScratch};

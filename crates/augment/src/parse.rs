@@ -118,8 +118,8 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Parses a name and the options in its brackets. Error messages name the expected kind of thing (`what`) and the
-/// valid names (`names`).
+/// Parses a name and the options in its brackets. If that fails, the error names the expected kind of thing (`what`)
+/// and lists the valid names (`names`).
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
@@ -155,7 +155,7 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
     parts.map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect()
 }
 
-/// The options that no parser has taken yet.
+/// Options that have not been taken by a parser yet.
 pub(crate) struct OptionList<'a> {
     text: &'a str,
     what: &'static str,
@@ -172,7 +172,7 @@ impl<'a> OptionList<'a> {
         Error::usage(format!("{}: expected {name}={expected}, found `{}`", self.what, self.text))
     }
 
-    /// Fails if an option has not been taken.
+    /// Fails if an option is left that no parser has taken.
     pub(crate) fn end(&self) -> Result<()> {
         match self.options.first() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Sharpness: moves a picture away from its blur by a 3 × 3 kernel, or towards it.
+//! Changes the sharpness of a picture: moves its pixels away from the blurred picture (3 × 3 kernel), or towards it.
 
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;

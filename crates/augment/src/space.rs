@@ -5,7 +5,7 @@ use super::affine::Affine;
 use super::operation::Operation;
 use super::picture::single;
 
-/// A table of operations.
+/// Selects torchvision's table of operations for TrivialAugmentWide (`Wide`) or for RandAugment (`Rand`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     Wide,

@@ -66,7 +66,8 @@ fn every_operation_is_torchvisions_within_one_level() {
     assert!(count >= 50, "{count} operations");
 }
 
-/// A box becomes the upright box around its moved corners, clipped at the borders of the picture.
+/// A box is replaced by the upright box around its moved corners, clipped at the borders of the
+/// picture.
 #[test]
 fn boxes_are_torchvisions() {
     let numbers = |text: &str| text.split(' ').map(|word| word.parse().expect("a number")).collect::<Vec<f64>>();

@@ -1,4 +1,4 @@
-//! Bounds-checked little-endian integers, and 64-byte alignment.
+//! Reads little-endian integers with bounds checks, and aligns bytes to 64.
 
 use crate::error::{Error, Result};
 

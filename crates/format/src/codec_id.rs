@@ -1,4 +1,4 @@
-//! Field codecs of version 1 (spec §5).
+//! Defines the field codecs of version 1 (spec §5).
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

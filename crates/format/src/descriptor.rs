@@ -1,4 +1,4 @@
-//! The array descriptor (spec §4.2).
+//! Parses and encodes the array descriptor, which describes how to decode an array (spec §4.2).
 
 use crate::bytes::Cursor;
 use crate::dtype::Dtype;

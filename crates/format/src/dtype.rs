@@ -1,4 +1,4 @@
-//! Element types of stored arrays and scalars (spec §4.1).
+//! Defines the element types of stored arrays and scalars (spec §4.1).
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

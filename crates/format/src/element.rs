@@ -1,4 +1,5 @@
-//! Element types in memory: the types of files (spec §4.1), and bfloat16, which only exists in memory.
+//! Defines the element types in memory: the types of files (spec §4.1), and bfloat16, which only
+//! exists in memory.
 
 use crate::dtype::Dtype;
 use crate::error::Result;

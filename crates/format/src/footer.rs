@@ -1,4 +1,5 @@
-//! The shard footer, at a fixed distance from the end of the file (spec §2.4).
+//! Parses and encodes the shard footer, which is at a fixed distance from the end of the file (spec
+//! §2.4).
 
 use crate::bytes::Cursor;
 use crate::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! The shard header, and the identity, which the header and the footer share (spec §2.1).
+//! Parses and encodes the shard header, and the identity, which the header and the footer share
+//! (spec §2.1).
 
 use crate::bytes::{ALIGNMENT, Cursor};
 use crate::error::{Error, Result};

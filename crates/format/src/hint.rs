@@ -182,7 +182,7 @@ impl From<String> for Hint {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The remark.
+    /// Text of the remark.
     pub text: String,
     /// Suggestion for the user's next step.
     pub hint: Option<Hint>,

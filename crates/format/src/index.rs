@@ -1,4 +1,5 @@
-//! The index: one row per record, stored by column between the records and the footer (spec §2.3).
+//! Builds and parses the index. It has one row per record, and is stored by column between the
+//! records and the footer (spec §2.3).
 
 use crate::bytes::{Cursor, align_up, pad_to_alignment};
 use crate::dtype::Dtype;

@@ -20,8 +20,9 @@ use std::marker::PhantomData;
 /// much more memory than a number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses an object into `T`. The text is checked first, which only allocates memory for objects that are open at the
-/// same time. This bounds the memory for `T` before any of it is allocated.
+/// Parses an object into `T`. First checks the text, which bounds the memory for `T` before any of
+/// it is allocated. The check itself allocates memory only for objects that are open at the same
+/// time.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Upper bounds on sizes in files, checked before allocation.
+//! Defines upper bounds on sizes in files, which are checked before memory is allocated.
 
 use crate::error::{Error, Result};
 

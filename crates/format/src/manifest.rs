@@ -1,4 +1,5 @@
-//! The manifest: a JSON description of a dataset, next to its shards (spec §3.3).
+//! Parses and encodes the manifest, a JSON description of a dataset that is stored next to its
+//! shards (spec §3.3).
 
 use crate::error::{Error, Result};
 use crate::footer::FOOTER_BYTES;

@@ -1,4 +1,5 @@
-//! Names in files that become names in the file system: shard names and sample keys (spec §3.4).
+//! Creates and checks names in files that become names in the file system: shard names and sample
+//! keys (spec §3.4).
 
 use crate::error::{Error, Result};
 

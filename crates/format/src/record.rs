@@ -1,4 +1,4 @@
-//! Records: frame, head and field values of one sample (spec §2.2).
+//! Parses records: the frame, head and field values of one sample (spec §2.2).
 
 use crate::bytes::{Cursor, align_up};
 use crate::codec_id::Codec;
@@ -200,8 +200,8 @@ impl<'a> Record<'a> {
         Self::parse_trusted(frame, bytes, limits)
     }
 
-    /// Same as [`Record::parse`], but takes a parsed frame and does not check the CRC32 of the body. For callers that
-    /// have already checked it or skip the check.
+    /// Same as [`Record::parse`], but takes a parsed frame and does not check the CRC32 of the
+    /// body. Used by callers that have already checked the CRC32, or that skip the check.
     ///
     /// # Errors
     /// Same as [`Record::parse`].

@@ -170,8 +170,8 @@ impl RecordBuilder {
     /// ```
     ///
     /// # Errors
-    /// Same as [`RecordBuilder::new`]; also `Usage` if the bytes from `at` on do not have the declared size of the
-    /// first field.
+    /// Same as [`RecordBuilder::new`]; also `Usage` if the number of bytes after `at` is not the
+    /// declared size of the first field.
     #[allow(clippy::too_many_arguments, reason = "the arguments of `new`, and the offset of the value")]
     pub fn around(
         buffer: Vec<u8>,

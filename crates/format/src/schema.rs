@@ -1,4 +1,5 @@
-//! The schema (the fields of a sample, spec §3.1), and the metadata about the dataset in each shard (spec §3.2).
+//! Defines the schema (the fields of a sample, spec §3.1), and the metadata about the dataset in
+//! each shard (spec §3.2).
 
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -349,8 +350,8 @@ impl Metadata {
         json::to_vec(self)
     }
 
-    /// Encodes the JSON document and checks that a reader with these limits accepts it. So a writer can fail before it
-    /// writes the first byte.
+    /// Encodes the JSON document and checks that a reader with these limits accepts it. This lets a
+    /// writer fail before it writes the first byte.
     ///
     /// # Errors
     /// Same as [`Metadata::encode`]; also `Limit` if there are too many bytes, nodes or fields, and `Format` if the

@@ -27,7 +27,7 @@ struct Dim {
     u32 x, y, z;
 };
 
-// Ends the launch.
+// Ends the launch with this message.
 [[noreturn]] void fail(const char* format, ...);
 
 struct Range {
@@ -37,7 +37,7 @@ struct Range {
 
 extern __thread Range last;
 
-// Ends the launch unless `size` bytes at `address` are within one of its buffers.
+// Ends the launch with an error unless one of its buffers contains `size` bytes at `address`, with this alignment.
 void check_all(const void* address, size_t size, size_t alignment);
 inline void check(const void* address, size_t size, size_t alignment) {
     if (!last.holds((uintptr_t)address, size) || (uintptr_t)address % alignment) check_all(address, size, alignment);
@@ -236,7 +236,7 @@ FN double bits_double(u64 x) { return play_value<double>(x); }
 
 FN u16 f16_bits(float x) {
     u32 bits = float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return 0x7FFF;  // The device's NaN.
+    if (magnitude > 0x7F800000) return 0x7FFF;  // The GPU converts every NaN to 0x7FFF.
     if (magnitude >= 0x477FF000) return (u16)(sign | 0x7C00);
     if (magnitude < 0x38800000) {
         // Subnormal half-precision floats are multiples of 2^-24. nearbyint rounds ties to even.

@@ -8,7 +8,7 @@
 
 mod ffi;
 
-/// Order in which threads and blocks run, and content of unwritten memory.
+/// Order in which threads and blocks run, and initial content of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Manner {
     /// True to run the last thread and the last block first.
@@ -17,7 +17,7 @@ pub struct Manner {
     pub poison: u8,
 }
 
-/// Two manners that differ in every field.
+/// Two manners that differ in both fields.
 pub const MANNERS: [Manner; 2] = [Manner { backward: false, poison: 0xA5 }, Manner { backward: true, poison: 0x5B }];
 
 /// Size of the margin on each side of a buffer, in bytes. No kernel may touch it.

@@ -35,8 +35,8 @@ static const size_t STACK = 64 << 10, GUARD = 4 << 10, MAX_THREADS = 1024, SHARE
 
 enum State { READY, WAITS_BLOCK, WAITS_WARP, DONE };
 
-// Lanes of a warp that wait for each other under one mask. There are two sets of values, because a lane may be one
-// wait ahead of the others.
+// A point where the lanes of one mask wait for each other. It stores values for two turns, because a lane may already
+// be at the next wait while others still read the values of this one.
 struct Meeting {
     u32 mask = 0;
     u32 arrived = 0;
@@ -58,7 +58,7 @@ struct Fiber {
     bool started = false;
     State state = DONE;
     Dim index;
-    // The last meeting that this fiber waited at, and the meeting's turn at that time.
+    // The last meeting at which this fiber waited, and the number of the meeting's turn at that time.
     Meeting* meeting = nullptr;
     u32 turn = 0;
 };
@@ -112,7 +112,7 @@ void fail(const char* format, ...) {
     va_end(arguments);
     snprintf(m.message, sizeof m.message, "kernel `%s`, block (%u, %u, %u), thread (%u, %u, %u): %s", m.name, blockIdx.x,
              blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, what);
-    // Unfinished fibers are abandoned, and start again in the next launch.
+    // Abandon unfinished fibers. They start again in the next launch.
     for (Fiber& fiber : m.fibers) fiber.started = false;
     _longjmp(m.launch, 1);
 }
@@ -123,7 +123,8 @@ void check_all(const void* address, size_t size, size_t alignment) {
     size_t i = 0;
     while (i < m.buffers.size() && !m.buffers[i].holds(at, size)) i++;
     if (i == m.buffers.size()) {
-        // There is an unused kilobyte on each side of a buffer, so the nearest buffer is the intended one.
+        // On each side of a buffer, a kilobyte is unused. An invalid address in this margin is reported as an access to
+        // the buffer.
         for (size_t n = 0; n < m.buffers.size(); n++) {
             const Range& b = m.buffers[n];
             if (at + 1024 >= b.start && at < b.end + 1024)

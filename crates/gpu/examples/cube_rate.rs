@@ -141,7 +141,7 @@ fn measure(
     Ok(())
 }
 
-/// Returns a rotation of the cube's pixels by 20°.
+/// Returns a map that rotates the cube's pixels by 20°.
 fn turned(cube: &Stored) -> Warp {
     let side = |axis: usize| cube.descriptor.shape.get(axis).map_or(1.0, |side| *side as f64);
     let map = Affine { angle: 20.0, ..Affine::default() }.inverse(side(1), side(0));

@@ -41,7 +41,7 @@ struct Photo {
 }
 
 impl Photo {
-    /// Indexes a JPEG. There is no index if the JPEG needs none or is damaged.
+    /// Indexes a JPEG. Returns it without an index if it needs none or is damaged.
     fn indexed(jpeg: Vec<u8>, indexer: &mut SegmentIndexer) -> Self {
         let mut index = Vec::new();
         let count = indexer.index(&jpeg, &Limits::default(), &mut index).unwrap_or_default();
@@ -74,14 +74,14 @@ fn recipe(number: usize) -> Vec<Augmentation> {
     RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
 }
 
-/// A picture that the device accepted: its number, place in the output, height and width.
+/// A picture that the device accepted: its index among the photos, its place in the output, its height and its width.
 struct Taken {
     number: usize,
     spot: Spot,
     size: [usize; 2],
 }
 
-/// Fills the slot with pictures, as elements of `dtype`. Fails if a picture does not fit in the slot's output.
+/// Stages pictures in the slot, for output as `dtype`. Fails if a picture does not fit in the slot's output.
 fn stage<'a>(
     slot: &CudaSlot,
     pictures: impl Iterator<Item = (&'a Photo, Rendering)>,
@@ -113,8 +113,8 @@ fn stage<'a>(
     Ok(taken)
 }
 
-/// Decodes on both sides. Returns the numbers of pictures that were compared, differed, and were refused by
-/// the kernels.
+/// Decodes pictures on the device and on the host. Returns the numbers of pictures that were compared, that differed,
+/// and that the kernels refused.
 fn compare(
     slot: &CudaSlot,
     pictures: &Pictures,
@@ -214,7 +214,7 @@ fn each_of<T>(
     all
 }
 
-/// Reads and tiles files, with about `blocks` blocks per segment, or the default if `blocks` is 0.
+/// Reads files and tiles them, with about `blocks` blocks per segment. If `blocks` is 0, uses the default.
 fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<(usize, Photo)> {
     each_of(paths, JpegTiler::new, |tiler, source| {
         let mut options = TileOptions::default();
@@ -230,14 +230,14 @@ fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<(usize, Photo)> {
     })
 }
 
-/// Reads and indexes files, without changing their bytes.
+/// Reads files and indexes them without changing their bytes.
 fn kept(paths: &[PathBuf]) -> Vec<(usize, Photo)> {
     each_of(paths, SegmentIndexer::new, |indexer, source| {
         Some(Photo::indexed(source, indexer)).filter(|photo| photo.index.is_some())
     })
 }
 
-/// Returns the photos of `one` whose files are also in `other`.
+/// Returns the photos of `one` whose file index also occurs in `other`.
 fn shared(one: &[(usize, Photo)], other: &[(usize, Photo)]) -> Vec<Photo> {
     let has = |number: usize| other.binary_search_by_key(&number, |(n, _)| *n).is_ok();
     one.iter().filter(|(n, _)| has(*n)).map(|(_, photo)| photo.clone()).collect()
@@ -354,7 +354,8 @@ fn add(sums: &mut [usize; 3], counts: [usize; 3]) {
     sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
 }
 
-/// Measures crops of one side's photos. Returns the name and the crops per second of each measurement.
+/// Measures crops of the photos of one side (`tiled` or `kept`). Returns the name and the crops per second of each
+/// measurement.
 fn measure(
     side: &str,
     device: &CudaStage,
@@ -386,7 +387,7 @@ fn main() -> Result<(), GpuError> {
     let flags: Vec<String> = arguments.collect();
     let has = |flag: &str| flags.iter().any(|f| f == flag);
     let begin = Instant::now();
-    // Open the context before the stage, so that the remaining time is spent on the kernels.
+    // Open the context before the stage, so that the time to open the stage is spent only on the kernels.
     let context = Device::open(0)?;
     let opened = begin.elapsed();
     let device = CudaStage::open(0)?;

@@ -40,7 +40,7 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A way to load, with the elapsed seconds and the thread seconds of its epochs.
+/// A way to load cubes, with the elapsed seconds and the thread seconds of its epochs.
 struct Way {
     name: String,
     loader: Loader,
@@ -191,7 +191,7 @@ impl Stage for Memory {
     }
 }
 
-/// Checks every number in the tables, as the stage of a device does.
+/// Reads every number in the tables, as the stage of a device does.
 fn walk(value: &RecordValue<'_>) -> Prepared {
     let RecordValue::Array { codec, descriptor, bytes, limits, .. } = *value else {
         return Prepared::Refused("odd".into());
@@ -215,7 +215,7 @@ impl StageSlot for Slot {
     }
 
     fn begin(&self, _: usize) {
-        // An error here also shows in the rows.
+        // If this fails, preparing the rows fails too and reports it.
         _ = self.arena.write().unwrap_or_else(PoisonError::into_inner).reset();
     }
 

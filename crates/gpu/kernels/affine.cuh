@@ -3,7 +3,7 @@
 #pragma once
 #include "cube.cuh"
 
-// Distance in pixels within which a position counts as the centre of a pixel.
+// A position within this distance of a pixel's centre, in pixels, counts as the centre.
 #define AFFINE_NEAR (1.0 / 1048576.0)
 
 // Source pixels of an output pixel, in reading order, as indices in the region. A pixel of weight 0 does not count.
@@ -44,8 +44,8 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
     for (u32 i = 0; i < 4; i++) taps.pixel[i] = 0, taps.weight[i] = 0.0f;
     if (c.affine == AFFINE_NEAREST) {
         taps.weight[0] = 1.0f;
-        // After a quarter turn, positions may be on the edges between pixels, where the rounding of sines would pick
-        // one at random.
+        // After a quarter turn, positions may be exactly on the edge between two pixels. The rounding of the sine would
+        // then choose one of the two at random, so positions are moved by a small distance first.
         const double near_x = at_x + AFFINE_NEAR, near_y = at_y + AFFINE_NEAR;
         if (near_x >= 0.0 && near_x < wide && near_y >= 0.0 && near_y < high) {
             taps.inside = 1;
@@ -54,7 +54,7 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
         return taps;
     }
     const double left = at_x - 0.5, top = at_y - 0.5;
-    // Also false for NaN.
+    // The condition is also false for NaN.
     if (left > -1.0 && left < wide && top > -1.0 && top < high) {
         Array<double, 2> first;
         Array<float, 4> weights;
@@ -79,7 +79,7 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
     return taps;
 }
 
-// Returns the taps of lane `lane` of the warp.
+// Returns the taps that lane `lane` of the warp holds.
 FN Taps taps_from(const Taps& mine, u32 lane) {
     Taps taps;
     taps.inside = __shfl_sync(0xFFFFFFFFu, mine.inside, lane);
@@ -88,7 +88,7 @@ FN Taps taps_from(const Taps& mine, u32 lane) {
     return taps;
 }
 
-// True if elements can be invalid. Then all elements of the region are checked, as on the host.
+// True if stored elements can be invalid. All elements of the region are then checked, as on the host.
 FN bool affine_checks(const Cube& c) { return c.transform == FROM_FIXED || c.stored == BOOL; }
 
 FN void affine_check(const Cube& c, Ptr<u32> status, u64 q) {
@@ -96,7 +96,7 @@ FN void affine_check(const Cube& c, Ptr<u32> status, u64 q) {
     if (c.stored == BOOL && q > 1) cube_fault(status, c.row, FAULT_BOOL, 0);
 }
 
-// Converts stored element `q` to bits of a float32 for a mean. Bit 32 is set for no-data.
+// Converts stored element `q` to a float32 for a mean, and returns its bits. Bit 32 is set if the element is no-data.
 CALLED u64 affine_single(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, CubePick pick) {
     const u64 value = cube_decoded(c, slot, status, q, pick.band);
     if (c.fill != FILL_NOTHING && is_no_data(c, value)) return (u64)1 << 32;
@@ -120,7 +120,7 @@ FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Ar
         sum = is_first ? term : rounded_sum(sum, term);
         is_first = false;
     }
-    // Processors disagree about the bits of a NaN that results from products and sums, so use one NaN for all.
+    // Processors produce different NaNs from products and sums, so replace every NaN by the same one.
     u32 mean = float_bits(sum);
     if (is_nan32(mean)) mean = 0x7FC00000u;
     return float_output(no_data ? c.fill_with : mean, c.output);
@@ -132,7 +132,7 @@ enum Direct { DIRECT_NOTHING, DIRECT_F16, DIRECT_U16, DIRECT_I16 };
 FN u32 direct_of(const Cube& c) {
     if (c.has_codes != 0 || c.fill != FILL_NOTHING) return DIRECT_NOTHING;
     if (c.stored == F16) return c.decoded == F16 || c.decoded == F32 ? DIRECT_F16 : DIRECT_NOTHING;
-    // An integer that is decoded as float16 must be rounded, in the general way.
+    // If an integer decodes to float16, it must be rounded, which only the general way does.
     if (c.transform != AS_STORED && c.decoded != F32) return DIRECT_NOTHING;
     return c.stored == U16 ? DIRECT_U16 : c.stored == I16 ? DIRECT_I16 : DIRECT_NOTHING;
 }
@@ -142,7 +142,7 @@ FN float direct_value(u32 direct, u32 q) {
     return direct == DIRECT_U16 ? (float)(u16)q : (float)(i16)(u16)q;
 }
 
-// The fields of a Cube that means need, kept in registers.
+// The fields of a Cube that are needed for means, kept in registers.
 struct Means {
     u32 direct, bands, pixels, first_band, factor_bands;
     bool difference;

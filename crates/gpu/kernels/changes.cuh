@@ -25,15 +25,15 @@ struct Change {
     u32 kind;
     u32 number;               // POSTERIZE: mask of kept bits. ERASE: red, green, blue. BLUR: number of weights, odd.
     Array<u32, 4> place;      // ERASE: first row and column, rows and columns. BLUR: index of the first weight.
-    Array<float, 2> factors;  // Factors of the level and its partner. SOLARIZE: threshold. HUE: turn.
+    Array<float, 2> factors;  // Factors of a level and of the level mixed with it. SOLARIZE: threshold. HUE: turn.
     Array<double, 6> map;     // AFFINE: map from output to source.
 };
 
 struct Changed {
-    u64 pixels;   // First word of its levels. A second copy follows, and three floats per pixel for a blur.
-    u64 out;      // First element in the output.
+    u64 pixels;   // Index of its levels' first word. A second copy follows, and three floats per pixel for a blur.
+    u64 out;      // Index of the first element in the output.
     u32 height, width;
-    u32 first;    // Index of its first change. `count` is the number of its changes.
+    u32 first;    // Index of the row's first change, and number of its changes in `count`.
     u32 count;
 };
 
@@ -46,7 +46,7 @@ struct ChangesParams {
     Output output;
 };
 
-// Number of copies of each level's count, so that fewer threads wait for each other.
+// Number of copies of the counters for the levels. Threads use different copies, so fewer of them wait for each other.
 #define COUNTS 4u
 
 struct ChangesShared {
@@ -124,7 +124,7 @@ FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> level
         if (lane == 0) all += sum;
         if (all) atomicAdd(&s.sum, all);
     } else if (kind == AUTOCONTRAST) {
-        // `lowest` holds 255 minus the lowest level, so that both are computed as maxima.
+        // `lowest` stores 255 minus the lowest level, so that both values are computed as maxima.
         if (threadIdx.x < 3) s.lowest[threadIdx.x] = s.highest[threadIdx.x] = 0;
         __syncthreads();
         u32 low[3] = {0, 0, 0}, high[3] = {0, 0, 0};

@@ -7,9 +7,9 @@
 #pragma once
 #include "device.cuh"
 
-// Number of elements in a Blosc2 block. The tables of bytes use this unit with every codec.
+// Number of elements in a Blosc2 block. The table of byte planes is divided into blocks of this size for every codec.
 #define CUBE_BLOCK 65536u
-// Highest bit of a place, set if the place is in the memory for kept values rather than in the slot.
+// Flag in the highest bit of a place. If it is set, the place is in the memory for kept values instead of the slot.
 #define PLACE_KEPT ((u64)1 << 63)
 // Number of pixels in a tile, one per lane.
 #define CUBE_PIXELS 32u
@@ -77,7 +77,7 @@ struct CubePlane {
     u32 step, unused;
 };
 
-// A requested band and its place in the output.
+// A requested band, and its index in the output.
 struct CubePick {
     u32 band, place;
 };
@@ -131,13 +131,13 @@ struct Cube {
     // Largest valid fixed-point element.
     u32 top;
     u32 row;
-    // Values to replace (a Fill), and their replacement as float32 bits.
+    // Which values to replace (a Fill), and the replacement as float32 bits.
     u32 fill, fill_with;
-    // Values that receive noise (a Noise); the factor of the deviates and the value without noise, both as float32
-    // bits; and the key and the sample for the draws.
+    // Which values receive noise (a Noise). `noise_scale` is the factor of the deviates, and `noise_keep` the value
+    // that receives no noise, both as float32 bits. `noise_key` and `noise_sample` determine the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
-    // `affine` is an Affine. `flat` is 1 if an array is moved whose columns count as bands.
+    // `affine` is an Affine. `flat` is 1 if the pixels of an array are moved whose columns count as bands.
     u32 affine, flat;
     // Number of rows and of columns of the view, and number of maps that move its pixels.
     u32 view_rows, view_columns, view_moves;
@@ -254,8 +254,8 @@ FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u
 // True if `q` is in the fixed-point range, which also contains the reserved codes.
 FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
 
-// CPUs disagree about the bits of a NaN after a product and a sum. Here, it becomes quiet and is otherwise unchanged.
-// With a scale of 0, every value becomes the bias.
+// CPUs produce different NaNs from a product and a sum. Here, a NaN becomes quiet and is otherwise unchanged. With a
+// scale of 0, every value becomes the bias.
 FN u32 normalised(u32 x, u32 scale, u32 bias) {
     if (bits_float(scale) == 0.0f) return bias;
     if (is_nan32(x)) return x | 0x400000u;

@@ -59,7 +59,7 @@ FN u32 word_at(const CubeParams& p, u64 at) {
     return __funnelshift_r(words[0], words[1], shift);
 }
 
-// A block has one warp, because several warps would wait for the longest of their frames.
+// A block has only one warp, because the warps of a block would all wait for the longest of their frames.
 KERNEL(cube_frames, CubeParams, 32) {
     SHARED(ZstdMemory, memory);
     const u32 lane = threadIdx.x;
@@ -487,7 +487,7 @@ FN void affine_out(const CubeParams& p, const Cube& c, const Array<Array<u32, TI
     }
 }
 
-// Checks the requested bands of a tile.
+// Checks the requested bands of a tile for invalid elements.
 template <u32 WIDTH>
 FN void affine_check_tile(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS>& tile, u32 count, u32 chunk, u32 lane) {
     const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
@@ -509,7 +509,8 @@ FN void affine_tiles(const CubeParams& p, const Cube& c, Array<Array<u32, TILE_W
     const u32 begin = c.first_chunk + skip, end = begin + min(c.chunks_each, c.chunks - skip);
     const Taps taps = taps_of(c, number);
     const u32 most = c.affine == AFFINE_NEAREST ? 1 : 4;
-    // The fifth pixel has the same position as the output pixel. It is only checked.
+    // The first four pixels are the source pixels of the output pixel. The fifth is the pixel in the same position as
+    // the output pixel, and is only checked.
     Array<u32, 5> pixel, sums;
 #pragma unroll
     for (u32 i = 0; i < 5; i++) pixel[i] = pixel_of(c, i < 4 ? taps.pixel[i] : number), sums[i] = 0;
@@ -679,15 +680,15 @@ KERNEL(cube_view, CubeParams, VIEW_THREADS) {
 // the tile. So lanes use different banks both when they write their own pixels and when they read rows.
 #define QUAD_ROW 17u
 #define QUAD_PLACE (32 * QUAD_ROW + 16)
-// The same for one word per pixel.
+// Number of words in a quarter of a table with one word per pixel. The last word is a gap, for the same reason.
 #define QUAD_STARTS 33u
 
 struct QuadsMemory {
     Array<Array<u32, 4 * QUAD_PLACE>, TILE_WARPS> tiles;
     // Output index of each pixel's first element.
     Array<u32, 4 * QUAD_STARTS> starts;
-    // Per warp: the sum of its bands for the four pixels of each lane and, below, the sum of all earlier bands for
-    // each pixel, in both halves of a word.
+    // For each warp: the sum of its own bands for the four pixels of each lane (`sums`), and the sum of all earlier
+    // bands for each pixel, in both halves of a word (`before`).
     Array<Array<uint2, 32>, TILE_WARPS> sums;
     Array<Array<u32, 4 * QUAD_STARTS>, TILE_WARPS> before;
 };
@@ -888,7 +889,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     const u32 bands = c.bands, all_pixels = c.pixels, behind = c.first_band + c.picks_count;
     const bool by_band = c.out_by_band, difference = c.difference;
 
-    // Lanes after the last pixel repeat the last four pixels.
+    // Lanes after the last pixel process the last four pixels once more.
     const u32 count = min(QUAD_PIXELS, pixels - first), number = first + min(4 * lane, count - 4);
     const bool mine = 4 * lane < count;
     const u32 pixel = pixel_of(c, number);
@@ -908,7 +909,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
                       o.mode != MODE_ANY && step % 4 == 0 &&
                       (o.offset + unit_bytes * (first_start - o.first_band)) % (4 * unit_bytes) == 0;
 
-    // Sums of all earlier bands, for four pixels.
+    // Sums of the differences of all earlier bands, for four pixels.
     uint2 sum = make_uint2(0, 0);
     const u32 begin = difference ? 0 : o.first_band & ~3u;
     // Number of bands per warp: a multiple of four, at most 32.
@@ -993,8 +994,8 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
-// A warp of cube_means computes 8 × 4 pixels. However they are turned, their source pixels are in few rows. All bytes
-// of the four source pixels are loaded before the first is used.
+// A warp of cube_means computes 8 × 4 pixels. Whatever the rotation, their source pixels are in few rows. All bytes of
+// the four source pixels are loaded before the first is used.
 #define MEANS_COLUMNS 8u
 #define MEANS_ROWS (CUBE_PIXELS / MEANS_COLUMNS)
 // Number of lanes that share a pixel, four bands each, if bands are stored side by side.
@@ -1244,7 +1245,7 @@ FN void means_pixels(const Cube& c, MeansWarp& w, MeansPixels& t, u32 number, u3
         t.least = min(t.least, __shfl_xor_sync(0xFFFFFFFFu, t.least, n));
         t.greatest = max(t.greatest, __shfl_xor_sync(0xFFFFFFFFu, t.greatest, n));
     }
-    // Pixels outside are read too, but their values are not used.
+    // Pixels outside the region are read too, but not used. If all are outside, use the first pixel.
     if (t.least > t.greatest) t.least = t.greatest = c.first_pixel;
 #pragma unroll
     for (u32 i = 0; i < 4; i++)
@@ -1264,7 +1265,7 @@ FN void means(const CubeParams& p, const Cube& c, MeansWarp& w, u32 unit, u32 la
     const u32 x = tile % across * MEANS_COLUMNS + lane % MEANS_COLUMNS, y = tile / across * MEANS_ROWS + lane / MEANS_COLUMNS;
     const u32 present = __ballot_sync(0xFFFFFFFFu, x < columns && y < rows);
     MeansPixels t;
-    // Lanes without a pixel repeat one at the edge.
+    // Lanes without a pixel repeat a pixel at the edge.
     means_pixels(c, w, t, min(y, rows - 1) * columns + min(x, columns - 1), lane);
     const u32 unit_bytes = c.output == F32 ? 4 : 2, start = c.origin + y * c.step_row + x * c.step_column;
     const Means m = {direct_of(c), c.bands, c.pixels, c.first_band, c.factor_bands, c.difference != 0, bits_float((u32)c.outside)};

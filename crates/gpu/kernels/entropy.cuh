@@ -13,10 +13,10 @@ struct Bits {
     Ptr<const u32> words;
     u32 at, end;     // Index of the word after `next`, and of the zero word after the segment.
     u32 high, low, next;
-    u32 used;        // Bits taken from `high`, below 32.
+    u32 used;        // Number of bits taken from `high`, below 32.
 };
 
-// Decoding of a damaged segment may read far past the end, where all words count as zero.
+// Decoding a damaged segment may read far past its end. All words there count as zero.
 FN u32 word_at(const Bits& b, u32 at) { return b.words[min(at, b.end)]; }
 
 FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
@@ -31,8 +31,8 @@ FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
 
 FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// Skips n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no branch,
-// because the lanes need words at different times.
+// Skips n bits, at most 32. The word after that is already being loaded, so no lane waits for it. There is no branch,
+// because the lanes need new words at different times.
 FN void take(Bits& b, u32 n) {
     b.used += n;
     bool full = b.used >= 32;
@@ -51,7 +51,7 @@ FN u32 bits_left(const Bits& b) { return (0 - b.used) & 7; }
 
 // A code packed into one number: its length from bit 12 on, the positions to advance in the block (8 bits),
 // and the size of the value that follows (4 bits). DC tables use only the length and the size.
-#define AC_END 128u      // Advance for the end of a block, far beyond it.
+#define AC_END 128u      // Advance of the end-of-block code, far beyond any block.
 #define AC_NOTHING 64u   // Advance for invalid codes: beyond any block, but below AC_END.
 
 FN u32 entry_of(u32 length, u32 symbol) {
@@ -85,7 +85,7 @@ FN i32 value_of(u32 bits, u32 length, u32 size) {
     return (i32)(left >> 1 >> (31 - size)) + below;
 }
 
-// Returns 1 if a value is too large for 16-bit arithmetic: the inputs of an IDCT pass must be within ±2^14.
+// Returns 1 if a value is too large for 16-bit arithmetic. The inputs of an IDCT pass must be between -2^14 and 2^14.
 FN u32 out_of_range(i32 value) { return (u32)(value + 16384) >> 15; }
 
 // Returns the index of a coefficient in a lane's block in shared memory. A word holds two coefficients, and the words

@@ -14,8 +14,8 @@
 #define LZ4_INPUT (2 * LZ4_LINE)
 // Number of bytes of the newest output in shared memory. Older matches are read back from global memory.
 #define LZ4_HISTORY 4096u
-// Longest offset that is read from the history. It is shorter than the history, because lanes may be one sequence
-// ahead of others before a barrier.
+// Longest offset that is read from the history. It is slightly shorter than the history, because between two barriers
+// some lanes may already write the next sequence.
 #define LZ4_NEAR (LZ4_HISTORY - 64)
 
 struct Lz4Memory {
@@ -45,7 +45,7 @@ FN void lz4_advance(Lz4Reader& in, Lz4Memory& memory, u32 lane) {
     __syncwarp();
 }
 
-// Makes the input up to `until` readable. Drops input that is more than a line before that.
+// Makes the input up to `until` readable. Input more than a line before `until` is no longer readable.
 FN void lz4_need(Lz4Reader& in, Lz4Memory& memory, u32 until, u32 lane) {
     if (until > in.loaded) lz4_advance(in, memory, lane);
 }
@@ -132,8 +132,8 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
     u32 n = 0, back = offset, share = 0;
     if (offset < 132) {
-        // Each lane copies a repeated byte from as many whole periods back as possible, so that no lane waits for
-        // another. The product computes n / offset for n below 200.
+        // Each lane copies its byte from several whole periods back, so far that no lane waits for another. The product
+        // computes n / offset for n below 200.
         share = (0xFFFF + offset) / offset;
         if (offset < 36) {
             lz4_history(memory, op + lane) = lz4_history(memory, op - offset + lane - (lane * share >> 16) * offset);
@@ -169,7 +169,8 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
     in.loaded = 0;
     lz4_fetch(in, lane);
     u32 op = 0;
-    // Four bytes of input per lane, from `seen + lane` on. The first window is old enough to be replaced.
+    // Each lane holds four bytes of input, from `seen + lane` on. At first, `seen` is so far back that the window is
+    // loaded before its first use.
     u32 window = 0, seen = ip - 32;
     for (;;) {
         // If the token is in the first half of the window, short literals and an offset fit in the rest.

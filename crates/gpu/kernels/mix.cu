@@ -21,12 +21,12 @@ KERNEL(mix_config, MixConfigParams, 32) {
 
 struct MixParams {
     Ptr<u8> out;
-    Ptr<const u64> rows;  // First byte of each row.
+    Ptr<const u64> rows;  // Offset of the first byte of each row.
     u32 count;
     u32 dtype;
-    u64 elements;         // Elements per row.
+    u64 elements;         // Number of elements per row.
     float own, other;     // Weights of the row itself and of the other row in a sum.
-    u32 is_rectangle;     // If not 0, a rectangle is copied from the other row.
+    u32 is_rectangle;     // True if a rectangle is copied from the other row.
     u32 channels_first;
     u32 height, width;
     u32 top, left, rows_of, columns;  // Rectangle.

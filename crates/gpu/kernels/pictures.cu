@@ -13,10 +13,10 @@
 
 // A picture that the host has decoded.
 struct Levels {
-    u64 out;     // Its first element in the output.
+    u64 out;     // Index of its first element in the output.
     u32 levels;  // Its levels, in the order of the output.
     u32 count;
-    u32 plane;   // Pixels of a channel if the channels follow one another, else 0.
+    u32 plane;   // Number of pixels in a channel if the channels are separate planes, else 0.
     u32 unused;
 };
 
@@ -269,8 +269,8 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
     Ptr<u32> to = p.words + first_word(segment, n);
     Ptr<const uint4> quads = p.upload + segment.offset / 16;
-    // The position of this lane's first byte in the segment, the number of words written, the number of bytes left
-    // over, and 1 if the last byte was FF.
+    // `at` is the position of this lane's first byte in the segment. The counters hold the number of words written, the
+    // number of bytes left over, and 1 if the last byte was FF.
     i32 at = (i32)(lane * 16) - (i32)(segment.offset & 15);
     u32 written = 0, held = 0, last = 0;
     for (i32 line = -(i32)(segment.offset & 15); line < bytes; line += BYTES_LINE, at += BYTES_LINE, quads = quads + BYTES_LINE / 16) {
@@ -369,7 +369,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     u32 end = first * 4 + bytes;
     u32 mcu = number_of(segment) * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
-    // The row and the column count from the first kept MCU.
+    // Rows count from the top of the kept MCUs, and columns from their left.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
     row -= pic.top;
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
@@ -453,7 +453,7 @@ struct PixelsShared {
 
 template <u32 N> FN uint4& four_of(Array<u32, N>& pixels, u32 at) { return *(uint4*)&pixels[at]; }
 
-// A position in a grid of `width` columns that advances by PIXEL_THREADS places at a time.
+// A position in a grid of `width` columns. Each step advances it by PIXEL_THREADS places.
 struct Walk {
     u32 x, y, step_x, step_y, width;
 };
@@ -504,7 +504,7 @@ struct Target {
     u64 to, channel, below;
 };
 
-// Writes the first `count` of four pixels of a column.
+// Writes up to four pixels of a column: the first `count`.
 template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target& target, const u32* rgb, u32 count) {
     u64 at = target.to;
 #pragma unroll
@@ -572,7 +572,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
             u32 pair = weights[k / 2];
             uint4 one = four_of(s.pixels, at);
-            // The last weight may have no partner. The missing weight is then zero.
+            // The number of weights may be odd. The second weight of the last pair is then zero.
             uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
             add(a, one.x, other.x, pair);
             add(b, one.y, other.y, pair);
@@ -592,7 +592,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         Span span = across[w.x];
         Ptr<const u32> weights = cast<const u32>(p.weights + (pic.x.weights + (left + w.x) * pic.x.taps));
         u32 at = w.y * 4 * width + pic.window_x + span.start - x0;
-        // A missing row repeats the row above it.
+        // If fewer than four rows are left, repeat the last one.
         u32 lines = min(rows - w.y * 4, 4u), line[4];
         Sums sums[4];
 #pragma unroll

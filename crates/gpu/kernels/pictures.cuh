@@ -3,7 +3,7 @@
 #pragma once
 #include "device.cuh"
 
-// Bits of an index into a Huffman table. Longer codes are rare and found by a search.
+// Number of bits of an index into a Huffman table. Longer codes are rare, and a search finds them.
 #define LOOKUP_BITS 9
 // Number of threads per decoding block: four warps, each of which handles one picture.
 #define DECODE_THREADS 128
@@ -16,7 +16,7 @@
 
 #define ODD_ENTROPY 1u  // A segment has invalid bits, or the wrong number of bits.
 #define ODD_RANGE 2u    // A coefficient or a sum is out of range, where libjpeg-turbo's 16-bit arithmetic differs.
-#define ODD_TILE 4u     // A tile does not fit, so the host's numbers are wrong.
+#define ODD_TILE 4u     // A tile does not fit in shared memory, so the host has computed wrong numbers.
 
 #define TRANSPOSED 1u
 #define MIRRORED_X 2u
@@ -31,35 +31,35 @@
 #define NEAREST_MIRRORED 4u  // A centre on the border of two pixels belongs to the pixel before it.
 
 struct Axis {
-    double start;  // Start of the shown part, in window pixels.
+    double start;  // Position in window pixels where the shown part starts.
     double end;
-    u32 out;       // Output pixels.
-    u32 in;        // Window pixels.
+    u32 out;       // Number of output pixels.
+    u32 in;        // Number of window pixels.
     u32 taps;      // Number of weights stored per output pixel, even.
-    u32 spans;     // Index of the first span.
-    u32 weights;   // Index of the first weight.
+    u32 spans;     // Index of the axis's first span.
+    u32 weights;   // Index of the axis's first weight.
     u32 filter;
 };
 
 struct Picture {
-    u64 out;              // First element in the output. Padding may surround the picture.
+    u64 out;              // Index of the first element in the output. Padding may surround the picture.
     Axis x, y;            // Axes of the stored picture.
     u32 window_x, window_y;
     u32 out_width, out_height;
     u32 turn;
     u32 tile_width, tile_height;
-    u32 segments;         // Index of its first segment.
+    u32 segments;         // Index of the picture's first segment.
     u32 segment_count;
-    u32 interval;         // MCUs per segment.
-    u32 mcus;             // MCUs of the picture.
-    u32 columns;          // MCUs per row.
-    u32 left, top, right, bottom;  // MCUs whose samples are kept.
-    u32 components;       // 1 or 3.
-    u32 h, v;             // Luma blocks of an MCU.
-    u32 chroma_width, chroma_height;  // Samples.
-    u32 edges;            // Index of its first edges, or NONE if it has no segment index.
-    Array<u32, 3> planes; // Each component's first block.
-    Array<u32, 3> dc, ac; // Each component's Huffman tables.
+    u32 interval;         // Number of MCUs per segment.
+    u32 mcus;             // Number of MCUs in the picture.
+    u32 columns;          // Number of MCUs per row.
+    u32 left, top, right, bottom;  // Rectangle of MCUs whose samples are kept.
+    u32 components;       // Number of components, 1 or 3.
+    u32 h, v;             // Luma blocks per MCU, horizontally and vertically.
+    u32 chroma_width, chroma_height;  // Number of chroma samples.
+    u32 edges;            // Index of the picture's first edges, or NONE if it has no segment index.
+    Array<u32, 3> planes; // Index of the first block of each component.
+    Array<u32, 3> dc, ac; // Index of each component's DC and AC Huffman table.
     Array<u8, 192> quantisers;  // In zigzag order.
 };
 
@@ -81,10 +81,10 @@ FN i32 bytes_of(const Segment& segment, const Segment& next) {
 // Both edges of a segment of a picture with a segment index: the state at which decoding begins, and the state that
 // it must reach at the end.
 struct Edges {
-    Array<i16, 3> start;  // DC predictions.
-    Array<i16, 3> end;    // Last DC coefficients.
-    u16 bit;              // First bit in the first byte.
-    u16 unused;           // Bits left in the last byte, or ANY before a marker.
+    Array<i16, 3> start;  // DC predictions at the start of the segment.
+    Array<i16, 3> end;    // Last DC coefficient of each component.
+    u16 bit;              // Position of the first bit in the first byte.
+    u16 unused;           // Number of bits left in the last byte, or ANY before a marker.
 };
 #define NONE 0xFFFFFFFFu
 #define ANY 8u
@@ -97,21 +97,21 @@ FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) 
 // A warp's work: up to 32 segments of a picture.
 struct Group {
     u32 picture;
-    u32 first;  // Relative to the picture's first segment.
+    u32 first;  // Index within the picture's segments.
 };
 
 // Part of the output that a block writes.
 struct Tile {
     u32 picture;
-    u32 place;  // Column, and row in the upper half, in tiles.
+    u32 place;  // Column of the tile, and its row in the upper half.
 };
 
 // The padding of a picture, which surrounds a rectangle of the output.
 struct Border {
-    u64 out;  // First element in the output.
+    u64 out;  // Index of the first element in the output.
     u32 height, width;
     u32 left, top, right, bottom;
-    u32 fill;  // Red in the lowest byte.
+    u32 fill;  // Colour of the padding, with red in the lowest byte.
     Array<u32, 3> unused;
 };
 
@@ -122,9 +122,9 @@ struct Codes {
 };
 
 struct Huffman {
-    Array<u16, 1 << LOOKUP_BITS> lookup;  // Entries (entropy.cuh); 0 for longer codes.
-    Array<u32, 17> ends;                  // Per length: the code after its last code, left-justified to 16 bits.
-    Array<i32, 17> offsets;               // Per length: difference between a symbol's index and its code.
+    Array<u16, 1 << LOOKUP_BITS> lookup;  // Packed codes (entropy.cuh), or 0 for longer codes.
+    Array<u32, 17> ends;                  // For each code length: code after the last code, left-justified to 16 bits.
+    Array<i32, 17> offsets;               // For each code length: difference between a symbol's index and its code.
     Array<u8, 256> symbols;
 };
 

@@ -41,7 +41,7 @@ FN Four four_at(Ptr<const u8> blue, Ptr<const u8> red, u32 place) {
 
 struct Places {
     u32 before, pair, behind;
-    bool ends;  // True if the second sample is outside the picture, so that the first replaces it.
+    bool ends;  // True if the second sample is outside the picture. The first sample is then used twice.
 };
 
 FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
@@ -74,7 +74,8 @@ FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
         return Four{(sum.a + half) >> 2 & EVEN_BYTES, (sum.b + half) >> 2 & EVEN_BYTES, (sum.c + half) >> 2 & EVEN_BYTES,
                     (sum.d + half) >> 2 & EVEN_BYTES};
     }
-    // Pixels outside the view may need neighbours that are not kept. Any value will do for them.
+    // For pixels outside the view, the neighbours may not have been kept. Their values are not used, so read any
+    // sample.
     u32 cx = x / 2, last = min(pic.chroma_width, pic.right * 8) - 1;
     Places at = {place_in_row(max(cx, x0 + 1) - 1 - x0), place_in_row(cx - x0), place_in_row(min(cx + 2, last) - x0), cx >= last};
     Four sum = pair_at(blue, red, at);

@@ -20,7 +20,8 @@
 #define ZSTD_SYMBOLS 64u
 
 struct ZstdMemory {
-    // Table indexed by the next bits of a stream of literals: the symbol (8 bits) and the length of its code.
+    // Table indexed by the next bits of a stream of literals. An entry holds the symbol and the length of its code, in
+    // 8 bits each.
     Array<u16, 1u << ZSTD_CODE_BITS> codes;
     // Tables indexed by state: base of the next state (16 bits), number of bits to add (8 bits), symbol (8 bits).
     Array<u32, ZSTD_STATES> states;
@@ -35,7 +36,7 @@ struct ZstdMemory {
     // previous table.
     Array<u32, 3> bits;
     Array<u32, 3> symbols;
-    // Result of lane 0: a position, or 0 for damage.
+    // Result that lane 0 passes to the other lanes: a position, or 0 for damage.
     u32 found;
 };
 
@@ -67,10 +68,11 @@ FN u32 zstd_peek(Ptr<const u8> from, u32 bit) {
 // A bit stream that is read backwards (4.1).
 struct ZstdBits {
     Ptr<const u32> words;
-    // Index of the word before `next`, and index of the first word, which is read again instead of earlier words.
+    // `at` is the index of the word before `next`. `first` is the index of the first word, which is read again instead
+    // of any earlier word.
     i32 at, first;
     u32 high, low, next;
-    // Bits taken from `high`, below 32.
+    // Number of bits taken from `high`, below 32.
     u32 used;
 };
 
@@ -90,7 +92,8 @@ FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     return true;
 }
 
-// Returns the number of bits that are left, down to `begin`. It is negative if too many bits were taken.
+// Returns the number of bits that are left in the stream, which begins at byte `begin`. The number is negative if too
+// many bits were taken.
 FN i32 zstd_left(const ZstdBits& b, u32 begin) { return 32 * (b.at + 4) - (i32)b.used - (i32)(8 * begin); }
 
 // Returns the next 32 bits, with the first bit highest.
@@ -117,8 +120,8 @@ FN u32 zstd_take(ZstdBits& b, u32 n) {
     return value;
 }
 
-// Reads the counts of a table (4.1.1) with at most `most` + 1 symbols and 2^most_bits states. Returns the end
-// of the counts, or 0 for damage.
+// Reads the counts of a table (4.1.1). The table has at most `most` + 1 symbols and 2^most_bits states. Returns the
+// position after the counts, or 0 for damage.
 FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u32 end, u32 most_bits, u32 most, u32& bits,
                    u32& symbols) {
     u32 bit = 8 * begin;
@@ -126,7 +129,8 @@ FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u3
     bits = (zstd_peek(from, bit) & 15) + 5;
     bit += 4;
     if (bits > most_bits) return 0;
-    // `left` is the number of states left plus 1, and `half` bounds the next count.
+    // `left` is the number of states that have no symbol yet, plus 1. `half` is the highest power of two that does not
+    // exceed `left`, and bounds the next count.
     i32 left = (1 << bits) + 1, half = 1 << bits;
     u32 width = bits + 1;
     bool was_none = false;
@@ -208,7 +212,7 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     zstd_table(memory.weight_states, 0, memory, 0, kinds, bits);
     ZstdBits in;
     if (!zstd_open(in, from, at, behind)) return 0;
-    // Two states alternate. When the next one has no bits left, the other's symbol is the last.
+    // Two states take turns. When one of them has no bits left for its next state, the other's symbol is the last.
     u32 state = zstd_take(in, bits), other = zstd_take(in, bits);
     if (zstd_left(in, at) < 0) return 0;
     for (;;) {
@@ -240,7 +244,7 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
         if (sound && sum != 0) {
             bits = zstd_log2(sum) + 1;
             const u32 rest = (1u << bits) - sum;
-            // The implicit last symbol fills the table.
+            // The implicit last symbol must fill the rest of the table, so `rest` must be a power of two.
             sound = bits <= ZSTD_CODE_BITS && (rest & (rest - 1)) == 0;
             memory.weights[symbols] = (u8)(zstd_log2(rest) + 1);
         }
@@ -345,7 +349,8 @@ struct Zstd {
     u32 skew;
     // Last three offsets (3.1.2.5).
     u32 recent[3];
-    // Length of the longest literal code in bits, or 0 if there are no codes, and flags of the existing tables.
+    // Length of the longest literal code in bits, or 0 if there are no codes. `tables` has a flag for each table that
+    // exists.
     u32 code_bits, tables;
 };
 
@@ -413,7 +418,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         }
         first = min(min(lane, 3u) * quarter, count);
         share = lane < 3 ? quarter : count - min(3 * quarter, count);
-        // Three full quarters must fit.
+        // The first three streams decode a full quarter each, which must not exceed the number of literals.
         if (3 * quarter > count) return false;
     }
     bool sound = true;
@@ -548,7 +553,7 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
             zstd_skip(in, all + n);
         }
         const u32 offset = zstd_offset(z, value, before);
-        // The remaining literals must fit.
+        // The block must have enough literals left for this sequence.
         if (before > literals.count - taken) return false;
         const u32 room = limit - z.done - (literals.count - taken);
         if (length > room || offset - 1 >= z.done + before) return false;

@@ -1,4 +1,4 @@
-//! The kernels of a module, and the sizes and constants that they share with the host. The two sides are compared
+//! Loads the kernels of a module, and checks that the host uses the same struct sizes and constants. The check runs
 //! once, after the driver has compiled the kernels.
 
 use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
@@ -6,7 +6,7 @@ use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, St
 /// Size in bytes of a row's status word, which kernels write.
 pub(crate) const STATUS_BYTES: usize = 4;
 
-/// A PTX file, compiled by `scripts/make_ptx.py`.
+/// A PTX file, with its kernels and the numbers that it shares with the host. `scripts/make_ptx.py` compiles it.
 pub(crate) struct KernelSource<const N: usize> {
     pub(crate) ptx: &'static str,
     pub(crate) kernels: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Values kept on the device. A kernel copies the bytes that a batch needs into the slot of the batch, where the
+//! Copies kept values on the device: a kernel copies the bytes that a batch needs into the slot of the batch, where the
 //! other kernels read them.
 
 use crate::config::KernelSource;
@@ -48,7 +48,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a batch: number, and place of their table in the slot.
+/// The pieces of a batch: their number, and the place of their table in the slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gather {
     at: u64,
@@ -135,7 +135,7 @@ mod tests {
                 }
             }
         }
-        // One copy consists of only the last byte of the kept values.
+        // One of the copies consists of only the last byte of the kept values.
         let copies = [(12_287..12_288, 5), (12_000..12_288, 161)];
         for manner in MANNERS {
             assert_eq!(gathered(&kept, &before, &copies, manner), expected(&kept, &before, &copies));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     proptest! {
-        /// Adjacent pieces share words, but each piece writes only its own bytes.
+        /// Pieces whose destinations are adjacent share a word. Each must write only its own bytes of it.
         #[test]
         fn neighbours_do_not_meet(
             lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30),

@@ -17,7 +17,7 @@ mod stage;
 pub use driver::{Device, GpuError, Properties};
 pub use stage::{CudaStage, DryStage};
 
-/// Slots that are filled by hand, and their staging memory, for this crate's tests and measurements.
+/// Slots that the caller fills without a loader, and their staging memory. For this crate's tests and measurements.
 #[doc(hidden)]
 pub mod kernels {
     pub use crate::driver::{Arena, ArenaPart, Block, Heap, Loan, LoanPart};

@@ -1,4 +1,4 @@
-//! Mixup and CutMix on the device. They mix rows in the output of a decoded batch.
+//! Prepares Mixup and CutMix on the device, which mix rows in the output of a decoded batch.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -9,7 +9,8 @@ use shardpack_loader::stage::RowMix;
 use std::ops::Range;
 
 const THREADS: u32 = 256;
-/// Maximum number of blocks per launch. Each block processes the elements of a row in strides.
+/// Maximum number of blocks per launch. If a row has more elements than the blocks have threads, each thread processes
+/// several.
 const MOST_BLOCKS: u64 = 4096;
 
 pub(crate) const SOURCE: KernelSource<1> = KernelSource {
@@ -102,7 +103,7 @@ mod tests {
                 ElementType::Bf16, ElementType::Dtype(shardpack_format::Dtype::F32)][dtype];
             let layout = if is_chw { PixelLayout::ChannelsHeightWidth } else { PixelLayout::HeightWidthChannels };
             let mix = RowMix { how, dtype, layout, columns: 6 };
-            // Include zeros of both signs.
+            // The values include zeros of both signs.
             let value = |&level: &u8| if level % 8 == 0 { -0.0 } else { (f32::from(level) - 100.0) / 77.0 };
             let memory: Vec<u8> = levels.iter().flat_map(|level| match dtype {
                 ElementType::Bf16 => half::bf16::from_f32(value(level)).to_le_bytes().to_vec(),

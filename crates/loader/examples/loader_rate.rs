@@ -144,10 +144,11 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Returns the CPU time of the process in seconds, to a hundredth. Useful when other programs run at the same time.
+/// Returns the CPU time of the process in seconds, with a resolution of a hundredth. Unlike elapsed time, it hardly
+/// depends on other programs.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name, in parentheses, may contain blanks. User and system time are fields 14 and 15.
+    // The program's name, in parentheses, may contain spaces. User time and system time are fields 14 and 15.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the number of pictures per second. The first of the `epochs` epochs starts afresh.
+/// Returns the rate in pictures per second over `epochs` epochs. The first of them is not started early.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
     let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;
@@ -53,7 +53,7 @@ fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    // Discards the epoch that was started early.
+    // Discard the next epoch, which the loader has started early.
     loader.set_epoch(first)?;
     Ok(pictures as f64 / seconds)
 }

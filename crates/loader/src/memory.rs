@@ -1,8 +1,8 @@
-//! Memory of batches: either ordinary memory, or memory provided by the caller that a device can read.
+//! Allocates the memory of batches: ordinary memory, or memory from the caller that a device can read.
 
 use std::io;
 
-/// The memory of one slot.
+/// The memory of one slot. It is allocated by [`Allocate`].
 ///
 /// The ring requests the bytes once, when it creates the slot, and keeps this value until the slot is freed.
 /// Meanwhile many threads read and write the bytes. An implementation needs no `unsafe` code of its own:
@@ -74,7 +74,7 @@ impl Allocate for Heap {
     }
 }
 
-/// Returns true if a buffer of `length` bytes is large enough for `bytes` without wasting much.
+/// Returns true if a buffer of `length` bytes is large enough for `bytes` and not much larger.
 pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }

@@ -1,6 +1,6 @@
-//! The shards of the next batch that are not open yet. All idle threads open them before the batch is
-//! planned, because opening a shard takes several dependent reads, and in random order every row may need a
-//! different shard.
+//! The shards of the next batch that are not open yet. All idle threads open them in parallel before the batch is
+//! planned: opening a shard takes several reads, each of which depends on the previous read, and in random order every
+//! row may need a different shard.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ impl Openings {
     /// Opens one shard; returns false if there are none left to open.
     pub(crate) fn open_one(&self) -> bool {
         let Some(&number) = self.numbers.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
-        // Dropping this wakes the waiting threads even if the storage panics.
+        // `Ending` wakes the waiting threads when it is dropped, even if the storage panics.
         let _ending = Ending(self);
         if let Err(error) = self.dataset.shard(number) {
             self.ended().failed.insert(number, error);

@@ -32,7 +32,7 @@ pub(crate) struct BatchPlan {
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
-    /// Axes of all ragged fields, row by row.
+    /// Axis lengths of all ragged fields, row by row.
     pub(crate) dims: Vec<u64>,
     /// Byte range of each row in each field, field by field.
     pub(crate) parts: Vec<Range<usize>>,
@@ -47,17 +47,17 @@ pub(crate) struct BatchPlan {
     pub(crate) reads: Vec<PlannedRead>,
     /// Byte ranges that the system should fetch in advance, if runs are not read whole.
     pub(crate) announced: Vec<Announcement>,
-    /// Rows and fields without a value; set during decoding.
+    /// Pairs of row and field that have no value. Set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
     /// Values of a row that are not tensors, one entry per field; set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
-    /// Places of the patches of rows; set during decoding.
+    /// Rows with the places of their patches. Set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
     /// Scenes that later batches need, each with the index of the first of these batches.
     pub(crate) coming: Vec<(u64, PlannedRun)>,
-    /// Reads that no later batch will need.
+    /// Reads whose memory can be freed, because no later batch needs them.
     pub(crate) closed: Vec<RunKey>,
-    /// Rows that will certainly fail.
+    /// Rows that will certainly fail, with their errors.
     pub(crate) faults: Vec<(u32, Error)>,
     pub(crate) error: Option<Error>,
 }

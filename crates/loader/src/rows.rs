@@ -31,7 +31,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A block of memory and its current division into rows.
+/// A block of memory that is divided into rows.
 pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
@@ -67,20 +67,20 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// The right to write the parts of one row.
+/// A handle that gives the right to write the parts of one row.
 pub(crate) struct RowMut {
     block: Arc<Rows>,
     row: usize,
 }
 
-/// The right to write a part of a field of a divided row.
+/// A handle that gives the right to write a part of one field, after the row was divided.
 pub(crate) struct PartMut {
     row: Arc<RowMut>,
     field: Range<usize>,
     share: Share,
 }
 
-/// A thread's share of a field: the bytes that come from certain pixels.
+/// The bytes of a field that one thread writes: those that come from certain pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub(crate) origins: Origins,
@@ -171,7 +171,7 @@ impl Rows {
 
     /// Returns the bytes of the block; `None` while there are handles.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
-        // Acquire: makes the writes of dropped handles visible.
+        // Acquire: makes everything that was written through dropped handles visible here.
         if this.lent.load(Ordering::Acquire) != 0 {
             return None;
         }

@@ -33,7 +33,8 @@ pub(crate) struct SampleAt {
     pub(crate) origin: Option<[u64; 3]>,
 }
 
-/// Returns the key of a row's draws. The upper half of its epoch is the index of the repetition.
+/// Returns the key with which a row draws its random numbers. The upper half of the key's epoch is
+/// the index of the repetition.
 pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }

@@ -10,12 +10,12 @@ use shardpack_reader::Dataset;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// An RGB gradient with the sample number in the blue channel.
+/// Returns the pixels of an RGB gradient whose blue channel encodes the sample number.
 fn picture(number: u8) -> Vec<u8> {
     (0..48_u8).flat_map(|y| (0..64_u8).flat_map(move |x| [x * 4, y * 5, number * 25])).collect()
 }
 
-/// Twelve bands of float32, each slightly brighter than the one before.
+/// Returns a cube of twelve float32 bands. Each band is slightly brighter than the previous one.
 fn cube(number: u8) -> Vec<u8> {
     let value = move |pixel: u16, band: u8| f32::from(number) + f32::from(pixel % 20) / 20.0 + f32::from(band) / 12.0;
     (0..16 * 20).flat_map(|pixel| (0..12).flat_map(move |band| value(pixel, band).to_le_bytes())).collect()
@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with("cube", SampleValue::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
             .with("caption", format!("gradient number {number}").as_str())
             .with("label", i64::from(number % 2));
-        // Threads may share the collector, because the order of addition does not change the bytes on disk.
+        // Several threads may add samples to one collector. The order in which they do so does not
+        // change the bytes on disk.
         collector.add(sample)?;
     }
     let written = collector.commit(None, None)?;

@@ -36,7 +36,7 @@ pub enum Error {
     Message(Hinted),
     /// Context in front of another error, with an optional hint.
     Context {
-        /// The context.
+        /// Context, shown in front of the underlying error.
         note: Hinted,
         /// The underlying error.
         source: Box<Self>,
@@ -45,25 +45,25 @@ pub enum Error {
     Argument(ArgumentError),
     /// Bytes violate the specification, or the format cannot express a request.
     Format(FormatError),
-    /// An error of a file system or a store.
+    /// Error from a file system or a store.
     Storage(IoError),
-    /// An error of the reader.
+    /// Error from the reader.
     Reader(ReaderError),
-    /// An error of the writer.
+    /// Error from the writer.
     Writer(WriterError),
-    /// An error of a source as a whole.
+    /// Error that concerns a source as a whole.
     Source(Arc<SourceError>),
-    /// An error of one file of a source.
+    /// Error in one file of a source.
     Cube(Arc<CubeError>),
-    /// An error of one sample of a source.
+    /// Error in one sample of a source.
     Sample(Arc<SampleError>),
-    /// An error with samples added by a program.
+    /// Error while collecting samples from a program.
     Collect(Arc<CollectError>),
-    /// An array that cannot be stored as requested.
+    /// An array cannot be stored as requested.
     Encode(EncodeError),
-    /// An error of a system call.
+    /// A system call failed.
     System(Cause),
-    /// An error of another library.
+    /// Error from another library.
     Other(Arc<dyn std::error::Error + Send + Sync>),
 }
 
@@ -95,7 +95,7 @@ impl Error {
         }
     }
 
-    /// Returns the hints, one per line; empty if there are none.
+    /// Returns the hints, one per line. Empty if there are none.
     #[must_use]
     pub fn hint(&self) -> String {
         self.hints().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

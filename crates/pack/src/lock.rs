@@ -1,5 +1,5 @@
-//! Locking in this crate. Every change leaves the protected value consistent, so a panic in another thread does
-//! no harm.
+//! Locks the mutexes of this crate, even after a panic. Every change leaves the protected value
+//! consistent, so a panic in another thread does no harm.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
-//! The parts of a shard around its records. Each part is read separately: an intact shard has all of them, and
-//! `salvage` uses whichever are left.
+//! Reads the parts of a shard around its records. Each part is read separately: an intact shard has
+//! all of them, and `salvage` uses whichever are left.
 
 use crate::error::Result;
 use crate::handles::ShardFile;

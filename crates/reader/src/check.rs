@@ -1,9 +1,9 @@
-//! Checks the bytes of a record before the reader returns them. The rules are in `shardpack_format`; this
-//! module applies them in order and adds file offsets to the errors.
+//! Checks the bytes of a record before the reader returns them. The rules are in
+//! `shardpack_format`. This module applies them in order and adds file offsets to the errors.
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
-/// How to obtain the CRC32 of a record.
+/// Source of a record's CRC32.
 #[derive(Debug, Clone, Copy)]
 pub enum Crc {
     /// Compute it from the bytes.

@@ -1,4 +1,5 @@
-//! The values of a scalar field for many samples, such as labels, heights or widths, read from the indexes alone.
+//! Provides the values of a scalar field for many samples, such as labels, heights or widths, from
+//! the indexes alone.
 
 use crate::scalar::Scalar;
 use shardpack_format::Dtype;

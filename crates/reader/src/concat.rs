@@ -11,13 +11,14 @@ use std::sync::{Arc, OnceLock};
 impl Dataset {
     /// Concatenates `datasets` into one dataset, without touching any file.
     ///
-    /// Fields are matched by name. The result has the fields of all datasets, the first dataset's first.
-    /// A sample has no value for fields that its own dataset lacks ([`Dataset::without`]); in a column, its
-    /// value is −1, NaN, false, or the maximum of an unsigned type. Classes are matched by name too. The first
-    /// dataset's classes keep their indexes, new classes follow, and labels are indexes into the combined list.
-    /// Keys do not change. [`Dataset::by_key`] fails if two of the datasets share a key; look such a key up in
-    /// its own dataset. The result has no manifest. Its recipe is that of the datasets if they share one, and
-    /// otherwise empty. Each dataset keeps its limits; decoders use the first dataset's.
+    /// Fields are matched by name. The result has the fields of all datasets, the first dataset's
+    /// first. A sample has no value for fields that its own dataset lacks ([`Dataset::without`]).
+    /// In a column, its value is −1, NaN, false, or the maximum of an unsigned type. Classes are
+    /// matched by name too. The first dataset's classes keep their indexes, new classes follow, and
+    /// labels are indexes into the combined list. Keys do not change. [`Dataset::by_key`] fails if
+    /// two of the datasets share a key. Look up such a key in its own dataset. The result has no
+    /// manifest. If all datasets have the same recipe, the result has it too. Otherwise its recipe
+    /// is empty. Each dataset keeps its limits; decoders use the first dataset's.
     ///
     /// To set the share of each dataset, use `Mixture` of `shardpack-loader`.
     ///

@@ -1,4 +1,4 @@
-//! A dataset with its manifest in memory, and shards that are opened on first use.
+//! Provides access to a dataset. The manifest is in memory, and shards are opened on first use.
 
 use crate::cast::Cast;
 use crate::column::Column;
@@ -68,7 +68,7 @@ pub(crate) enum Origin {
     Member(MemberShard),
 }
 
-/// Shard `number` of another dataset, and how to convert it for this dataset.
+/// Shard `number` of a concatenated dataset, with its conversion for the concatenation.
 #[derive(Debug)]
 pub(crate) struct MemberShard {
     pub(crate) dataset: Dataset,
@@ -271,11 +271,11 @@ impl Dataset {
         })
     }
 
-    /// Like [`Dataset::shard`], but returns `None` for a damaged shard. For callers that can do without it; a
-    /// later read of its samples reports the damage.
+    /// Like [`Dataset::shard`], but returns `None` for a damaged shard. For callers that can
+    /// continue without the shard. A later read of its samples reports the damage.
     ///
     /// # Errors
-    /// `Io` if it cannot be read.
+    /// `Io` if the shard cannot be read.
     pub fn shard_unless_damaged(&self, number: usize) -> Result<Option<Arc<Shard>>> {
         match self.shard(number) {
             Ok(shard) => Ok(Some(shard)),

@@ -1,4 +1,4 @@
-//! Errors of the reader, in the project's four families.
+//! The error type of the reader.
 
 use shardpack_format as format;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, visible_path};

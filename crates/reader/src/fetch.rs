@@ -55,7 +55,8 @@ impl Dataset {
             rest = tail;
             read_run(&shard, first, run, &mut buffer, &mut out)?;
         }
-        // Exactly one run has read each position.
+        // Each requested position occurs exactly once, so sorting by position restores the
+        // requested order.
         out.sort_unstable_by_key(|(position, _)| *position);
         Ok(out.into_iter().map(|(_, sample)| sample).collect())
     }

@@ -1,4 +1,4 @@
-//! Generations of a dataset and their manifests (spec §3.5).
+//! Finds the generations of a dataset and their manifests (spec §3.5).
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -25,7 +25,8 @@ pub(crate) fn find_manifest(
         }
         other => return Ok((name, other?)),
     }
-    // A dataset that has never been changed has no other manifest.
+    // There is no numbered manifest. A dataset that has never been changed has only
+    // `manifest.json`.
     let newest = read(MANIFEST_NAME)?;
     if newest.generation() == wanted {
         return Ok((MANIFEST_NAME.into(), newest));
@@ -46,9 +47,10 @@ impl Dataset {
         self.manifest().map_or(1, Manifest::generation)
     }
 
-    /// Returns the id of this generation of this dataset. For the first generation, it is the dataset id; for
-    /// later ones, a digest of the dataset id, the generation number and the shards. The number alone is not
-    /// enough, because two copies of a dataset can grow differently and reach the same number.
+    /// Returns the id of this generation of this dataset. For the first generation, it is the
+    /// dataset id. For later generations, it is a digest of the dataset id, the generation number
+    /// and the shards. The number alone is not enough, because two copies of a dataset can grow
+    /// differently and reach the same number.
     #[must_use]
     pub fn version_id(&self) -> DatasetId {
         let (id, generation) = (self.dataset_id(), self.generation());

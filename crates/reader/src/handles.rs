@@ -41,7 +41,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Release the lock before opening the file, because that is slow on a network file system.
+        // Release the lock first, because opening a file is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,

@@ -1,4 +1,4 @@
-//! One sample, with access to the parts of its record by name.
+//! Provides access to the parts of a sample's record by name.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;

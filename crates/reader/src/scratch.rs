@@ -1,4 +1,4 @@
-//! Memory reused by reads.
+//! Provides buffers that are reused by reads.
 
 use crate::error::{Error, Result};
 

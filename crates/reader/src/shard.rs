@@ -1,4 +1,4 @@
-//! One shard of a dataset.
+//! Opens a shard, and reads and checks its records.
 
 use crate::anatomy::Anatomy;
 use crate::check::{Crc, ExpectedRecord, check_record};
@@ -263,7 +263,7 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    /// Returns the treatment of CRC32s according to the options.
+    /// Returns whether the options ask to compute or to skip CRC32s.
     pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }

@@ -220,7 +220,8 @@ fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) 
     }
 }
 
-/// Returns the records from `first` on that fit into `run_bytes`, but at least one.
+/// Returns the longest run of records starting at `first` that fits into `run_bytes`, but at least
+/// one record.
 pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> {
     let index = shard.index();
     let start = index.row(first).map_or(0, |row| row.offset);
@@ -289,7 +290,7 @@ impl Stream {
                 }
             }
         }
-        // Do not return `None` here, because it would end the stream early.
+        // This must not return `None`, which would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -351,7 +352,8 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The threads notice this when they send a delivery or wait for a buffer.
+        // The threads notice the closed channel and buffers when they send a delivery or wait for a
+        // buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
         // A hanging read must not block the caller. Wait as long as a slow disk might need, then leave the

@@ -1,4 +1,5 @@
-//! The union of several datasets: their fields, matched by name, and a combined list of classes.
+//! Builds the union of several datasets: their fields, matched by name, and a combined list of
+//! classes.
 
 use crate::cast::{Cast, LABEL, packed};
 use crate::dataset::Dataset;
@@ -38,7 +39,8 @@ impl Union {
             }
         }
         let schema = Schema::new(fields.into_iter().map(|(field, _)| field.clone()).collect())?;
-        // Show a field that belongs to the user in one dataset, even if it contains indexes in another.
+        // Show a field that belongs to the user in one dataset, even if it contains segment indexes
+        // in another.
         let is_users = |field: &Field| {
             let mut schemas = datasets.iter().map(Dataset::schema).filter(|schema| schema.fields().contains(field));
             schemas.any(|known| !known.is_segment_index(field))

@@ -64,7 +64,7 @@ impl BadKind {
 /// A problem of a file, without the file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Category for counting.
+    /// Category of the problem, for counting.
     pub kind: BadKind,
     /// The expected and the actual content.
     pub detail: String,
@@ -106,9 +106,9 @@ impl From<std::io::Error> for Flaw {
 /// A file that cannot be packed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadInput {
-    /// Path below the source; bytes that are not UTF-8 are escaped as `\xNN`.
+    /// Path below the source. Bytes that are not UTF-8 are escaped as `\xNN`.
     pub key: String,
-    /// Category for counting.
+    /// Category of the problem, for counting.
     pub kind: BadKind,
     /// The expected and the actual content.
     pub detail: String,

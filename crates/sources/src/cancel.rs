@@ -1,4 +1,4 @@
-//! Cancellation of a run by the caller.
+//! Lets the caller cancel a run.
 
 use crate::error::{Result, SourceError};
 #[cfg(test)]

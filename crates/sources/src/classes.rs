@@ -1,4 +1,4 @@
-//! Classes from folder names or from a text column.
+//! Derives classes from folder names or from a text column.
 
 use crate::columns::Texts;
 use crate::words::{list, plural, verb};

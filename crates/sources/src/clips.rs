@@ -1,4 +1,5 @@
-//! Clips: each folder of pictures is one sample, and the pictures are its frames.
+//! Groups pictures into clips. Each folder of pictures is one sample, and the pictures are its
+//! frames.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::content::SampleContent;

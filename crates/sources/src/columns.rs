@@ -1,4 +1,4 @@
-//! Columns of values, one per sample, without an allocation per value.
+//! Stores columns with one value per sample, without an allocation per value.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::bug;
@@ -80,7 +80,7 @@ pub enum ColumnValues {
     Int(Vec<i64>),
     /// Numbers that are not all integers.
     Float(#[serde(with = "bits")] Vec<f64>),
-    /// Any other values.
+    /// Values of any other kind, as text.
     Text(Texts),
     /// Lists and objects, as the JSON text in the table.
     Json(Texts),

@@ -1,4 +1,4 @@
-//! The content of samples: pictures or cubes.
+//! Describes the content of a sample: a picture or a cube.
 
 use crate::cubes::CubeInfo;
 use crate::pictures::PictureInfo;

@@ -27,7 +27,7 @@ pub enum SourceError {
     /// The path cannot be a source of samples.
     #[error("`{}`: expected {expected}, found {found}", visible_path(path))]
     NotASource {
-        /// The path.
+        /// The path that was given as the source.
         path: PathBuf,
         /// Accepted kinds of path.
         expected: &'static str,
@@ -42,7 +42,7 @@ pub enum SourceError {
         first_reason(.first_bad)
     )]
     Empty {
-        /// The source.
+        /// Path or URL of the source.
         src: PathBuf,
         /// Number of examined files.
         files: u64,
@@ -60,7 +60,7 @@ pub enum SourceError {
         visible(first_cube)
     )]
     Mixed {
-        /// The source.
+        /// Path or URL of the source.
         src: PathBuf,
         /// Number of pictures.
         pictures: u64,
@@ -77,13 +77,13 @@ pub enum SourceError {
     /// The label table is invalid.
     #[error("`{}`{}: {}", visible_path(file), At(*.line), visible(message))]
     Labels {
-        /// The label table.
+        /// Path of the label table.
         file: PathBuf,
         /// Line number, counted from 1, if the error concerns a single line.
         line: Option<u64>,
         /// The expected and the actual content.
         message: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// A listing file cannot be used.
@@ -95,15 +95,15 @@ pub enum SourceError {
         visible(found)
     )]
     Listing {
-        /// The file.
+        /// Path of the listing file.
         file: PathBuf,
         /// The invalid part of the file.
         what: String,
         /// Expected content.
         expected: String,
-        /// Found content.
+        /// Actual content.
         found: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// The caller set [`SourceOptions::cancel`](crate::SourceOptions::cancel).
@@ -112,7 +112,7 @@ pub enum SourceError {
     /// A file has changed since it was listed.
     #[error("`{}` changed since it was listed: expected {expected}, found {found}", visible_path(path))]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Size and modification time in the listing.
         expected: String,

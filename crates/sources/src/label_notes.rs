@@ -1,4 +1,4 @@
-//! Notes on folders that do not look like classes.
+//! Creates notes on folders that do not look like classes.
 
 use crate::content::SourceKind;
 use crate::listing::LabelsFrom;
@@ -53,8 +53,8 @@ impl Folders<'_> {
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
         let others = known(&|name| !is_truth(name) && !is_split(name));
-        // Classes may be named `mask` and `nothing`, so with class folders, only usual names of sample folders
-        // are evidence.
+        // With class folders, `mask` and `nothing` may be the names of classes. Only usual names of
+        // sample folders, such as `images`, then show that the folders next to them contain masks.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
         if !truths.is_empty() && !samples.is_empty() {
             notes.push(self.parts("", samples, &truths));
@@ -156,7 +156,8 @@ impl Folders<'_> {
         })
     }
 
-    /// Returns a note if cubes are in folders whose names are not used as labels, because that happens only on request.
+    /// Returns a note if cubes are in folders whose names are not used as labels. For cubes, folder
+    /// names become labels only on request.
     fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
@@ -287,7 +288,8 @@ mod tests {
               but the samples are in 2 folders further down (`cat`, `dog`)\n\
               hint: pack `SRC/x/y`, which has these folders"]
         );
-        // There is a single class, and no folder looks suspicious.
+        // No note: each of these sources has a single class folder, and its samples are not all in
+        // several folders further down.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }
@@ -311,7 +313,8 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // Here pictures are next to folders of pictures, which are classes only if the user says so.
+        // Now a picture is next to the folders. The folders are then classes only if the user says
+        // so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

@@ -28,7 +28,7 @@ pub struct SourceSample {
     pub content: SampleContent,
     /// Data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
-    /// Mask.
+    /// File with the label mask.
     pub mask: Option<Box<SideFile>>,
     /// Metadata file next to the sample, as written by `unpack`.
     pub meta: Option<Box<SideFile>>,
@@ -58,7 +58,8 @@ impl SourceSample {
     /// [`mtime_ns`](Self::mtime_ns). Otherwise it is not a time and has no meaningful order.
     #[must_use]
     pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // An odd factor loses no information. A large one keeps small changes of two files from cancelling out.
+        // An odd factor loses no information. A large factor keeps small changes of two files from
+        // cancelling out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
         let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
         let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
@@ -90,9 +91,9 @@ pub enum LabelsFrom {
     Folders,
     /// Labels come from a column of the label table.
     Column {
-        /// The table.
+        /// Path of the table.
         table: PathBuf,
-        /// The column.
+        /// Name of the column.
         column: String,
     },
 }
@@ -121,7 +122,8 @@ pub struct Listing {
     pub kind: SourceKind,
     /// Samples sorted by the bytes of their keys. Never empty.
     pub samples: Vec<SourceSample>,
-    /// Class names. If this is empty, the `class` of every sample is `None`; otherwise every sample has a class.
+    /// Class names. If this is empty, the `class` of every sample is `None`. Otherwise every sample
+    /// has a class.
     pub classes: Vec<String>,
     /// Columns of the label table, in sample order.
     pub columns: Vec<TableColumn>,

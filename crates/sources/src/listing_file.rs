@@ -1,4 +1,5 @@
-//! Listing files, with which a source is listed only once for all machines that pack its parts.
+//! Reads and writes listing files. With a listing file, a source is scanned only once for all
+//! machines that pack its parts.
 //!
 //! The file consists of lines of JSON. The first line has the source and the options. Then there is a line for
 //! each class, column, skipped file and sample. The last line has the SHA-256 of all other lines. When a sample
@@ -55,7 +56,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A store object, with what identifies its version.
+/// A store object, with the properties that identify its version.
 #[derive(Serialize, Deserialize)]
 struct ListedObject {
     url: String,
@@ -95,8 +96,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Makes a file readable for all users. A temporary file is only readable for its owner, but every user who
-/// packs a part must be able to read the listing.
+/// Makes a file readable for all users. A temporary file is only readable for its owner, but users
+/// of other machines that pack parts must be able to read the listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -26,25 +26,28 @@ pub struct SourceOptions {
     pub key_column: Option<String>,
     /// Label column of `labels`. Default: see [`LabelColumn`].
     pub label_column: LabelColumn,
-    /// Columns of `labels` to read as text, whatever their cells look like. In CSV, for example, `12` may be a
-    /// number or a code. Default: none; the cells determine the type.
+    /// Columns of `labels` to read as text, whatever their cells look like. In CSV, for example,
+    /// `12` may be a number or a code. Default: none, which means that the cells determine the
+    /// type.
     pub text_columns: Vec<String>,
     /// Folder of masks. Each mask is checked against its sample. Default: none.
     pub masks: Option<PathBuf>,
-    /// True if first-level folders are classes. By default they are for images, if every sample is in one of
-    /// them and no table has labels. If most samples are in several folders, a sample outside of them is bad
-    /// input. `Some(true)` does the same for cubes, whose folders are often patients or flights.
+    /// True if first-level folders are classes. `None` uses them as classes only for images, if
+    /// every sample is in such a folder and no table has labels. If most samples are in several
+    /// folders, a sample outside the folders is bad input. `Some(true)` does the same for cubes. By
+    /// default it is not done for cubes, because their folders are often patients or flights.
     pub class_folders: Option<bool>,
     /// True if first-level folders are splits, each of which becomes a separate dataset. Set by
     /// [`splits::enumerate`](crate::splits::enumerate). Default: false.
     pub splits: bool,
-    /// True if each folder of pictures is one sample, called a clip. Its frames are JPEGs in the natural order
-    /// of their names, and its key is the path of the folder. Default: false, with each picture a sample.
+    /// True if each folder of pictures is one sample, called a clip. Its frames are JPEGs in the
+    /// natural order of their names, and its key is the path of the folder. Default: false, which
+    /// makes each picture a sample.
     pub clips: bool,
-    /// Follow symbolic links that lead out of the source. Circular links are always bad input. Default: false,
-    /// with all links out of the source bad input.
+    /// Follow symbolic links that lead out of the source. Circular links are always bad input.
+    /// Default: false, which makes all links out of the source bad input.
     pub follow_links: bool,
-    /// What to do with files that cannot be packed. Default: stop.
+    /// Policy for files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
     /// Path to leave out if it is inside the source, usually the output. The label table and the folder of
     /// masks are always left out.
@@ -66,9 +69,9 @@ pub struct SourceOptions {
 /// Text values become classes, and the column does not become a field. Other values become the field `label`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LabelColumn {
-    /// The column `label`, or a text column `class`. If neither exists and folders provide no labels, the only
-    /// text column, provided that at least half of its values repeat; it is also kept as a field. Columns of
-    /// splits and licences are ignored.
+    /// The column `label`, or a text column `class`. If neither exists and folders provide no
+    /// labels, the only text column is used if at least half of its values repeat. That column is
+    /// also kept as a field. Columns of splits and licences are ignored.
     #[default]
     Guessed,
     /// The column `label`, or a text column `class`.

@@ -26,8 +26,8 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Extensions of files often found next to samples, for people or other tools: annotations of COCO (`.json`),
-/// YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
+/// Extensions of files that are often next to samples, but are intended for people or other tools:
+/// annotations of COCO (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and documents.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
     "yaml", "yml",

@@ -1,5 +1,5 @@
-//! Splits: the first-level folders of a source, such as `train` and `val`. They are listed together, but each
-//! is packed into a separate dataset.
+//! Lists the splits of a source. Splits are its first-level folders, such as `train` and `val`.
+//! They are listed together, but each is packed into a separate dataset.
 //!
 //! All splits share their classes with the same numbers, the columns of the label table, and the kind of
 //! samples. The keys of a split are paths below its own folder.
@@ -32,7 +32,7 @@ pub struct Splits {
     pub notes: Vec<Note>,
 }
 
-/// One split.
+/// A split and its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Split {
     /// Name of the split's folder.

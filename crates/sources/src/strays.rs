@@ -1,4 +1,4 @@
-//! Samples outside the split or class folders, although other samples are inside.
+//! Refuses samples outside the split or class folders if other samples are inside.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::classes::folder;

@@ -411,7 +411,8 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);
 
-    // Next to cubes of a different format, these PNGs may be masks.
+    // Next to cubes of a different format, the 16-bit PNGs may be masks, so the kind of the source
+    // is unclear.
     put(root.path(), "dog/e.npy", npy());
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::Mixed { .. })));
     std::fs::remove_file(root.path().join("dog/e.npy")).unwrap();

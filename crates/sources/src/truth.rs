@@ -113,7 +113,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
     if found.is_empty() {
         return Beside::default();
     }
-    // Class numbers are integers, even if stored as floats.
+    // The class numbers of a mask are integers, even if they are stored as floats.
     let alone = CubeOptions { variable: Vec::new(), ..options.clone() };
     let is_truth = |place: &usize| {
         let content = samples.get(*place).map(|sample| (&sample.content, root.join(&sample.key)));
@@ -222,7 +222,8 @@ mod tests {
         let said = told(&listing);
         assert!(said[0].starts_with("by name and shape, 1 file holds the ground truth of other cubes"), "{said:?}");
         assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
-        // The only version of a cube may have any name. Other cubes have no ground truth.
+        // If a scene has only one cube, the name of the cube may have any suffix. Other cubes have
+        // no ground truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
         assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
         assert!(told(&listing)[1].contains("has no mask"), "{:?}", told(&listing));
@@ -231,7 +232,8 @@ mod tests {
     #[test]
     fn other_cubes_stay_samples() {
         let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
-        // Not a mask: ground truth on its own, next to a cube of another size or name, or with several bands.
+        // `X_gt.npy` is not a mask if it is on its own, next to a cube of a different size or name,
+        // or has several bands.
         for other in [("Z_gt.npy", truth.clone()), ("X.npy", npy_of(&[5, 3, 5])), ("Y.npy", cube.clone())] {
             let listing = of(&[("X_gt.npy", truth.clone()), other]);
             assert!(listing.samples.len() == 2 && listing.notes.is_empty(), "{:?}", listing.notes);

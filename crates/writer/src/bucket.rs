@@ -1,4 +1,5 @@
-//! A folder in an object store as the destination of a dataset. Unfinished files are kept in a local folder, the spool.
+//! Writes a dataset to a folder in an object store. Unfinished files are kept in a local folder,
+//! the spool.
 
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};

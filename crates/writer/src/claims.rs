@@ -1,4 +1,5 @@
-//! The locks of a run that writes to a store: a lock file in the spool, and a claim in the store.
+//! Acquires and releases the locks of a run that writes to a store: a lock file in the spool, and a
+//! claim in the store.
 //!
 //! The lock file excludes other runs on this machine, and a *claim* excludes runs on other machines. A claim is an
 //! object that is created only if its name is free. It contains the name of the run and the number of its spool. The
@@ -163,7 +164,7 @@ impl Claims {
                 other => other,
             }
         });
-        // Fails if the file was renamed instead of linked.
+        // This fails if the file was renamed instead of linked.
         let _ = fs::remove_file(&mine);
         match linked {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
@@ -218,8 +219,9 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // While the lock is held, remove the number, and then the folder if it is empty. If the claim could not be
-        // removed, keep the number, so that the next run with this spool takes the claim over.
+        // While the lock is held, remove the file with the spool's number, so that an otherwise
+        // empty folder can be removed too. If the claim could not be removed, keep this file. The
+        // next run with this spool then takes over the claim.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

@@ -103,7 +103,7 @@ impl Growth<'_> {
                 continue;
             }
             let ends = match self.target.read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
-                // A folder or a symlink with the name of a shard.
+                // Skip a folder or a symlink that is named like a shard.
                 Err(_) if !is_listed => continue,
                 other => other?,
             };

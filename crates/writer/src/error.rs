@@ -1,4 +1,4 @@
-//! Errors of packing.
+//! The error type of packing.
 
 use crate::unfinished::Unfinished;
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible_path};

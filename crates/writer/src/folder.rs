@@ -1,5 +1,5 @@
-//! Examines the content of the output folder and finds out who wrote it. Only files that this crate wrote may be
-//! replaced or removed.
+//! Examines the content of the output folder, and determines which files this crate wrote. Only
+//! these files may be replaced or removed.
 
 use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
@@ -50,7 +50,7 @@ pub(crate) struct Survey {
     generations: BTreeMap<String, Manifest>,
     /// Numbers of all files that are named like shards.
     shards: Vec<u32>,
-    /// Shards that a later generation has rewritten, as their names show.
+    /// Shards whose names show that a later generation has rewritten them.
     written_anew: Vec<String>,
     temporaries: Vec<String>,
     /// Files of other programs. Names with a leading dot are ignored, because operating systems and desktops create
@@ -91,7 +91,8 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
-        // A manifest means that the user has restored or rebuilt the dataset since then.
+        // If there is a manifest, the user has restored or rebuilt the dataset since its removal
+        // was interrupted.
         survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }

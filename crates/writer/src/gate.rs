@@ -60,7 +60,7 @@ pub(crate) struct Gate<T> {
 }
 
 struct InFlight<T> {
-    /// Results of the slots from `first` on. `None` while a sample is being encoded.
+    /// Results of slot `first` and the slots after it. `None` while a sample is being encoded.
     window: VecDeque<Option<SampleResult<T>>>,
     first: u64,
     in_flight: u64,

@@ -95,7 +95,8 @@ impl<'a> Growth<'a> {
         let lock = RunLock::take(&target, None, &Holder::this_process())?;
         settle(&target)?;
         let (mut manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
-        // A field that is named like a segment index need not be one. Only the headers of the shards tell.
+        // A field named like a segment index may be an ordinary field. Only the headers of the
+        // shards show which one it is.
         if manifest.schema.optional_features() != 0
             && let Some(first) = manifest.shards.first()
             && let Ok(ends) = target.read_ends(&first.name, HEADER_BYTES, FOOTER_BYTES)
@@ -192,7 +193,8 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // Remember this before the next step: if that fails, the manifest may or may not exist.
+        // Remember the generation before writing its manifest. If the write fails, the manifest may
+        // or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
@@ -204,7 +206,7 @@ impl<'a> Growth<'a> {
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // No generation was ready after all: `settle` would have put it in place.
+        // No generation was ready. Otherwise `settle` would have put it in place.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }

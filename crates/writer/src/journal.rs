@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum size of a journal. A million shards need less.
 const MAX_BYTES: u64 = 4 << 30;
-/// Maximum size of a line. The first line contains the metadata; the others contain the skipped samples of a shard.
+/// Maximum size of a line. The first line contains the metadata. Each other line contains the
+/// skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// The first line: everything that must be equal for a run to continue. The parts of a dataset must have equal heads,

@@ -1,5 +1,5 @@
-//! Names of the files in an output folder. They identify the files of this crate; only these may be replaced or
-//! removed.
+//! Names of the files in an output folder. The names show which files this crate has written. Only
+//! these files may be replaced or removed.
 
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
@@ -33,7 +33,7 @@ pub(crate) fn is_shard_temporary(name: &str) -> bool {
     number.is_some_and(|n| shard_temporary(n) == name)
 }
 
-/// Returns the number in a shard name from [`shard_name`].
+/// Returns the number of a shard whose name comes from [`shard_name`].
 pub(crate) fn shard_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
     (shard_name(number) == name).then_some(number)

@@ -22,7 +22,7 @@ impl Plan {
     /// the sample ids begin at `first_id`.
     ///
     /// # Errors
-    /// `Limit` if a manifest cannot list so many shards; `Usage` if the ids run out.
+    /// `Limit` if a manifest cannot list this number of shards; `Usage` if the ids run out.
     pub fn behind(mut self, manifest: &Manifest, first_id: u64) -> Result<Self> {
         let limit = room_for_shards(&self.metadata)?;
         let count = manifest.shards.len() as u64 + self.shards.len() as u64;

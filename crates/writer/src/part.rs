@@ -75,7 +75,7 @@ impl Part {
     /// but not including, `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
-        // At most `shards`, because `i` never exceeds the count.
+        // The result is at most `shards`, because `i` never exceeds the count.
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }

@@ -21,7 +21,7 @@ pub(crate) fn shuffle(order: &mut [u32], seed: u64) {
     let mut random = SplitMix64(seed);
     for i in (1..order.len()).rev() {
         let product = u128::from(random.next()) * (i as u128 + 1);
-        // `j` is at most `i`, because the other factor is below 2^64.
+        // `j` is at most `i`, because `random.next()` is below 2^64.
         let j = usize::try_from(product >> 64).unwrap_or(i);
         debug_assert!(product >> 64 <= i as u128, "element {} of {i}", product >> 64);
         order.swap(i, j);

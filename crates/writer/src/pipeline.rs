@@ -51,7 +51,8 @@ impl<S: SampleSource> Pipeline<'_, S> {
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
         let line = Mutex::new(Line { source: self.source, samples, ahead: VecDeque::new(), announced: 0 });
         thread::scope(|scope| {
-            // Also wakes the other threads if the caller's progress callback panics.
+            // When dropped, this also wakes the other threads if the caller's progress callback
+            // panics.
             let _stop = StopOnDrop(&gate);
             let spawned =
                 |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.target.path(), e));
@@ -188,8 +189,8 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Checks a record as a reader would, before any byte is written. Only the maximum size of a record is left to the
-/// source.
+/// Checks a record as a reader would, before any byte is written. Does not check the maximum size
+/// of a record, which is left to the source.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -206,7 +207,7 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// Calls the source. Turns a panic into an error; the source is not used again after that.
+/// Calls the source, and turns a panic into an error. The source is not used again after a panic.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding the sample", &*panic)) as _)

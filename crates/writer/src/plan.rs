@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// A sample of a plan.
+/// The properties of a sample that a plan depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
     /// Key of the sample: its path below the source folder.
@@ -73,7 +73,7 @@ pub struct Plan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ids {
-    /// Ascending ids from this number on, in the order of the caller's samples.
+    /// Consecutive ids that start with this number, in the order of the caller's samples.
     From(u64),
     /// One id per sample, in the order of the caller's samples.
     Listed(Vec<u64>),
@@ -331,8 +331,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Refuses duplicate keys. Sorted hashes take 8 bytes per sample; a set of keys would take 50. Only keys with equal
-/// hashes are compared.
+/// Refuses duplicate keys. Sorted hashes take 8 bytes per sample, whereas a set of keys would take
+/// 50. Only keys with equal hashes are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

@@ -1,5 +1,5 @@
-//! Examines the output folder before a run. It may be complete or empty, or contain a run to continue or files to
-//! refuse.
+//! Examines the output folder before a run. The folder may be empty, or contain a complete dataset,
+//! a run to continue, or files that the run must not touch.
 
 use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};

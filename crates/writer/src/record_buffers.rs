@@ -1,4 +1,4 @@
-//! Reusable record buffers.
+//! Keeps record buffers for reuse.
 
 use std::sync::{Mutex, PoisonError};
 

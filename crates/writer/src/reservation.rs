@@ -125,7 +125,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
-            // This fails if the folder is not empty, as intended.
+            // If the folder is not empty, this fails and the folder stays, as intended.
             let _ = fs::remove_dir(self.out.folder());
         }
     }

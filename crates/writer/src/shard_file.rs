@@ -201,7 +201,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            // Never 0, because a full chunk is written at once.
+            // The room is never 0, because a full chunk is written at once.
             let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);

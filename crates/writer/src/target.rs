@@ -1,8 +1,9 @@
 //! The folder that a dataset is written to, on a disk or in a store.
 //!
-//! *Scratch* files are unfinished shards, manifests and journals. They are in a local folder. For a dataset on a disk,
-//! this is the folder of the dataset itself, and a file is committed by renaming it. For a dataset in a store, it is
-//! the spool, and a file is committed by uploading it. So the same order of steps makes both safe.
+//! *Scratch* files are unfinished shards, manifests and journals. They are in a local folder. For a
+//! dataset on a disk, this is the folder of the dataset itself, and a file is committed by renaming
+//! it. For a dataset in a store, it is the spool, and a file is committed by uploading it. The same
+//! order of steps is therefore safe for both.
 
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
@@ -172,7 +173,8 @@ impl<'a> Target<'a> {
     /// Turns the manifest into a scratch file. It shows that the other files are ours while they are being removed.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Check this before creating the scratch file, because the files may now belong to another run.
+        // Check the claim before creating the scratch file, because the files may now belong to
+        // another run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;

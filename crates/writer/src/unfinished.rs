@@ -26,7 +26,7 @@ pub struct Unfinished {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedPart {
-    /// The part itself.
+    /// Index of the part, and the number of parts.
     pub part: Part,
     /// True if there is a journal of this part.
     pub begun: bool,

@@ -188,7 +188,8 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // Ignore this error and report the first one. If this fails, the shard is simply packed again.
+            // Ignore an error here, and report the first one. The next run then packs these shards
+            // again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));

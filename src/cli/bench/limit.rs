@@ -72,7 +72,7 @@ pub(super) struct Workload {
 pub(super) enum WorkloadContent {
     /// Values that are not decoded.
     Stored,
-    /// Pictures.
+    /// Pictures that are decoded.
     Pictures {
         /// Side of the view in pixels, or `None` for whole pictures.
         side: Option<u32>,
@@ -81,7 +81,7 @@ pub(super) enum WorkloadContent {
         /// Mean shorter side of the pictures, if the index has it.
         short_side: Option<f64>,
     },
-    /// Arrays.
+    /// Arrays that are decoded.
     Arrays {
         /// Name of the codec, such as `blosc2-zstd`.
         codec: Option<String>,

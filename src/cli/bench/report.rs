@@ -1,4 +1,4 @@
-//! The output of `bench`: a table for people, and an object for programs.
+//! Prints the result of `bench`: a table for people, or a JSON object for programs.
 
 use super::args::{BenchArgs, OrderArg};
 use super::device;

@@ -39,7 +39,7 @@ impl Setup {
     }
 }
 
-/// Parses a list of mixes, for which the number of classes is needed.
+/// Parses a list of mixes. Mixing needs the dataset's number of classes.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -224,7 +224,8 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // Without an entry in the recipe, do not advise what may already have been done.
+            // If the recipe does not mention the field, assume that its pictures can be decoded in
+            // parts. The advice to make that possible may already have been followed.
             in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },

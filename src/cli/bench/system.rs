@@ -1,4 +1,5 @@
-//! The operating system's figures for this process: core time, bytes from disks, and memory.
+//! Reads figures about this process from the operating system: core time, bytes from disks, and
+//! memory.
 
 use shardpack_reader::Dataset;
 use std::fs;

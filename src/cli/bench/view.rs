@@ -1,4 +1,5 @@
-//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: loader options and their text form.
+//! Parses `--image`, `--cube`, `--bands`, `--dtype` and `--window` into loader options, and keeps
+//! their text for the output.
 
 use shardpack_jpeg::View;
 use shardpack_loader::{CubeMode, ImageMode};

@@ -1,4 +1,5 @@
-//! Reads from the first record what the indexes lack: how arrays are stored, and the wavelengths of the bands.
+//! Reads facts that the indexes lack from the first record: how arrays are stored, and the
+//! wavelengths of the bands.
 
 use super::span::Span;
 use crate::cli::show;

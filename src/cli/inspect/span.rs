@@ -1,4 +1,4 @@
-//! The range of values of a scalar field.
+//! Computes the range of values of a scalar field.
 
 use crate::cli::units;
 use shardpack_format::Field;

@@ -1,4 +1,5 @@
-//! `shardpack pack` and `shardpack merge`.
+//! `shardpack pack` and `shardpack merge`: pack a source into a dataset, and join the parts of a
+//! dataset.
 
 pub(super) mod args;
 
@@ -38,7 +39,7 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     let on_plan = |planned: &Planned<'_>| {
         // From here on there are files to clean up, so a signal must not end the process at once.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // If the dataset is already complete, say so, because nothing will be packed.
+        // Do not print the plan if the dataset is already complete, because nothing will be packed.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {

@@ -1,4 +1,4 @@
-//! `labels.jsonl`: one line per sample, in the format of `pack --labels`.
+//! Writes `labels.jsonl`, with one line per sample, in the format of `pack --labels`.
 
 use super::work::Tally;
 use crate::cli::show;
@@ -37,7 +37,7 @@ pub(super) struct LabelTable<'a> {
     path: PathBuf,
     out: BufWriter<Pending>,
     bytes: u64,
-    /// Samples with an unreadable column.
+    /// Indexes of the samples with an unreadable column, with the errors.
     damaged: Vec<(u64, crate::Error)>,
 }
 

@@ -83,7 +83,8 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
         let parts: Vec<&str> = line.split('\t').collect();
         let result = read(parts[0], &Limits::default());
         let beyond = BEYOND_THE_LAYOUT.contains(&name_of(parts[0]));
-        // Streams and segment indexes are just bytes to the layout, so their faults are not detected.
+        // Compressed streams and segment indexes are just bytes to the layout, so faults in them
+        // are not detected.
         let stream = ["invalid/C", "invalid/V02-segment-index"].iter().any(|start| parts[0].starts_with(start));
         match (parts[1], result) {
             ("ok", Ok(())) => {}

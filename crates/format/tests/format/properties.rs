@@ -135,7 +135,8 @@ proptest! {
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
             if let Some(first) = &pair[0] {
-                // The value starts at the right offset, before it, or after it.
+                // The value starts at the right offset, before it, after it, or at the start of the
+                // buffer.
                 let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
                 for at in [place, place - 61, place + 3, 0] {
                     let buffer = [vec![7; at], first.clone()].concat();

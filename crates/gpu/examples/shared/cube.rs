@@ -1,4 +1,4 @@
-//! Synthetic cubes for the timing examples.
+//! Generates synthetic cubes for the timing examples.
 
 use half::f16;
 use shardpack_array::Array;

@@ -136,7 +136,7 @@ impl Ask {
         Ok(ask)
     }
 
-    /// Creates the request for `region` of a mask, from which a view takes single pixels.
+    /// Creates the request for `region` of a mask. A view then shows single pixels of the region.
     ///
     /// # Errors
     /// `Usage` if the region is outside the array, or the array has neither two nor three axes.
@@ -178,7 +178,7 @@ impl Ask {
         (ask.turn, ask.is_moved) = (finish.turn, finish.warp.is_some());
         ask.turned_box = turns.then_some([planes, rows, columns, channels.unwrap_or(1)]);
         match channels {
-            // If channels are moved, or are not stored side by side, they are the bands.
+            // Channels of a box are its bands if the voxels are moved or if channels are not stored side by side.
             Some(channels) if turns || !is_beside => {
                 (ask.columns, ask.pixels) = (width, depth * height * width);
                 (ask.y, ask.x, ask.rows, ask.region_columns) = (z * height + y, x, planes * rows, columns);
@@ -198,7 +198,7 @@ impl Ask {
     }
 
     fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
-        // This fails unless the region is within the array.
+        // Check that the region is within the array.
         region.shape_of(descriptor)?;
         let descriptor = match region.output {
             Output::Source => descriptor.clone(),
@@ -258,8 +258,8 @@ impl Ask {
         }
     }
 
-    /// Treats the elements of a row as bands of a single pixel, if whole pixels are adjacent and stay adjacent. Lanes
-    /// work along the bands, so most lanes would be idle with few bands.
+    /// If whole pixels are adjacent and stay adjacent, treats all elements of a row as bands of a single pixel. The
+    /// lanes of a warp divide the bands among themselves, so with few bands most of them would be idle.
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;

@@ -1,5 +1,5 @@
-//! The blocks of an array that a part of the array needs. Other blocks are neither uploaded nor decoded. For example,
-//! a patch of 32 × 32 pixels needs a twelfth of the blocks of a scene of 400 × 400 pixels with 100 adjacent bands.
+//! Finds the blocks that a part of an array needs. Other blocks are neither uploaded nor decoded. For example, a patch
+//! of 32 × 32 pixels needs a twelfth of the blocks of a scene of 400 × 400 pixels with 100 adjacent bands.
 
 use super::ask::{Ask, Part, Picks};
 use super::wire::BLOCK_ELEMENTS;
@@ -77,14 +77,14 @@ impl Blocks {
 }
 
 impl Ask {
-    /// Returns the range of bands to read. Differences have to be summed from the first band on.
+    /// Returns the range of bands to read. If bands are stored as differences, this includes all earlier bands.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();
         if self.descriptor.band_difference { 0..high } else { low..high }
     }
 }
 
-/// Maximum amount of an array that a part of a given size needs, whatever its position. A part without rows counts as
+/// Maximum number of blocks that a part of a given size needs, wherever it is in the array. A part without rows means
 /// all pixels.
 pub(crate) struct Most {
     blocks: u64,
@@ -110,7 +110,8 @@ impl Most {
         self.blocks < self.all / 2
     }
 
-    /// Returns true if `parts` parts, decoded separately, need more than twice the array's blocks.
+    /// Returns true if `parts` parts that are decoded separately need more than twice as many blocks in total as the
+    /// array has.
     pub(crate) const fn exceeds(&self, parts: u64) -> bool {
         self.blocks.saturating_mul(parts) > self.all.saturating_mul(2)
     }
@@ -152,7 +153,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
         [height, width, bands] => (height, width, bands, part.width, picks.span()),
-        // The bands of an array with two axes are its columns. The first column of the part is not known here.
+        // In an array with two axes, the columns count as bands. The part's first column is not known here.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
         _ => return (all, all),
@@ -186,7 +187,7 @@ fn most_blocks_of_a_box(descriptor: &ArrayDescriptor, size: [u64; 3]) -> (u64, u
     let [_, height, width] = sides;
     let difference = descriptor.band_difference;
     let needed = match (descriptor.layout, channels) {
-        // All voxels in a column of the volume are contiguous.
+        // All voxels of the volume that differ only in their plane and row are contiguous.
         (Layout::BandMajor, None) => {
             most_of_runs(planes, rows, height).saturating_mul(if difference { width } else { columns })
         }

@@ -1,4 +1,4 @@
-//! Faults that the device finds in an array.
+//! Faults that the device reports for an array.
 
 use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 

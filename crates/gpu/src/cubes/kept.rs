@@ -1,5 +1,5 @@
-//! An array whose payload stays on the device. The host keeps the chunk lengths and stream tables, which it
-//! determines only once.
+//! Tables of an array whose payload stays on the device. The host determines the chunk lengths and stream tables only
+//! once.
 //!
 //! ```text
 //! payload  16  where it begins in the kept memory, and its bytes
@@ -14,7 +14,7 @@ use shardpack_array::Units;
 use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, Shuffle, StreamCoder, StreamKind};
 use shardpack_format::{Error, Result};
 
-/// Written instead of the number of chunks if the elements are not compressed.
+/// Marks an array whose elements are not compressed. Written in place of the number of chunks.
 const RAW: u32 = u32::MAX;
 const STORED_UNIT: u32 = 0;
 const ITEM: u32 = 1;
@@ -22,7 +22,7 @@ const BLOCKS: u32 = 2;
 const BYTE_DELTA: u32 = 4;
 const CODED: u32 = 0;
 const STORED: u32 = 1;
-/// The low byte is the repeated byte.
+/// A stream of this kind repeats one byte, which is stored in the low byte.
 const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
@@ -165,7 +165,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     words
 }
 
-/// Decodes the kept form of a stream. The offset of its output is not kept, so it is 0.
+/// Converts a stream from its kept form. The offset of its output is not kept, and is set to 0.
 pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
     let [kind, offset, bytes, out_bytes] = words(kept);
     let kind = match kind {

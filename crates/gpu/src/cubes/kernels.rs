@@ -1,4 +1,4 @@
-//! The kernels of `cubes.cu`.
+//! Names the kernels of `cubes.cu`, their PTX, and their expected configuration.
 
 use super::wire::CONFIG;
 use crate::config::KernelSource;

@@ -1,4 +1,4 @@
-//! The chunks of a payload and their streams, from the parsed payload or from kept tables.
+//! Iterates over the chunks of a payload and their streams, either parsed from the payload or read from kept tables.
 
 use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
@@ -8,11 +8,11 @@ use std::borrow::Cow;
 
 pub(super) enum PayloadSource<'a> {
     Walked(Units<'a>, &'a [u8]),
-    /// Kept tables of a payload, and the location of its bytes.
+    /// A payload with kept tables. Its bytes are on the host or on the device.
     Kept(KeptArray<'a>, KeptPayload<'a>),
 }
 
-/// Location of the bytes of an array with kept tables.
+/// Where the bytes of a payload with kept tables are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeptPayload<'a> {
     Host(&'a [u8]),

@@ -92,7 +92,7 @@ pub(super) struct Placer<'a, 'b> {
     pub(super) planes: Vec<Plane>,
 }
 
-/// Decoded bytes, still filtered.
+/// Bytes of a stream after decoding, before its filters are undone.
 #[derive(Clone, Copy)]
 enum DecodedBytes {
     /// Offset of the bytes. The flag is true if the bytes have their own scratch memory.

@@ -1,5 +1,5 @@
-//! Blocks of an array that have been placed in a slot. They belong to one row, or to several rows that use parts of
-//! the same array. Each shared block is uploaded and decoded only once.
+//! Places of an array's blocks in a slot. The blocks may be shared by several rows that use parts of the array. Each
+//! shared block is uploaded and decoded only once.
 
 use super::blocks::Blocks;
 use super::place::Tasks;

@@ -17,7 +17,7 @@ use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
 use shardpack_loader::stage::{MaskView, RowNoise};
 
-/// Number of chunks of bands per warp if chunks are independent of each other.
+/// Number of chunks of bands per warp. Used if each chunk can be decoded without the previous one.
 const CHUNKS_EACH: u32 = 4;
 pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
@@ -366,8 +366,8 @@ impl<'a> PreparedArray<'a> {
 }
 
 impl PreparedArray<'_> {
-    /// Returns true if the faster kernel `cube_means` can compute the means of four pixels. It handles elements of
-    /// two bytes that need no check, and runs of bands.
+    /// Returns true if the faster kernel `cube_means` can process the array. It computes means of four pixels from
+    /// elements of two bytes that need no check, and it requires a run of bands.
     fn has_quick_means(&self) -> bool {
         self.affine.makes_means()
             && !self.ask.is_flat

@@ -1,4 +1,4 @@
-//! Scratch memory for arrays on the device. It follows the uploaded part of a slot.
+//! Computes the size of the scratch memory for arrays on the device, which follows the uploaded part of a slot.
 
 use super::wire::BLOCK_ELEMENTS;
 

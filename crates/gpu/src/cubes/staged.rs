@@ -1,4 +1,4 @@
-//! An array that has been written to staging memory.
+//! An array in staging memory, with its tables and the tasks that decode it.
 
 use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};

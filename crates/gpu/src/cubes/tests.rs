@@ -1,4 +1,4 @@
-//! Compares the kernels, emulated on the CPU, with the decoder of the host.
+//! Tests the kernels, emulated on the CPU, against the decoder of the host.
 
 mod damage;
 pub(crate) mod generate;

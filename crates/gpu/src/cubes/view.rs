@@ -1,4 +1,4 @@
-//! Views of masks, in the form that the kernels need (`kernels/view.cuh`).
+//! Writes views of masks in the form that the kernels read (`kernels/view.cuh`).
 
 use super::put::put_all;
 use shardpack_loader::stage::{MaskMove, MaskView};

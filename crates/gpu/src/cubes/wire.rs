@@ -101,7 +101,7 @@ pub(super) trait Wire {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// A stream, as the device receives it.
+/// Source of a stream's bytes, in the form that the device reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
     /// An LZ4 block at this place in the slot.
@@ -124,8 +124,9 @@ pub(super) struct StreamTask {
 }
 
 impl StreamTask {
-    /// Estimates the relative decoding time. Sequences take most of the time. A stream has most sequences if it is
-    /// neither all literals nor all repeats.
+    /// Estimates the relative decoding time. Sequences take most of the time. A stream that is hardly compressed
+    /// consists of long literals, and a stream that is compressed well consists of long matches, so both have few
+    /// sequences.
     pub(super) fn toil(&self) -> u64 {
         match self.source {
             StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
@@ -216,7 +217,7 @@ pub(super) enum ValueWalk {
     Quads = 2,
 }
 
-/// The no-data values to replace, and their replacement.
+/// Which elements are no-data, and the value that replaces them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoData {
     fill: u32,
@@ -239,7 +240,7 @@ impl NoData {
     }
 }
 
-/// Noise added to a row's values.
+/// The noise to add to the values of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoiseRow {
     kind: u32,
@@ -339,7 +340,7 @@ pub(super) struct CubeRow {
     pub(super) gamma: f64,
     pub(super) affine: AffineRow,
     pub(super) view: ViewRow,
-    /// True if an array is moved whose columns count as bands.
+    /// True if the pixels of an array are moved whose columns count as bands.
     pub(super) flat: bool,
     /// True if `cube_means` processes the cube instead of `cube_affine`.
     pub(super) means: bool,

@@ -17,12 +17,12 @@ use std::ops::Range;
 const MARGIN: u64 = 64;
 /// Maximum number of cubes in a batch: the largest grid along one axis.
 pub(crate) const MOST_CUBES: usize = 65_535;
-/// Maximum total of the gaps before and between the tables, in bytes.
+/// Maximum total size of the gaps before and between the tables, in bytes.
 pub(crate) const GAPS: usize = 5 * 16;
 
 /// Appends the tables of a batch to `tables`, whose first byte is at `start` in the slot, a multiple of 16. Scratch
-/// memory ends at `scratch`. An entry without blocks of its own comes with the index of the `shared` array whose
-/// blocks it uses.
+/// memory ends at `scratch`. If an entry has no blocks of its own, the index next to it selects the `shared` array
+/// whose blocks the entry uses.
 pub(crate) fn assemble(
     entries: &[(&StagedArray, Option<usize>)],
     shared: &[&BlockPlaces],
@@ -110,9 +110,9 @@ pub(crate) fn assemble(
 pub(crate) struct CubeWork {
     slot_bytes: u64,
     cubes: u32,
-    /// Number of arrays that several cubes share.
+    /// Number of arrays whose blocks several cubes share.
     shared: u32,
-    /// Offset and number of the zstd streams, and then of the other streams.
+    /// Offset and number of the zstd streams, followed by the same for all other streams.
     frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),

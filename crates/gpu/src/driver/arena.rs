@@ -1,4 +1,4 @@
-//! Staging memory. Many threads claim parts of it and fill them at the same time.
+//! Divides staging memory among many threads, which claim parts of it and fill them at the same time.
 //!
 //! The types uphold these rules, and no other code can break them:
 //! 1. The state records the number of bytes handed out at the front and at the back. A claim takes bytes between the
@@ -38,7 +38,7 @@ const ALIGN: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct Arena<M> {
-    /// The memory, shared with loans.
+    /// The memory. Loans hold references to it.
     memory: Arc<M>,
     state: Mutex<ArenaState>,
 }
@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(loan.bytes().is_none(), held);
             parts.clear();
         }
-        // The part outlives the arena.
+        // Part of a loan that outlives its arena.
         parts.extend(Arena::new(Heap::new(16)).unwrap().lend(16, 16).unwrap().1);
         parts[0].bytes().fill(3);
         drop(loan);

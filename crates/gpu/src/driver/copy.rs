@@ -1,4 +1,4 @@
-//! Copies between host and device, in stream order.
+//! Copies bytes between host and device, in stream order.
 #![allow(unsafe_code)]
 
 use super::block::Block;

@@ -1,4 +1,4 @@
-//! Errors of working with a device.
+//! Errors of the driver and of the device.
 
 use cudarc::driver::result::DriverError;
 

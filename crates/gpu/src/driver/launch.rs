@@ -1,4 +1,4 @@
-//! A launch: a kernel, its grid and block, and its parameters.
+//! Describes a launch: the kernel, its grid and block, and its parameters.
 
 /// Maximum size of a kernel's parameters in bytes.
 const MAX_BYTES: usize = 256;
@@ -60,7 +60,7 @@ impl Params {
     #[must_use]
     pub(crate) fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
-            // The first of two numbers is in the lower half, because devices and their hosts are little-endian.
+            // The first of two 32-bit numbers is in the lower half, because both host and device are little-endian.
             *to |= u64::from(value) << (self.len % 8 * 8);
         }
         self.len += 4;

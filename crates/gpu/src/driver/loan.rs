@@ -1,4 +1,4 @@
-//! Bytes of an arena that several threads fill at the same time.
+//! Lends bytes of an arena to several threads, which fill them at the same time.
 //!
 //! The rules of [`Arena`](super::Arena) for claims also hold here, by reference counting instead of borrowing:
 //! 1. A loan and each of its parts hold a reference to the memory. The arena is reset, or hands its memory to a

@@ -1,4 +1,4 @@
-//! Device memory, and host memory that the device accesses directly.
+//! Allocates device memory, and host memory that the device accesses directly.
 #![allow(unsafe_code)]
 
 use super::Device;

@@ -1,4 +1,4 @@
-//! Kernels, which the driver compiles for its device.
+//! Loads kernels, which the driver compiles for its device.
 #![allow(unsafe_code)]
 
 use super::Device;

@@ -60,8 +60,8 @@ impl Stream {
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
-    /// Times a kernel that runs alone on the device. Returns the median of several runs, in milliseconds between two
-    /// events.
+    /// Times a kernel that runs alone on the device, with the two events. Returns the median of several runs, in
+    /// milliseconds.
     ///
     /// # Errors
     /// Same as [`run`](Self::run).

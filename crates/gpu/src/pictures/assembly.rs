@@ -1,5 +1,5 @@
-//! Assembles staged pictures into a batch: numbers each picture's table entries after the entries of earlier
-//! pictures, and writes the tables.
+//! Assembles staged pictures into a batch: writes the tables of all pictures, in which each picture's entries follow
+//! the entries of earlier pictures.
 
 use super::Reason;
 use super::batch::{PictureBatch, PictureRow, Sections, Writes};
@@ -9,9 +9,10 @@ use super::staged::StagedPicture;
 use super::totals::Totals;
 use std::cmp::Reverse;
 
-/// Appends a batch's tables to `tables`, after the pictures' bytes. The first byte of `tables` is at `start`
-/// in the upload, a multiple of 16. The pictures' rows are in the order of `entries`. For each entry, `samples_of`
-/// is the index of the entry whose samples it uses, which is usually its own.
+/// Appends a batch's tables to `tables`, after the pictures' bytes. The first byte of `tables` is at `start` in the
+/// upload, a multiple of 16. The pictures' rows are in the order of `entries`. For each entry, `samples_of` has the
+/// index of the entry whose samples it uses. This is the entry itself, unless the entry is a further crop of another
+/// entry's picture.
 ///
 /// # Errors
 /// `Full` if a count exceeds 32 bits.
@@ -30,8 +31,8 @@ pub(crate) fn assemble(
         levels.push(words);
         words += entry.changes.words(entry.size());
     }
-    // The kernels compute the location of a segment's words from both its position and its number. The two must
-    // therefore ascend together, no matter in which order the pictures reached the staging memory.
+    // The kernels compute where a segment's words are from its position in the upload and its number. Both must
+    // therefore ascend together, but pictures may have reached the staging memory in any order.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;

@@ -1,4 +1,4 @@
-//! A staged batch: its memory and its launches.
+//! A staged batch: the sizes of its memory regions, and its kernel launches.
 
 use super::layout::{
     BORDER_BYTES, BORDER_THREADS, BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES,
@@ -30,7 +30,7 @@ pub(super) struct Sections {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PictureRow {
-    /// First element in the output.
+    /// Index of the row's first element in the output.
     pub(crate) first: u64,
     pub(crate) height: u32,
     pub(crate) width: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Regions<T> {
     /// Ranges of source pixels, one for each output pixel.
     pub(crate) spans: T,
     pub(crate) weights: T,
-    /// Fraction bits of the weights of each axis.
+    /// Number of fraction bits of the weights of each axis.
     pub(crate) precisions: T,
     /// Samples, block by block.
     pub(crate) planes: T,
@@ -135,8 +135,8 @@ impl PictureBatch {
         }
     }
 
-    /// Returns the positions of the intermediate regions, which follow each other from `start` on, and the end of the
-    /// last one. The upload and the output have their own memory and the position 0.
+    /// Returns the offsets of the intermediate regions, which are placed one after another from `start` on, and the end
+    /// of the last region. The upload and the output are in memory of their own, so their offset is 0.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
         let mut end = start.next_multiple_of(256);

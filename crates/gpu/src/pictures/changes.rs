@@ -1,23 +1,23 @@
-//! Random changes of decoded pictures: the tables that `kernels/changes.cuh` reads.
+//! Writes the tables for random changes of decoded pictures, which `kernels/changes.cuh` reads.
 
 use super::layout::TableWriter;
 use shardpack_augment::{Augmentation, Operation, blur_weights};
 use shardpack_jpeg::Rendering;
 
-/// Number of words per pixel: two copies of the pixel and, for a blur, three floats more.
+/// Number of words per pixel: two copies of the pixel, and three more floats for a blur.
 const COPIES: u64 = 2;
 const BLUR_COPIES: u64 = 5;
 
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Operations, after all random choices have been made. If there are none, the kernel that computes the pixels
-    /// writes them to the output.
+    /// Operations on the picture, with all random choices made. If there are none, the kernel that computes the pixels
+    /// writes them directly to the output.
     pub(super) operations: Vec<Operation>,
     pub(super) weights: Vec<f32>,
 }
 
 impl Changes {
-    /// Draws the changes of a picture whose output has this height and width.
+    /// Makes the random choices for a picture whose output has this height and width.
     pub(super) fn resolve(list: &[Augmentation], how: &Rendering, [height, width]: [u32; 2]) -> Self {
         let draws = how.key.draws();
         let resolved = (0..)
@@ -31,8 +31,8 @@ impl Changes {
         Self { weights: weights.flatten().collect(), operations }
     }
 
-    /// Returns the number of words for a picture's levels: one per pixel, a second copy, and the intermediate values
-    /// of a blur, if any.
+    /// Returns the number of words that a picture needs for its levels: one per pixel, another one per pixel for a
+    /// copy, and the intermediate values of a blur, if any.
     pub(super) fn words(&self, [height, width]: [u32; 2]) -> u64 {
         let copies = match (&*self.operations, &*self.weights) {
             ([], _) => 0,
@@ -43,7 +43,7 @@ impl Changes {
     }
 }
 
-/// Returns the maximum of [`Changes::words`], in bytes, for pictures with `pixels` pixels in total and the changes in
+/// Returns the maximum number of bytes for the levels of pictures with `pixels` pixels in total and the changes in
 /// `list`.
 pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     let blurs = |augmentation: &Augmentation| {

@@ -1,4 +1,4 @@
-//! The frames of a clip. Each frame is a picture, and all have the same view and the same changes.
+//! Prepares the frames of a clip. Each frame is a picture, and all have the same view and the same changes.
 //!
 //! The host keeps these tables of a clip whose frames stay on the device:
 //!
@@ -16,7 +16,7 @@ use shardpack_jpeg::{Frames, JpegHeader, StoredPicture};
 use shardpack_loader::ClipLayout;
 use shardpack_loader::stage::Clip;
 
-/// The frames of a clip that a row shows, in order.
+/// The frames of a clip that go into a row, in order.
 struct Choice {
     total: u32,
     options: StagingOptions,
@@ -38,7 +38,7 @@ impl<'a> PreparedPicture<'a> {
     /// Prepares the chosen frames of a stored list of pictures, in order.
     ///
     /// # Errors
-    /// Reason why the kernels do not accept this view of a chosen frame.
+    /// The reason why the kernels do not accept this view of a chosen frame.
     pub(crate) fn of_clip(
         list: &StoredPicture<'a>,
         clip: Clip,
@@ -54,7 +54,7 @@ impl<'a> PreparedPicture<'a> {
     /// Prepares the chosen frames of a clip from the tables written by [`keep_clip`].
     ///
     /// # Errors
-    /// Reason why the kernels do not accept this view of a chosen frame.
+    /// The reason why the kernels do not accept this view of a chosen frame.
     pub(crate) fn of_kept_clip(
         kept: &'a [u8],
         clip: Clip,
@@ -79,7 +79,7 @@ impl<'a> PreparedPicture<'a> {
 /// offset `at` of the kept memory: the whole list.
 ///
 /// # Errors
-/// Reason why the kernels accept no view of one of the frames. Some tables may have been appended by then.
+/// The reason why the kernels accept no view of one of the frames. Some tables may have been appended by then.
 pub(crate) fn keep_clip<'a>(
     list: &StoredPicture<'a>,
     options: &StagingOptions,

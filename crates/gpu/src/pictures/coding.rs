@@ -1,4 +1,4 @@
-//! The Huffman codes and quantisers of a picture, numbered as in the kernels.
+//! Collects the Huffman codes and quantisers of a picture, numbered as in the kernels.
 
 use super::Reason;
 use shardpack_jpeg::{Coding, StoredCode};

@@ -40,7 +40,7 @@ impl McuGrid {
         }
         let mcu = header.sampling().mcu().ok_or(Reason::Sampling)?;
         let frame = Self::new(header.width.into(), header.height.into(), mcu, header.restart_interval.into());
-        // libjpeg does not interpolate such narrow rows.
+        // libjpeg does not interpolate chroma rows that are this narrow.
         if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
         }
@@ -128,14 +128,14 @@ impl McuRect {
 /// Parses a picture's header and its segment index. Returns them with the grid of MCUs.
 ///
 /// # Errors
-/// Reason why the kernels do not accept the picture.
+/// The reason why the kernels do not accept the picture.
 pub(super) fn inspect<'a>(
     picture: &StoredPicture<'a>,
     options: &StagingOptions,
 ) -> Result<(JpegHeader, McuGrid, Option<SegmentIndex<'a>>), Reason> {
     let header = JpegHeader::parse(picture.bytes).map_err(|_| Reason::Header)?;
-    // Leave both cases to the host, because libjpeg warns about bytes between marker segments and fails on unknown
-    // marker segments.
+    // libjpeg warns about bytes between marker segments, and fails on unknown marker segments. Leave both cases to the
+    // host, which reports them.
     if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
     }

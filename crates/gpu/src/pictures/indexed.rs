@@ -1,4 +1,4 @@
-//! For pictures with a segment index: selects the segments of a scan that a rectangle needs, and their bytes.
+//! Selects the segments that a rectangle needs, and their bytes in the scan, for pictures with a segment index.
 //!
 //! The host reads the same segments under the same conditions (`Segments::read_indexed` in the crate `shardpack-jpeg`).
 
@@ -91,12 +91,12 @@ pub(super) fn check(
     if !index.ends_before_eoi(scan) {
         return Err(Reason::Index);
     }
-    // Most pictures have no restart markers, so there is no segment to check.
+    // Without restart markers, which is the usual case, there is no segment to check.
     let marked = if frame.has_markers() { segments } else { &[] };
     let followers = marked.iter().skip(1);
     let mut expected = marked.iter().zip(followers).filter(|(segment, _)| segment.tail == Tail::Marker);
     let (first, last) = ranges.first().zip(ranges.last()).ok_or(Reason::Index)?;
-    // Include the byte after the end. If the last byte is FF, that byte tells whether the two form a marker.
+    // Include the byte after the end: if the last byte is FF, the two bytes may form a marker.
     let bytes = scan.get(first.start..=last.end).ok_or(Reason::Index)?;
     let mut marks = Marks::new(bytes).map(|at| first.start + at).peekable();
     let mut base = 0;

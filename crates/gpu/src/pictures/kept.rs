@@ -1,5 +1,5 @@
-//! A picture whose scan stays on the device. The host determines the tables of the picture once and keeps them, so no
-//! row of a batch has to read or parse the picture's bytes.
+//! Tables of a picture whose scan stays on the device. The host determines them once, so no row of a batch has to read
+//! or parse the picture's bytes.
 //!
 //! ```text
 //! offset  8   where the scan begins in the kept memory
@@ -40,7 +40,7 @@ pub(super) enum KeptSegments<'a> {
 /// store at offset `scan` of the kept memory.
 ///
 /// # Errors
-/// Reason why the kernels accept no view of the picture. Nothing is then appended.
+/// The reason why the kernels accept no view of the picture. Nothing is then appended.
 pub(crate) fn keep<'a>(
     picture: &StoredPicture<'a>,
     options: &StagingOptions,
@@ -149,7 +149,7 @@ mod tests {
             let mut out = vec![9; 5];
             let scan = keep(&picture, &StagingOptions::default(), 1 << 40, &mut out).unwrap();
             assert!(jpeg.ends_with(scan) && scan.ends_with(&[0xFF, 0xD9]));
-            // The bytes that follow belong to another picture.
+            // Append bytes, because the tables of another picture may follow.
             out.extend([7; 9]);
             let kept = KeptPicture::read(&out[5..]).unwrap();
             assert_eq!((kept.scan, kept.size, kept.frame), (1 << 40, (37 + n as u32, 50), frame));

@@ -1,4 +1,4 @@
-//! The kernels of `pictures.cu`.
+//! Names the kernels of `pictures.cu`, their PTX, and their expected configuration.
 
 use super::layout::{CONFIG, KERNELS};
 use crate::config::KernelSource;

@@ -51,9 +51,9 @@ pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
-/// Index that means no edges, for a picture without a segment index.
+/// In place of an index: the picture has no edges, because it has no segment index.
 pub(super) const NONE: u32 = u32::MAX;
-/// Means any number of unused bits, as before a marker.
+/// In place of a number of unused bits: any number is valid, as before a marker.
 pub(super) const ANY: u16 = 8;
 
 /// Faults of a row, each a bit of the row's status word.

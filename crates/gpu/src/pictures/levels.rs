@@ -1,4 +1,4 @@
-//! Pictures that the host has decoded. The device converts their levels to floats.
+//! Converts the levels of pictures that the host has decoded to floats, on the device.
 
 use super::batch::written;
 use super::layout::{LEVELS_BYTES, LEVELS_THREADS, TableWriter};
@@ -7,13 +7,13 @@ use crate::driver::{Launch, Params};
 
 const ELEMENTS_PER_THREAD: u32 = 16;
 
-/// Levels in staging memory, which are uploaded with the rest of it.
+/// Levels in staging memory, which are uploaded together with all other staged bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StagedLevels {
     /// Offset of the levels in staging memory.
     pub(crate) at: u32,
     pub(crate) count: u32,
-    /// The output, and the index of the first element that these levels fill.
+    /// The form of the output, and the index of the first element that these levels fill.
     pub(crate) output: Output,
     pub(crate) out: u64,
 }
@@ -24,7 +24,7 @@ impl StagedLevels {
     pub(crate) const GAP: usize = 16;
 }
 
-/// The rows of a batch whose pictures the host has decoded.
+/// The pictures of a batch that the host has decoded.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct LevelsBatch {
     /// One group for each kind of output, with the offset of the group's table in the upload.

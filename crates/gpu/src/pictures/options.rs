@@ -1,4 +1,4 @@
-//! Output of the kernels, and limits on their input.
+//! Describes the output of the picture kernels, and the limits on their input.
 
 use shardpack_format::ElementType;
 use shardpack_jpeg::{JpegHeader, PixelLayout, Scaling};

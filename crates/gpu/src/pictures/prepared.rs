@@ -47,8 +47,8 @@ pub(crate) struct Shown<'a> {
 pub(crate) struct Destination<'a> {
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
-    /// Offset in the slot, a multiple of 16, of the [`PreparedPicture::gathered_bytes`] of a scan that is on the
-    /// device.
+    /// Where the slot receives the scan if it is on the device: an offset, which is a multiple of 16.
+    /// [`PreparedPicture::gathered_bytes`] gives the size.
     pub(crate) gathered: u64,
     /// First element in the output.
     pub(crate) out: u64,
@@ -77,7 +77,7 @@ impl<'a> PreparedPicture<'a> {
     /// Prepares a picture from the tables written by [`keep`](super::keep).
     ///
     /// # Errors
-    /// Reason why the kernels do not accept this view of the picture.
+    /// The reason why the kernels do not accept this view of the picture.
     pub(crate) fn of_kept(kept: &'a [u8], how: &Shown<'_>, options: &StagingOptions) -> Result<Self, Reason> {
         let KeptPicture { scan, size, frame, tables, segments: known } =
             KeptPicture::read(kept).ok_or(Reason::Header)?;
@@ -91,8 +91,8 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    /// Prepares another crop of a picture whose first crop has been staged. Returns `None` if the first crop has not
-    /// staged the samples of this crop.
+    /// Prepares a further crop of a picture. Uses the samples of the first crop, which has been staged. Returns `None`
+    /// if these samples do not cover this crop.
     ///
     /// # Errors
     /// Same as [`of`](Self::of).
@@ -169,11 +169,12 @@ impl<'a> PreparedPicture<'a> {
         }
     }
 
-    /// Returns the number of bytes of the slot that copies on the device fill.
+    /// Returns the number of bytes in the slot that the scan takes if it is copied on the device.
     pub(crate) const fn gathered_bytes(&self) -> u64 {
         match self.scan {
             Scan::Here(_) => 0,
-            // The copy preserves the first part's position modulo 16, so that whole words are copied.
+            // The copy keeps the position of the first part modulo 16, so that whole words can be copied. This takes up
+            // to 16 more bytes.
             Scan::Kept(_) => self.scan_bytes as u64 + 16,
         }
     }

@@ -1,11 +1,12 @@
-//! For pictures with restart markers: selects the segments of a scan that a rectangle needs, and their bytes.
+//! Selects the segments that a rectangle needs, and their bytes in the scan, for pictures with restart markers.
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
-/// A copied segment: its start in the staged bytes, its number in the picture, and the data that follow.
+/// A copied segment: where it starts in the staged bytes, its number in the picture, and the kind of data that follow
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
@@ -68,8 +69,8 @@ pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = Ran
     })
 }
 
-/// Calls `each` for every segment of a scan in turn, with the number of the segment and its bytes, including the
-/// marker that follows. An error from `each` ends the loop.
+/// Calls `each` for every segment of a scan, in order, with the segment's number and its bytes, including the marker
+/// that follows. Stops at the first error of `each`.
 ///
 /// `scan` begins with the first entropy-coded byte. The markers must be RST0 to RST7 in turn, with EOI after the last
 /// segment, even in parts that are not needed. A picture without one of its markers is rejected for every view, as on

@@ -29,7 +29,7 @@ pub(crate) struct StagedPicture {
     pub(super) shown: McuRect,
     /// True if several crops share the samples.
     pub(super) is_shared: bool,
-    /// First element in the output.
+    /// Index of the first element in the output.
     pub(super) out: u64,
     pub(super) taps: (u32, u32),
     pub(super) tile: (u32, u32),

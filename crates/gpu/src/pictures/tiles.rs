@@ -1,5 +1,5 @@
-//! Tiles: parts of the output, each computed by one block of threads. The source pixels of a tile must fit in shared
-//! memory.
+//! Divides the output into tiles. A block of threads computes a tile, and the source pixels of the tile must fit in
+//! shared memory.
 
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::{AxisFilter, Placement, ResizedAxis};
@@ -65,8 +65,8 @@ pub(super) fn tile(place: &Placement) -> Option<(u32, u32)> {
             if !fits(height, TILE_PIXELS) || between > TILE_BETWEEN {
                 continue;
             }
-            // A source pixel and an output pixel each take twice the work of a pixel between the two passes. Four
-            // rows of the output are computed together.
+            // Weights of the estimate: loading a source pixel and computing an output pixel each take twice as long as
+            // computing a pixel between the two passes. Four rows of the output are computed together.
             let tiles = u64::from(x.resized.div_ceil(columns)) * u64::from(y.resized.div_ceil(rows));
             let output = columns * rows.next_multiple_of(4);
             let work = tiles * u64::from(2 * width * height + between + 2 * output);

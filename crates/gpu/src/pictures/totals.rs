@@ -1,10 +1,10 @@
-//! Number of entries in each table.
+//! Counts the entries in each table.
 
 use super::layout::{
     BORDER_BYTES, CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES,
 };
 
-/// Number of entries of some pictures in each table, which is also the index of the next picture's first entry.
+/// Number of entries that some pictures have in each table. This is also the index of the next picture's first entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,

@@ -29,12 +29,13 @@ pub(crate) struct Assembled {
     cubes: CubeWork,
     /// Copies of kept values, performed on the device.
     gather: Gather,
-    /// Rows of the pictures and of the cubes in the output, in the order of their status words. All frames of a clip
+    /// The field and row of each picture and of each cube, in the order of their status words. All frames of a clip
     /// have the same row.
     spots: [Vec<Spot>; 2],
     /// For each picture, the number of the picture whose samples it uses.
     samples_of: Vec<usize>,
-    /// Crops whose picture was prepared for the device but then dropped. Only failing rows have such crops.
+    /// Crops that cannot be decoded, because the picture whose samples they use was prepared but then dropped. This
+    /// happens only in rows that fail.
     lost: Vec<Spot>,
     /// For each shared array, the cube rows that use it.
     sharing: Vec<Vec<usize>>,

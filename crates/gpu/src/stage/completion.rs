@@ -15,8 +15,8 @@ pub(super) trait Submitted: Send + Sync {
 
 pub(super) enum Message {
     Submitted(Arc<dyn Submitted>, Ticket),
-    /// There are no more batches. Closing the channel cannot signal this, because slots hold senders, and a consumer
-    /// may keep a batch, and thus its slot, after the loader has been dropped.
+    /// There are no more batches. This needs a message: the channel stays open as long as a slot exists, because slots
+    /// hold senders, and a consumer may keep a batch, and thus its slot, after the loader has been dropped.
     End,
 }
 
@@ -61,8 +61,8 @@ impl Drop for Completions {
             return mem::forget(thread);
         }
         _ = self.sender.send(Message::End);
-        // A thread cannot join itself. This may run in the thread, because the last batch may have kept the loader,
-        // and with it the stage, alive.
+        // This may run in the thread itself, because the last batch may have kept the loader, and with it the stage,
+        // alive. A thread cannot join itself.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();
         }

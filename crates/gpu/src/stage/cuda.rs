@@ -1,4 +1,4 @@
-//! The stage of a device: its kernels, and the size of its slots.
+//! CUDA implementation of the loader's [`Stage`]: the kernels of a device, and the size of its slots.
 
 use super::completion::Completions;
 use super::decoding::{Decoding, staging_bytes};
@@ -35,7 +35,8 @@ pub struct CudaStage {
     shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
     decoding: Decoding,
-    /// Pool for scenes. `None` if values are kept on the device, because the kernels have only one base address.
+    /// Pool for scenes that stay on the device. `None` if values are kept on the device, because the kernels can
+    /// address only one of the two memories.
     scenes: Option<Arc<dyn Scenes>>,
 }
 

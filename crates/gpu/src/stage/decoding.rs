@@ -65,9 +65,9 @@ impl Decoding {
         }
     }
 
-    /// Returns the size of the intermediate data in bytes: the levels of pictures that are changed before they are
-    /// output, and the amount by which the stored elements of arrays exceed the output. A part of an array needs all
-    /// elements of its blocks.
+    /// Returns the size of the intermediate data in bytes. For pictures that are augmented, these are the levels. For
+    /// arrays, these are the stored elements, as far as they take more memory than the output. A part of an array needs
+    /// all elements of its blocks.
     pub(super) fn between_bytes(self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
         let elements = row_bytes / field.dtype.bytes().max(1);
         match field.source {
@@ -102,8 +102,8 @@ impl Decoding {
     }
 
     /// Returns the size in bytes of a slot's device memory for uploads and intermediate data, without the output. The
-    /// samples of a picture take about six times its compressed bytes, and crops need half of them. Arrays take the
-    /// bytes of their rows, and `between_bytes`. Memory for copies on the device is added. These copies are placed
+    /// samples of a picture take about six times its compressed size. Crops need about half of the samples. Arrays need
+    /// the bytes of their rows plus `between_bytes`. Memory for copies on the device is added. These copies are placed
     /// after the largest possible upload, which leaves a gap among the words of pictures.
     pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
         if matches!(self, Self::Host) {

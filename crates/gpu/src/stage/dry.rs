@@ -1,4 +1,4 @@
-//! A stage without a device, for measuring the host's work.
+//! A stage that needs no device, for measuring the host's work.
 
 use super::decoding::Decoding;
 use super::noted::noted;

@@ -1,4 +1,4 @@
-//! A device's kernels, loaded once for all loaders of the process.
+//! Loads a device's kernels once for all loaders of the process.
 
 use crate::cubes;
 use crate::driver::{Device, GpuError, Module, Stream};

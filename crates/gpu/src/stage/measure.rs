@@ -1,4 +1,4 @@
-//! Slots without a loader, for measurements and for tests of single values.
+//! Access to slots without a loader, for measurements and for tests of single values.
 
 use super::slot::{CudaSlot, locked};
 use crate::driver::{Event, GpuError, Launch, Module};

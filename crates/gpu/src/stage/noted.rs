@@ -1,12 +1,12 @@
-//! Facts about an array that several rows share, determined once.
+//! Determines facts about an array only once if several rows use parts of it.
 
 use super::scenes::Scenes;
 use crate::cubes;
 use shardpack_loader::stage::{ArrayNote, RecordValue};
 use std::sync::Arc;
 
-/// Returns the id of an array's memo and the note in the memo. The first caller parses the array. It also puts the
-/// array on the device if the rows would otherwise upload more than twice the array's size.
+/// Returns the id of an array's memo and the note in the memo. The first caller parses the array. It also copies the
+/// array to the device if the rows would otherwise upload more than twice the size of the array.
 pub(super) fn noted<'a>(value: &RecordValue<'a>, scenes: Option<&Arc<dyn Scenes>>) -> Option<(u64, &'a ArrayNote)> {
     let RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, memo: Some(memo), .. } = *value else {
         return None;

@@ -1,4 +1,4 @@
-//! A row of a field, prepared for its batch.
+//! The value of one field in one row, prepared for upload with its batch.
 
 use super::sharing::Identity;
 use crate::cubes::StagedArray;
@@ -7,8 +7,8 @@ use crate::pictures::{StagedLevels, StagedPicture};
 use std::ops::Range;
 
 pub(super) enum PreparedRow {
-    /// A picture, or the frames of a clip. The numbers are the field and the row of the picture whose samples it
-    /// uses, which is usually itself.
+    /// A picture, or the frames of a clip. The two numbers are the field and the row of the picture whose samples are
+    /// used. This is the picture itself, unless it is a further crop, which uses the samples of the first crop.
     Pictures(Vec<StagedPicture>, (u32, u32)),
     /// A cube, and the identity of its array if it shares the blocks of the array with other rows.
     Cube(Box<StagedArray>, Option<Identity>),

@@ -1,4 +1,4 @@
-//! Staging memory for a large array. Several threads read the array directly into it.
+//! Reserves staging memory for a large array, which several threads read directly into it.
 
 use super::staging::Staging;
 use crate::driver::{Block, Loan, LoanPart};

@@ -1,5 +1,5 @@
-//! Stored arrays that stay on the device as long as rows use parts of them. Batches decode these parts without
-//! another upload.
+//! Keeps stored arrays on the device as long as rows use parts of them. Batches decode these parts without another
+//! upload.
 
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::gather::MARGIN;
@@ -7,16 +7,15 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Granularity of block sizes in bytes. Sizes are rounded up, so that memory can be reused for other arrays.
+/// Sizes of blocks are rounded up to a multiple of this number of bytes, so that more arrays can reuse a block.
 const STEP: usize = 64 << 10;
-/// Maximum number of free blocks of other sizes to keep.
+/// Maximum number of free blocks to keep that are too small or too large for the current array.
 const SPARE: usize = 4;
-/// Size in bytes of a piece of pinned memory. Arrays are uploaded through two pieces: one is filled while the other
-/// is uploaded.
+/// Size of a pinned buffer in bytes. Each uploading thread uses two of them: it fills one while the other is uploaded.
 const PIECE: usize = 1 << 20;
-/// Maximum number of pairs of such pieces, one per uploading thread.
+/// Maximum number of such pairs of buffers.
 const PIECES: usize = 8;
-/// The pool's maximum size is the size of the device memory divided by this number.
+/// The pool may take the size of the device memory divided by this number.
 const SHARE: u64 = 16;
 
 /// Memory on the device for scenes.
@@ -37,7 +36,7 @@ struct Rooms {
     /// Total size of all blocks of the pool in bytes, including blocks in use.
     bytes: u64,
     free: Vec<ArrayMemory>,
-    /// Free pairs of pinned memory, and the total number of pairs.
+    /// Free pairs of pinned buffers, and the total number of pairs.
     pieces: Vec<[Pinned; 2]>,
     pairs: usize,
 }
@@ -82,7 +81,7 @@ impl ScenePool {
         if with_it.saturating_sub(free) > self.most {
             return None;
         }
-        // Free unused blocks of other sizes, to stay within the limit.
+        // Free unused blocks that do not fit, to stay within the limit.
         let others = match rooms.free.len() {
             _ if with_it > self.most => rooms.take_free(0),
             SPARE.. => rooms.take_free(SPARE - 1),
@@ -124,7 +123,7 @@ impl ScenePool {
         copied
     }
 
-    /// Returns a pair of pinned memory for copies, or `None` if other threads use all pairs.
+    /// Returns a pair of pinned buffers, or `None` if other threads use all pairs.
     fn pieces(&self) -> Option<[Pinned; 2]> {
         let mut rooms = self.rooms();
         if let Some(pieces) = rooms.pieces.pop() {

@@ -1,4 +1,5 @@
-//! Arrays that several rows of a batch share. Each block of such an array is uploaded and decoded only once.
+//! Finds arrays of which several rows of a batch use parts. Each block of such arrays is uploaded and decoded only
+//! once.
 
 use crate::cubes::BlockPlaces;
 use shardpack_loader::stage::DeviceArray;

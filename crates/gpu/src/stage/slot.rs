@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Size in bytes of the status words per row, enough for four fields.
+/// Number of bytes for status words per row. Enough for four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the loader's ring, and the batch in it.
@@ -200,8 +200,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Mixes rows of the output. The batch is done at this point, so the table of rows can use the memory of the
-    /// status words on the host, and the memory of the upload on the device.
+    /// Mixes rows of the output. At this point the batch is done and its upload and status words are no longer needed,
+    /// so the table of rows uses their memory.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;

@@ -1,4 +1,4 @@
-//! The rows of a batch on their way to the device.
+//! Collects the rows of a batch in staging memory, on their way to the device.
 
 use super::assembled::Assembled;
 use super::noted::noted;

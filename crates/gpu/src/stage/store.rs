@@ -1,4 +1,4 @@
-//! Values that are kept on the device, and the host's tables of them.
+//! Stores values that stay on the device, together with the host's tables of them.
 
 use super::staging::staging_options;
 use crate::gather::MARGIN;

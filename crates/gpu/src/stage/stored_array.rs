@@ -1,4 +1,4 @@
-//! A value of a record, with the location of its bytes, and the preparation of stored arrays for the kernels.
+//! Prepares stored arrays for the kernels, wherever their bytes are.
 
 use crate::cubes::{AfterDecoding, KeptPayload, Part, PreparedArray};
 use crate::driver::{Block, Loan};
@@ -49,8 +49,7 @@ impl<'a> StoredArray<'a> {
                 let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, part, steps, limits);
                 return Ok((needs.map_err(refusal)?, None));
             }
-            // Places are relative to the start of the loan, so the value must consist of exactly the bytes of the
-            // loan.
+            // Places are relative to the start of the loan, so the loan must contain exactly the bytes of the value.
             ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                 return Err("value is outside its part of the staging memory".into());
             }

@@ -1,5 +1,5 @@
-//! Compares cubes that a device decodes with the output of the host's decoder. Without a device, these tests do
-//! nothing. The crate's unit tests emulate the same kernels on the CPU.
+//! Tests that a device decodes cubes like the host. Without a device, these tests do nothing. The crate's unit tests
+//! emulate the same kernels on the CPU.
 //!
 //! `SHARDPACK_CUBES` names datasets, separated by colons. All their arrays are decoded too.
 #![allow(

@@ -1,5 +1,5 @@
-//! Compares loaders that decode on a device with loaders that decode on the host. Without a device, these tests do
-//! nothing. The crate's unit tests run the same stage with kernels emulated on the CPU.
+//! Tests that loaders that decode on a device return the same batches as loaders that decode on the host. Without a
+//! device, these tests do nothing. The crate's unit tests run the same stage with kernels emulated on the CPU.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -15,7 +15,8 @@ use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Held by each test, so that one test runs at a time, because the device's free memory is compared.
+/// Every test holds this lock, so that they run one at a time. Otherwise, they would change the free memory of the
+/// device that a test compares.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn stage() -> Option<Arc<CudaStage>> {
@@ -75,7 +76,7 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
     let mut host = disk.loader(options.clone());
     let expected = epoch(&mut host);
     let mut device = disk.loader(staged(&stage, &options));
-    // Hold two batches while others are loaded. The stream is the default stream.
+    // Hold two batches while others are loaded. The consumer uses the default stream.
     let mut held = Vec::new();
     for _ in 0..expected.len() {
         let batch = device.next_batch().unwrap().unwrap();
@@ -115,7 +116,8 @@ fn memory_is_flat() {
             break;
         }
     }
-    // Slots may grow in the first epochs, and other processes may use the device.
+    // Slots may grow in the first epochs, and other processes may use the device, so compare the last epoch with the
+    // middle one, and allow a difference of 8 MiB.
     let (early, late) = (free[free.len() / 2], free[free.len() - 1]);
     assert!(late + (8 << 20) >= early, "free: {early} bytes, then {late}");
     println!("{batches} batches, {} bytes predicted, grown {} times", device.predicted_device_bytes(), stage.growths());

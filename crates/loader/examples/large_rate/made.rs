@@ -1,4 +1,4 @@
-//! Datasets that repeat one synthetic cube: one dataset for each form of storage in the table.
+//! Writes datasets that repeat one synthetic cube, one dataset for each way of storing it.
 
 use crate::{Outcome, cube};
 use half::f16;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Forms of storage, with one dataset each.
+/// Storage settings to compare. Each gets its own dataset.
 pub(crate) const FORMS: [ArraySettings; 3] = [
     form(Coder::Blosc2Lz4, Filter::Bitshuffle, true),
     form(Coder::Blosc2Lz4, Filter::Shuffle, false),

@@ -12,11 +12,11 @@
 //! `cargo build --release -p shardpack-loader --example large_rate` builds a program that runs without cargo:
 //! `target/release/examples/large_rate`.
 //!
-//! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all sides in
-//! turn, and loaders continue from epoch to epoch. *alone* decodes payloads in memory, one per thread. It
-//! undoes no differences, converts no types, reads nothing, and checks no CRC. *read* only reads the records,
-//! with the same number of threads and one buffer per thread. *read, one thread* does the same with a single
-//! thread. CPU time is least affected by other programs.
+//! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all sides in turn, and
+//! loaders continue from epoch to epoch. *alone* decodes payloads in memory, one per thread. It does not undo the
+//! differences between bands, convert types, read files, or check CRCs. *read* only reads the records, with the same
+//! number of threads and one buffer per thread. *read, one thread* does the same with a single thread. CPU time is
+//! least affected by other programs.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 #[allow(unused, reason = "the clock is for others")]

@@ -1,4 +1,4 @@
-//! The timed sides: loaders, and the limits of the machine on the same records.
+//! The sides of the comparison: loaders, and the limits of the machine on the same records.
 
 use crate::Outcome;
 use crate::cube::median;
@@ -34,7 +34,7 @@ pub(crate) struct Stored {
 /// One side of the comparison. It processes all records once in each round.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Memory traffic for each record in bytes, computed; 0 if not needed.
+    /// Computed memory traffic per record in bytes; 0 if the table does not show it.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -74,8 +74,8 @@ impl<'a> Side<'a> {
         Self::new(name, move || in_turn(stored, &own, work))
     }
 
-    /// Returns the median records per second, if a round has `records` records, and the median CPU
-    /// milliseconds per record.
+    /// Returns the median rate in records per second, for rounds of `records` records, and the
+    /// median CPU time per record in milliseconds.
     pub(crate) fn medians(&self, records: usize) -> [f64; 2] {
         let [seconds, cpu] = [0, 1].map(|k| median(self.laps.iter().map(|lap| lap[k]).collect()));
         [records as f64 / seconds, 1e3 * cpu / records as f64]
@@ -160,7 +160,7 @@ fn read_checked(stored: &Stored, _: &mut ArrayDecoder, buffer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Processes all records. Each thread takes the next record when it is free.
+/// Processes all records. Each idle thread takes the next one.
 fn in_turn(stored: &[Stored], own: &[Own], work: Work) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let take = |own: &Own| -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! The table of cubes stored in three ways, by number of threads and batch size.
+//! Prints a table of loading rates for cubes stored in three ways, by number of threads and batch size.
 
 use crate::made::{FORMS, cube, write};
 use crate::sides::{Side, Stored, measure, stored};
@@ -63,7 +63,7 @@ fn rows(
         let mut sides = [
             Side::loader(PARTS, dataset, plain())?.crossing(stored + decoded),
             Side::loader("in parts, to float32", dataset, single)?.crossing(stored + 2 * decoded),
-            // Stored bytes cross memory four times: to the page cache, the buffer, the CRC32 and the decoder.
+            // The stored bytes are moved four times: to the page cache, to the buffer, to the CRC32 and to the decoder.
             Side::loader("one thread a record", dataset, whole)?.crossing(4 * stored + decoded),
             Side::alone(ALONE, all, threads).crossing(stored + decoded),
             Side::read(READ, all, threads).crossing(2 * stored),

@@ -80,7 +80,7 @@ impl Drop for Lent {
     }
 }
 
-/// One field of a batch, borrowed.
+/// One field of a batch, with its rows. Borrows the batch.
 ///
 /// If the field is dense, `bytes` is a C-contiguous array of shape [`Tensor::shape`], with the samples along
 /// the first axis. If it is ragged, row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`. There
@@ -104,7 +104,7 @@ pub struct Tensor<'a> {
     fields: &'a Fields,
     field: &'a FieldPlan,
     number: usize,
-    /// Turned into a slice only on request, because other libraries may be writing to this memory.
+    /// The memory of the field. It becomes a slice only on request, because other libraries may be writing to it.
     slot: Option<&'a Arc<Rows>>,
 }
 
@@ -150,7 +150,7 @@ impl Batch {
         &self.0.plan.indices
     }
 
-    /// Returns the key from which each row's random view and patch were drawn.
+    /// Returns the key with which each row's random view and patch were drawn.
     /// [`PatchPlace::origin`](crate::PatchPlace::origin) computes the origin of the patch from this key.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, .. } = &*self.0;
@@ -188,7 +188,8 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // A sample skipped because of a device error still has a place here, but no value.
+                // A sample skipped because of a device error has a place in the plan, but no value. Leave the place
+                // out.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }

@@ -1,5 +1,5 @@
-//! The part of the picture that each row shows, and how it was changed. Callers use it to map predictions
-//! back to the picture.
+//! Returns which part of a picture each row shows, and how it was changed. Callers use this to map predictions back to
+//! the picture.
 
 use super::Batch;
 use crate::fields::{Col, FieldType, PictureField};

@@ -1,4 +1,4 @@
-//! Field values as slices and arrays of their element type.
+//! Returns the values of a field as slices and arrays of their element type.
 
 use super::{Batch, Tensor};
 use bytemuck::checked::try_cast_slice;

@@ -1,4 +1,4 @@
-//! Picture augmentations, applied to the levels of a row right after decoding.
+//! Applies picture augmentations to the levels of a row right after decoding.
 
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{Error as FormatError, bug};

@@ -10,7 +10,7 @@ pub(crate) struct LargeValue<'a> {
     pub(crate) of: &'a RowField<'a>,
     pub(crate) place: &'a FieldPlace<'a>,
     pub(crate) room: usize,
-    /// Axes of a ragged value, as given in the index.
+    /// Axis lengths of the value if it is ragged, from the index.
     pub(crate) dims: &'a [u64],
     /// Approximate size in bytes of each part of a value that needs no decoding.
     pub(crate) part_bytes: usize,

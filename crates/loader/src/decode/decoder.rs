@@ -1,4 +1,4 @@
-//! The row decoder that each thread owns.
+//! The decoder of rows, with its scratch memory. Each thread owns one.
 
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};
@@ -14,7 +14,7 @@ use shardpack_reader::Shard;
 pub(crate) struct RowDecoder {
     pub(crate) fields: Vec<Box<dyn FieldDecoder>>,
     pub(crate) tools: Tools,
-    /// Decompresses values for a stage.
+    /// Decompresses values that a stage needs in decompressed form.
     pub(crate) zstd: ZstdDecoder,
     pub(crate) host_row: Vec<u8>,
     /// Buffer for a record that is read for a single row.
@@ -43,7 +43,7 @@ impl RowDecoder {
     }
 }
 
-/// The sample of a row, and the destination of its values.
+/// A row to decode: its sample, and the memory for its values.
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,

@@ -1,5 +1,5 @@
-//! Gamma and noise for rows of cubes. They are applied last, to the final values. The result is the same on
-//! host and device, and for any number of parts.
+//! Adds gamma and noise to rows of cubes. They are applied last, to the final values. The result is the same on host
+//! and device, and for any number of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;

@@ -1,4 +1,4 @@
-//! Reads the values that are not tensors, from the same record as the tensors.
+//! Reads the values of a row that are not tensors, from the same record as its tensors.
 
 use super::fields::instances;
 use super::points::moved;
@@ -77,7 +77,8 @@ fn follow(
     }
 }
 
-/// Names the field in an error. If the value contradicts its declared alignment, also quotes the declaration.
+/// Adds the name of the field to an error. If the value contradicts the declared alignment, the message also quotes the
+/// declaration.
 fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
     let said = match &plan.follows {
         Follows::Picture { align, .. } => align.said(),

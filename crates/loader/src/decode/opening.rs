@@ -31,11 +31,12 @@ struct CutRecord {
     kept: Vec<KeptBytes>,
 }
 
-/// Staged parts of one value that no thread has taken yet.
+/// The staged parts of a value. A part is `None` once a thread has taken it.
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Opens a large record. If the record must be read whole, returns the row as the error.
+    /// Opens a large record. If it cannot be decoded in parts, returns the row as the error, and the record must be
+    /// read whole.
     pub(crate) fn open(
         &mut self,
         recipe: &Recipe,
@@ -55,7 +56,7 @@ impl Opening<'_> {
 
     fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
         let Some(CutRecord { frame, cuts, kept }) = self.cut(&row, dims) else { return Err(row) };
-        // Staging memory is claimed after every step that can fail, because it is freed only with the next batch.
+        // Claim staging memory last, after all steps that can fail, because it can be freed only with the whole batch.
         let Some((staged, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
         let (handle, places) = row.divide(&cuts.rows)?;
         let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
@@ -131,7 +132,7 @@ impl Opening<'_> {
         let position = field.kind.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
-        // Two fields need the same bytes, so the record is read whole.
+        // If two fields use the same bytes, the record is read whole.
         if cuts.has(&place.bytes) {
             return None;
         }
@@ -153,7 +154,8 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // Copied instead of read again, so that the CRC covers exactly the bytes that were parsed.
+                // Copy these bytes instead of reading them again, so that the CRC covers exactly the bytes that were
+                // parsed.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;
                 front.copy_from_slice(head.get(..known)?);

@@ -1,4 +1,4 @@
-//! Boxes and keypoints that follow the view of their picture.
+//! Moves boxes and keypoints with the view of their picture.
 
 use super::polygons;
 use super::shape::{RemainingRows, Shape, floats, rows_of};
@@ -9,14 +9,15 @@ use shardpack_format::{Dtype, Error, Hint, Result, Setting, bug, to_usize};
 /// Relative rounding error allowed for a box at the border of its picture.
 const ROUNDING: f64 = 1e-6;
 
-/// Largest plausible box coordinate, as a multiple of the picture's side.
+/// Relative coordinates of a box above this number are not plausible, because they are this many times the picture's
+/// side.
 const FAR: f64 = 10.0;
 
-/// Number of pixels by which a rounded box may extend past its picture.
+/// Number of pixels by which a box with rounded coordinates may exceed its picture.
 const BEYOND: f64 = 1.0;
 
-/// Aligns boxes, keypoints or polygons with the view. For boxes, also returns which rows remain. `kept` lists
-/// the boxes that the values may belong to.
+/// Moves boxes, keypoints or polygons to the view. For boxes, also returns which of their rows remain. `kept` lists the
+/// boxes that remain, if the values belong to boxes.
 ///
 /// # Errors
 /// `Usage` if the values contradict their declaration: they have a different shape, boxes are in the wrong

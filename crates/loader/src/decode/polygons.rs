@@ -1,4 +1,5 @@
-//! Polygons that follow their picture, given as an array of points or as nested JSON lists as in COCO.
+//! Moves polygons with the view of their picture. They are given as an array of points, or as nested JSON lists as in
+//! COCO.
 
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -73,7 +74,7 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
 /// Evidence for whether coordinates are relative or in pixels.
 #[derive(Default)]
 struct Unit {
-    /// First point too far outside the picture for relative coordinates.
+    /// First point that is too far outside the picture to be in relative coordinates.
     far: Option<[f64; 2]>,
     /// True if a coordinate is outside 0 to 1.
     beyond: bool,

@@ -1,4 +1,4 @@
-//! The recipe for decoding rows, shared by all threads.
+//! The fields and options that are needed to decode rows. All threads share them.
 
 use crate::fields::Fields;
 use crate::options::{Augment, LoaderOptions, Transform};

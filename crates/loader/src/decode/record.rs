@@ -1,4 +1,4 @@
-//! A record in memory, with its values and picture views.
+//! A record in memory. Gives access to its values and to the views of its pictures.
 
 use super::recipe::Recipe;
 use super::shape::{Shape, moves};

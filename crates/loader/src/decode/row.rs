@@ -162,7 +162,8 @@ impl RowDecoder {
         }
     }
 
-    /// Applies the window of an array that was decoded in parts to the whole row.
+    /// Applies the window that was found while decoding an array in parts to the other arrays of the row. Fails if
+    /// their sizes differ.
     fn was_cut(&mut self, large: &LargeRecord, number: usize) -> Result<()> {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {

@@ -121,7 +121,7 @@ impl RowDecoder {
         Ok(Scene { patches, is_whole: true, content: SceneContent::Stored(stored), plan: Arc::clone(plan) })
     }
 
-    /// Shows the arrays of a scene to the stage, with the request for one patch as an example.
+    /// Lets the stage inspect the arrays of a scene. The request for one of the patches serves as an example.
     fn announce(&mut self, record: RowRecord<'_>) {
         self.begin();
         let plans = record.recipe.fields.plans.iter().enumerate();

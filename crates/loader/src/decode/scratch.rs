@@ -1,4 +1,4 @@
-//! Computes, before anything is decoded, the memory that an array needs in addition to its row.
+//! Predicts the memory that decoding an array needs in addition to its row.
 
 use super::fields::{is_made_of_others, layout, whole_scratch_bytes};
 use crate::fields::{ArrayField, Cut, FieldType};
@@ -67,8 +67,8 @@ fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     shardpack_format::saturating_u64(product)
 }
 
-/// Returns the size of the largest part that a thread needs memory for; `None` if large records with such
-/// arrays are not cut into parts. `is_finished` is true if elements are converted or moved after decoding.
+/// Returns the size in bytes of the largest part for which a thread needs memory; `None` if records with such arrays
+/// are not decoded in parts. `is_finished` is true if elements are converted or moved after decoding.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,

@@ -1,5 +1,5 @@
-//! The visible part of a picture, the augmentations that move it, and the boxes that remain. All fields that
-//! follow the picture share these.
+//! The visible part of a picture and the augmentations that move its pixels. All fields that follow the picture share
+//! them, and so do the boxes that remain in view.
 
 use shardpack_array::Array;
 use shardpack_augment::{Augmentation, Operation, PixelMap};
@@ -21,7 +21,7 @@ pub(crate) struct PictureMove {
     pub(crate) augmentation: usize,
 }
 
-/// Draws the maps of a sample with the same key as its pictures.
+/// Draws a sample's maps with the same key as for its pictures.
 pub(super) fn moves(augmentations: &[Augmentation], key: &DrawKey, crop: &Crop) -> Vec<PictureMove> {
     if !augmentations.iter().any(Augmentation::moves) {
         return Vec::new();
@@ -59,14 +59,14 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Returns the width and height of one coordinate unit, first in the picture and then in the view.
+    /// Returns the width and height of one unit of coordinates in pixels, first in the picture and then in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Returns the position of a picture's point in the output; `None` if the view or one of the maps leaves it out.
+    /// Returns the position of a picture's point in the output; `None` if the view or a map moves it out of sight.
     pub(super) fn shown(&self, point: [f64; 2]) -> Option<[f64; 2]> {
         let Crop { inner, height, width, .. } = self.crop;
         let mut at = self.viewed(point);
@@ -84,9 +84,9 @@ impl Shape {
         Some(at)
     }
 
-    /// Returns the visible part of a box, and the share of its area that is visible; `None` if nothing is.
-    /// The view and each map clip the box. A map turns it into the upright box around its moved corners. Each
-    /// step keeps a share of the area before it is clipped, and the product of these shares is returned.
+    /// Returns the visible part of a box, and the share of its area that is visible; `None` if nothing is. The view and
+    /// each map clip the box, and a map first replaces it by the upright box around its moved corners. Each of these
+    /// steps keeps a share of the box's area. The returned share is their product.
     pub(super) fn shown_box(&self, [left, top, right, bottom]: [f64; 4]) -> Option<([f64; 4], f64)> {
         let [width, height] = [f64::from(self.crop.width), f64::from(self.crop.height)];
         let ([x0, y0], [x1, y1]) = (self.viewed([left, top]), self.viewed([right, bottom]));

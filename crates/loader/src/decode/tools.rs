@@ -1,4 +1,4 @@
-//! Decoders and memory of one thread. They are reused for every field of every row.
+//! The decoders and scratch memory of one thread. They are reused for every field of every row.
 
 use super::changes::Changes;
 use super::crops::CropPixels;

@@ -1,4 +1,4 @@
-//! Fields that belong to a picture. Masks, boxes and keypoints follow its view and augmentation.
+//! Plans fields that belong to a picture: masks, boxes and keypoints, which follow its view and augmentations.
 
 use super::array_augmentation::array_augmentation;
 use super::arrays;
@@ -58,7 +58,7 @@ pub(crate) fn plan_mask(
         // The index does not contain the sizes of unresized pictures, so all masks must have the same size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };
-        // Whole masks are never padded.
+        // Masks that are loaded whole are never padded.
         let moved = moved(name, whole.dtype, options)?;
         let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new(), moved });
         return Ok(Description { kind, ..whole });
@@ -100,8 +100,8 @@ fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
     })
 }
 
-/// Returns, for each augmentation, the value of pixels that it moves in from outside: its own value, or else
-/// the padding's.
+/// Returns, for each augmentation, the value of the pixels that it moves in from outside. This is the augmentation's
+/// `mask_fill`, or the value of the padding if it has none.
 fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<Vec<u8>>> {
     let augmentations = &options.view.augment_pictures;
     if !augmentations.iter().any(Augmentation::moves) {

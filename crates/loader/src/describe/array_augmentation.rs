@@ -1,11 +1,11 @@
-//! The augmentation that moves arrays.
+//! Finds the augmentation that moves arrays.
 
 use crate::options::{ImageMode, LoaderOptions};
 use shardpack_augment::Augmentation;
 use shardpack_format::{FieldKind, Schema};
 
-/// Returns the augmentation that moves arrays. It is the only augmentation of pictures, provided that it can
-/// move arrays and no picture is decoded.
+/// Returns the augmentation that moves arrays: the only picture augmentation in the options, if no picture is decoded
+/// and the augmentation can move arrays.
 pub(super) fn array_augmentation(schema: &Schema, options: &LoaderOptions) -> Option<Augmentation> {
     let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_decoded = matches!(options.view.image, ImageMode::View(_));

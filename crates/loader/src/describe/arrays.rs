@@ -1,4 +1,4 @@
-//! Arrays of a batch: whole, or cut to a patch or to some bands. The size of their rows comes from the index
+//! Plans the arrays of a batch: whole, or cut to a patch or to some bands. The size of their rows comes from the index
 //! and the first sample.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
@@ -77,7 +77,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
 /// Fails if an option applies to no field: a patch, bands, an element type, mean and std, a no-data
 /// replacement, or turns.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    // `dtype` sets the type of pictures too, which also have three axes.
+    // Do not count `dtype` here, because it also applies to pictures, which have three axes as well.
     let is_decoded = |from: &FieldType| {
         matches!(from, FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) | FieldType::Picture(_))
     };
@@ -139,7 +139,8 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("flips and turns change arrays, but only pictures are loaded").with_hint(hint));
     }
-    // Only the planes of volumes are moved. Other arrays have different sides and would not move in the same way.
+    // If volumes are cut, only their planes are moved. Other arrays have different sides and would not move in the same
+    // way.
     let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
@@ -311,7 +312,7 @@ pub(crate) fn plan(
     }
     if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
-        // If sizes differ between samples, this array may be an exception, and others may be large enough for
+        // If sizes differ between samples, this array may be exceptionally small, and others may be large enough for
         // the patch.
         if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
             let error = too_large([region.height, region.width], [*height, *width]);

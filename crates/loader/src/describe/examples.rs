@@ -22,7 +22,7 @@ const MOST: u64 = 64;
 /// Maximum number of samples of one kind that are read whole in search of an undamaged one.
 const TRIES: usize = 16;
 
-/// Tells the user, as part of a hint, where no-data values come from.
+/// Part of a hint that tells the user where no-data values come from.
 pub(crate) const DECLARED: &str =
     "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 

@@ -1,4 +1,5 @@
-//! Changes to the planned fields when batches are mixed.
+//! Checks the options for Mixup and CutMix, and turns the planned label field into weights of
+//! classes.
 
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::LoaderOptions;

@@ -1,4 +1,4 @@
-//! Random affine maps of arrays: which arrays move, and how their pixels are resampled.
+//! Plans random affine maps of arrays: which arrays move, and how their pixels are resampled.
 
 use super::array_augmentation::array_augmentation;
 use super::examples::Examples;
@@ -58,7 +58,8 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     if plans.iter().any(|plan| is_picture(&plan)) {
-        // With pictures, `fill` is unused, and only masks that follow their picture use `mask_fill`.
+        // If pictures are loaded, only masks that follow them use `mask_fill`, and nothing uses
+        // `fill`.
         let has_masks = plans.iter().any(|plan| matches!(plan.kind, FieldType::Mask(_)));
         let unused = |outside: Outside| {
             let Outside { fill, mask_fill } = Outside::default();

@@ -1,4 +1,4 @@
-//! The description of one field.
+//! The plan of one field: its type, shape and size.
 
 use crate::fields::{Axis, FieldType, RowSize};
 use shardpack_format::ElementType;

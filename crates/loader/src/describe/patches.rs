@@ -61,7 +61,7 @@ impl PatchPlan {
                 }
                 _ => return Err(no_patch(plan, options)),
             };
-            // Each field is aligned for any element type.
+            // Each field starts at a multiple of 64 bytes, which is aligned for any element type.
             let start = row_bytes.next_multiple_of(64);
             row_bytes = start.saturating_add(bytes);
             parts.push(start..row_bytes);

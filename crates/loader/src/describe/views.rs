@@ -71,13 +71,14 @@ fn is_cut(plan: &FieldPlan) -> bool {
     plan.kind.is_patch()
 }
 
-/// Returns true if an array could be mistaken for the part of a picture that a view of `size` shows.
+/// Returns true if the user could mistake an array for the part of the picture that a view of `size` shows.
 fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
     if is_cut(plan) {
         return true;
     }
     let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
-    // A mask, or a whole array of its picture's size, can be mistaken for that part only if it has the view's size.
+    // A mask or a whole array of the picture's size can be mistaken for the visible part only if it is as large as the
+    // view.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],
@@ -86,7 +87,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     (*indexed || is_mask(&plan.name)) && matches!(plan.size, RowSize::Dense { .. }) && sides == size
 }
 
-/// Returns true if an array could be mistaken for one that matches the whole picture pixel by pixel.
+/// Returns true if the user could expect that an array matches the whole picture pixel by pixel.
 fn is_of_a_picture(plan: &FieldPlan) -> bool {
     match plan.kind {
         FieldType::Array(ArrayField { indexed, .. }) => indexed || is_mask(&plan.name),

@@ -4,8 +4,8 @@ use super::Cut;
 use shardpack_array::{Finish, Resampling};
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// Memory per element while an affine map moves an array: the element as float32 or in its own type, a
-/// no-data mark, and rows of the output.
+/// Number of bytes per element that moving an array with an affine map takes: for the element as float32 or in its own
+/// type, a no-data mark, and rows of the output.
 pub(crate) const MOVED_BYTES: u64 = 16;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub(crate) struct ArrayField {
     pub(crate) cut: Option<Cut>,
     /// True if the index contains the shape.
     pub(crate) indexed: bool,
-    /// Resampling of pixels when random affine maps move them.
+    /// How pixels are resampled when random affine maps move them.
     pub(crate) sampling: Option<Resampling>,
     /// Steps after decoding. Each sample adds its own values: its map and turn, its factors if `is_banded`,
     /// and its no-data value if there is a `fill`.

@@ -1,4 +1,4 @@
-//! Data about a row in the index, known before the record is read: values of columns and lengths of axes.
+//! Reads data about a row from the index before the record is read: values of columns and lengths of axes.
 
 use shardpack_format::{Dtype, FieldKind, Schema};
 use shardpack_reader::{Scalar, Shard};

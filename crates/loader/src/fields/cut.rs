@@ -6,8 +6,8 @@ use shardpack_format::Limits;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cut {
-    /// Bands, layout and patch size. Each sample adds the place of its patch, or the size of its array if the
-    /// array is loaded whole.
+    /// Bands, layout and patch size. For each sample, the place of its patch is filled in, or the size of its array if
+    /// no patch is cut.
     pub(crate) region: Region,
     /// Place of the patch; `None` if all pixels are loaded.
     pub(crate) place: Option<PatchPlace>,

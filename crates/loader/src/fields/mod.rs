@@ -130,7 +130,7 @@ pub(crate) enum RowSize {
     },
     /// Size computed from columns of the index. Lists the axes in output order.
     Columns(Vec<Axis>),
-    /// Unknown size, at most the size of the record without its head.
+    /// The index does not contain the size. It is at most the size of the record without its head.
     Stored,
 }
 
@@ -203,8 +203,8 @@ impl FieldPlan {
         matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
     }
 
-    /// Returns the number of values that a stage decodes for a row of this record, and their approximate
-    /// share of the record's bytes.
+    /// Returns the number of values that a stage decodes for a row of this record, and the approximate number of the
+    /// record's bytes that these values take.
     pub(crate) fn staged_of(&self, shard: &Shard, record: u64) -> (u64, u64) {
         match &self.kind {
             FieldType::Picture(PictureField { clip: Some(clip), .. }) => clip.chosen(shard, record),
@@ -284,8 +284,9 @@ impl FieldPlan {
         Ok(to_usize(bytes))
     }
 
-    /// Returns the number of stored bytes behind a row of `bytes` bytes. There are fewer if float16 is loaded
-    /// as float32, or levels as floats. If several types are stored, the smallest counts.
+    /// Returns the number of stored bytes that decode to a row of `bytes` bytes. Stored elements are smaller than
+    /// loaded ones if float16 is loaded as float32, or levels as floats. If several types are stored, the smallest
+    /// counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {

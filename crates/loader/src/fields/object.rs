@@ -40,11 +40,11 @@ impl ObjectPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
-    /// Stored value, unchanged.
+    /// The stored value is loaded unchanged.
     Nothing,
     /// Boxes or keypoints that follow the view of their picture. If `boxes` is set, each row of keypoints
     /// belongs to a row of the boxes field at that index.
     Picture { align: Align, picture: Followed, boxes: Option<usize> },
-    /// An array whose rows belong to the rows of the boxes field at this index.
+    /// Each row of the array belongs to a box. The index selects the field with the boxes.
     Boxes(usize),
 }

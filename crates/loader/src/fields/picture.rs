@@ -1,4 +1,4 @@
-//! Properties of a picture that its own field and all fields that follow the picture need.
+//! Properties of a picture. The picture's own field needs them, and so do all fields that follow the picture.
 
 use super::PictureField;
 use super::axis::Col;
@@ -20,7 +20,7 @@ pub(crate) struct ClipField {
 }
 
 impl ClipField {
-    /// Returns the number of frames that a row takes from a record, and their approximate size in bytes.
+    /// Returns the number of frames that a row loads from a record, and their approximate size in bytes.
     pub(crate) fn chosen(&self, shard: &Shard, record: u64) -> (u64, u64) {
         /// Smallest possible size of a JPEG. A frame count that implies smaller ones is wrong.
         const LEAST_BYTES: u64 = 100;
@@ -30,7 +30,8 @@ impl ClipField {
         if chosen == total {
             return (chosen, length);
         }
-        // Doubled, because the chosen frames may be larger than the others. Repeated frames count each time.
+        // Double the estimate, because the chosen frames may be larger than the others. Repeated frames count each
+        // time.
         let bytes = saturating_u64(u128::from(length) * u128::from(chosen) * 2 / u128::from(total));
         (chosen, if chosen < total { bytes.min(length) } else { bytes })
     }
@@ -53,7 +54,7 @@ pub(crate) struct CropField {
     /// Index of the first crop among the fields of a batch.
     pub(crate) first: usize,
     pub(crate) views: Arc<[View]>,
-    /// Augmentations shared by all crops, then the crop's own.
+    /// Augmentations of this crop: first those that all crops share, then its own.
     pub(crate) changes: Arc<[Augmentation]>,
 }
 
@@ -70,7 +71,7 @@ impl PictureField {
         self.clip.map_or(pictures, |of| of.clip.layout.of_frames(pictures))
     }
 
-    /// Returns the augmentations of this field. `all` apply to pictures in general.
+    /// Returns the augmentations of this field. `all` are the augmentations in the options for all pictures.
     pub(crate) fn changes<'a>(&'a self, all: &'a [Augmentation]) -> &'a [Augmentation] {
         self.crop.as_ref().map_or(all, |crop| &crop.changes)
     }

@@ -1,4 +1,4 @@
-//! An epoch as an iterator.
+//! Iterates over the batches of an epoch.
 
 use super::Loader;
 use crate::batch::Batch;

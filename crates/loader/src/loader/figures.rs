@@ -1,4 +1,4 @@
-//! Statistics of a loader.
+//! Collects the statistics of a loader.
 
 use super::Loader;
 use super::open::device_bytes;

@@ -47,7 +47,7 @@ pub struct Loader {
     share: Share,
     threads: usize,
     held: Held,
-    /// Largest memory of any epoch so far, in bytes.
+    /// Predicted memory in bytes: the maximum over all epochs so far.
     predicted_bytes: u64,
     resident: Option<Arc<Resident>>,
     shared: Arc<PoolShared>,
@@ -59,8 +59,8 @@ pub struct Loader {
     batches: u64,
     /// Number of batches up to and including the last one that the caller got.
     delivered: u64,
-    /// True after the caller has continued from one epoch to the next, and so will probably continue again.
-    /// If the dataset is read only once, no other epoch is started in vain.
+    /// True once the caller has continued from one epoch to the next, and will therefore probably do so again. Until
+    /// then no epoch is started early, because a program that reads the dataset only once would not use it.
     goes_on: bool,
     phase: EpochPhase,
     /// True if the last call returned `Pending`. The next call then continues the same wait.
@@ -189,8 +189,8 @@ impl Loader {
         })))
     }
 
-    /// Returns true if the caller should report the breakdown, which only the first call does. So even a loop
-    /// that ignores errors ends.
+    /// Returns true on the first call and false afterwards, so that the breakdown is reported only once. A loop that
+    /// ignores errors then still ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
@@ -253,9 +253,9 @@ impl Loader {
     /// prepared do not count. A batch that failed counts only after a later batch has succeeded, so a run
     /// that ends with the failure resumes with the missing samples.
     ///
-    /// All ranks that got the same number of batches have the same state, and so do all ranks that reached
-    /// the end of the epoch. If a rank failed and the states differ, resume from the smallest state to lose
-    /// no sample.
+    /// All ranks that got the same number of batches have the same state, and so do all ranks that reached the end of
+    /// the epoch. If a rank has failed and the states differ, resume from the state with the fewest samples, so that no
+    /// sample is lost.
     #[must_use]
     pub fn state(&self) -> OrderState {
         // With `End::Uneven`, other ranks may have got one batch more than this one.
@@ -307,7 +307,7 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // Keeps the lock, so that no thread plans for the new epoch before the state is updated.
+        // Hold the lock until the state is updated, so that no thread plans the new epoch before that.
         let mut shared = self.shared.state();
         // A program may change its transform between epochs, so rows of the next epoch must not be transformed early.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();

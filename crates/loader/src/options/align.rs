@@ -85,7 +85,7 @@ pub enum Align {
         /// Field with one box for each object. If a box is left out, so are its polygons. Default none.
         rows: Option<String>,
     },
-    /// An array with one row for each box, such as classes `[boxes]`. If a box is left out, so is its row.
+    /// An array with one row for each box, such as an array of classes `[boxes]`. If a box is left out, so is its row.
     /// The field is loaded as objects of the stored type.
     Rows {
         /// Field with the boxes that the rows belong to.
@@ -117,7 +117,7 @@ impl BoxFormat {
 }
 
 impl Align {
-    /// Describes the declared form of a field's values in words.
+    /// Describes in words the values that the declaration expects.
     pub(crate) fn said(&self) -> String {
         let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
         match self {
@@ -163,7 +163,7 @@ impl Align {
     }
 }
 
-/// Class of pixels that training should ignore.
+/// Class that segmentation losses ignore by default.
 const MASK_FILL: f64 = 255.0;
 
 const KINDS: &str = "mask, instances, boxes, keypoints, polygons, or rows with of=FIELD";

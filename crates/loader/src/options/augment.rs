@@ -1,12 +1,12 @@
-//! Flips and quarter turns of arrays. They depend only on data known before a record is read.
+//! Draws flips and quarter turns of arrays. They depend only on data known before a record is read.
 
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Indices of the draw pairs for flips and turns. They follow the indices for patches.
+/// Number of the first pair of draws for flips and turns. The pairs for patches come before it.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
-/// Index of the draw pair for flips of planes. Only its first draw is used.
+/// Number of the pair of draws for flips of planes. Only the first draw of the pair is used.
 const PLANES: u32 = FLIPS + 8;
 
 /// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
@@ -96,7 +96,7 @@ mod tests {
         ] {
             let counts = counts(augment, size);
             assert_eq!(counts.len(), kinds, "{augment:?} {size:?}");
-            // Chi-square test: the 99.99 % point for 7 degrees of freedom is 30.
+            // The chi-square statistic with 7 degrees of freedom exceeds 30 with a probability of 0.01 %.
             let mean = 16_000.0 / kinds as f64;
             let chi: f64 = counts.values().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
             assert!(chi < 30.0, "{augment:?} {size:?}: {counts:?}");

@@ -1,4 +1,4 @@
-//! Several crops of each picture.
+//! Option to load several crops of each picture.
 
 use shardpack_augment::Augmentation;
 use shardpack_jpeg::View;
@@ -14,7 +14,7 @@ use shardpack_jpeg::View;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PictureCrop {
-    /// Visible part, and its size.
+    /// Part of the picture that the crop shows, and the size of the crop.
     pub view: View,
     /// Augmentations of this crop alone, applied after the shared ones
     /// ([`augment_pictures`](super::LoaderOptions::augment_pictures)).

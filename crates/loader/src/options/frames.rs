@@ -6,7 +6,7 @@ use shardpack_jpeg::{DrawKey, Frames, PixelLayout};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the draw pair for a window. Its first draw sets the start of the window.
+/// Number of the pair of draws for a window. The first draw sets the start of the window.
 const DRAWS: u32 = (1 << 31) + 5;
 const MOST: u32 = 1 << 16;
 
@@ -82,11 +82,11 @@ impl FrameMode {
     }
 }
 
-/// Position of the time axis in clips.
+/// Order of the axes of a clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ClipLayout {
-    /// One frame after the other, each with the axes of a picture: `[time, height, width, channels]` or
-    /// `[time, channels, height, width]`.
+    /// The time axis comes first, followed by the axes of a picture: `[time, height, width, channels]` or `[time,
+    /// channels, height, width]`.
     #[default]
     TimeFirst,
     /// `[channels, time, height, width]`, regardless of the axis order of single pictures.

@@ -1,4 +1,5 @@
-//! Values of single options: forms of pictures and arrays, element types, the policy for damage, and the window.
+//! Types of single options: the form of pictures and arrays, the element type, the policy for damage, and the place of
+//! the window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
@@ -19,7 +20,7 @@ pub enum ImageMode {
     /// Pixels, uint8. The field is dense if the view gives all pictures the same size. It is ragged for whole
     /// pictures and for other views whose size depends on the picture.
     View(View),
-    /// Encoded bytes as stored, ragged.
+    /// Encoded bytes, as stored. The field is ragged.
     Raw,
 }
 
@@ -43,9 +44,9 @@ pub enum CubeMode {
     /// array is smaller than the patch, the batch is an error that names the sample. Arrays with any other
     /// number of axes are loaded whole.
     Patch {
-        /// Rows, at least 1.
+        /// Number of rows, at least 1.
         height: u32,
-        /// Columns, at least 1.
+        /// Number of columns, at least 1.
         width: u32,
         /// Place of the patch.
         place: PatchPlace,
@@ -55,12 +56,12 @@ pub enum CubeMode {
     /// the same place, as with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with any other number
     /// of axes are loaded whole.
     Volume {
-        /// Planes, rows and columns, each at least 1.
+        /// Number of planes, rows and columns, each at least 1.
         size: [u32; 3],
         /// Place of the box: [`PatchPlace::Random`] or [`PatchPlace::Center`].
         place: PatchPlace,
     },
-    /// Encoded bytes as stored, ragged.
+    /// Encoded bytes, as stored. The field is ragged.
     Raw,
 }
 

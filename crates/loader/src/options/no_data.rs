@@ -1,4 +1,4 @@
-//! Option that replaces no-data.
+//! Option to replace no-data by a value.
 
 use shardpack_reader::mask_names::is_mask;
 

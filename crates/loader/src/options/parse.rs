@@ -1,5 +1,5 @@
-//! Text forms of array views, bands and similar options, such as `patch64x64` and `10..50`. The command and
-//! the Python package parse the same texts.
+//! Parses the text forms of options for arrays, such as `patch64x64` for patches and `10..50` for bands. The command
+//! and the Python package use the same texts.
 
 use super::{ArrayDtype, Augment, CubeMode};
 use crate::patches::PatchPlace;
@@ -67,7 +67,8 @@ impl FromStr for Augment {
     fn from_str(text: &str) -> Result<Self> {
         let mut augment = Self::default();
         for word in text.split(',') {
-            // For an unknown word, `place` is a flag that is already set. So the word fails like a repeated one.
+            // An unknown word is treated like a repeated one: `place` is then a flag that is already set, so parsing
+            // fails.
             let mut unknown = true;
             let place = match word {
                 "hflip" => &mut augment.flip_columns,

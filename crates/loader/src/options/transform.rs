@@ -32,7 +32,7 @@ pub trait Transform: fmt::Debug + Send + Sync {
     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note>;
 }
 
-/// A row to transform.
+/// A decoded row, as passed to the caller's transform.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformRow<'a> {
@@ -46,7 +46,7 @@ pub struct TransformRow<'a> {
     pub fields: Vec<TransformField<'a>>,
 }
 
-/// A field of a row to transform.
+/// A field of a [`TransformRow`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformField<'a> {

@@ -44,8 +44,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // The remaining columns have a share of 1, up to rounding. A column without weight remains only if
-        // rounding removed the last rich column. It then points to the heaviest column.
+        // All remaining columns have a share of 1, up to rounding. A column without weight can remain here only if
+        // rounding used up the last column above its share. It then points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {

@@ -1,5 +1,5 @@
-//! Order of the samples within one piece of a run. It is chosen so that *parts* of the piece can go to
-//! different ranks.
+//! Determines the order of the samples within one piece of a run, so that *parts* of the piece can go to different
+//! ranks.
 //!
 //! Turns `a..b` of a lane deal out the samples `0..b-a` of a piece. The turns are split into even and odd
 //! ones, and the piece into two spans of the same sizes. A key decides which span belongs to which half. Each
@@ -19,7 +19,7 @@ pub(super) const SPANS: u64 = 1 << LEVELS;
 
 struct DealtPart {
     first: u64,
-    /// Turns of the part, counted within their residue class.
+    /// Turns of this part: every turn of one residue class, numbered within the class.
     turns: Range<u64>,
     node: u64,
 }

@@ -11,7 +11,7 @@ use super::streams;
 use shardpack_format::{DatasetId, Hint, Setting};
 use shardpack_reader::Dataset;
 
-/// Order of the samples.
+/// Order in which an epoch visits the samples.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::order::Mode::default(), shardpack_loader::order::Mode::Windowed);
@@ -19,7 +19,7 @@ use shardpack_reader::Dataset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Stored order.
+    /// The samples are visited as stored.
     Stored,
     /// Runs in permuted order, with the samples of `lanes` runs mixed. A dataset that fits into the window is
     /// permuted as in [`Mode::Full`], but if its samples are smaller than 64 KiB, a single rank still reads
@@ -181,7 +181,7 @@ impl Sampling for Order {
     }
 }
 
-/// One epoch of an [`Order`].
+/// One epoch of an [`Order`]: finds the sample at any position.
 ///
 /// ```
 /// use shardpack_loader::order::{Mode, Order, Positions, Runs};
@@ -218,7 +218,8 @@ const COUNTED_UP_TO: u64 = 1 << 20;
 /// faster from a disk with several reads in flight, and they kept the whole dataset in memory. From the page
 /// cache they took twice the time, because a run does not stay in the processor's cache.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // A single rank needs all samples of every run. With several ranks, each would read the whole dataset.
+    // A single rank needs all samples of every run. If there were several ranks, each of them would have to read the
+    // whole dataset.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -319,7 +320,8 @@ impl Positions for Epoch {
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
                 let samples = match self.scattered(world_size) {
-                    // A read ends with its only sample, so no lane keeps it open.
+                    // If each rank needs only one sample of a run, the read ends with that sample, so no lane keeps a
+                    // read open.
                     false if self.runs.run_samples() <= sharing => return vec![OpenReads::ALONE],
                     true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,

@@ -5,7 +5,7 @@
 
 use shardpack_base::{halves, philox4x32_10};
 
-/// A family of draws, one per counter.
+/// A family of random draws. Each draw has a number, the counter.
 ///
 /// ```
 /// use shardpack_loader::order::Keyed;
@@ -82,7 +82,8 @@ mod tests {
         assert_eq!(philox4x32_10(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
     }
 
-    /// The first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its ports.
+    /// `mix` must produce the first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its
+    /// ports.
     #[test]
     fn mix_is_that_of_splitmix64() {
         assert_eq!(mix(GOLDEN), 0xE220_A839_7B1D_CDAF);

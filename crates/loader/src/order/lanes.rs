@@ -28,7 +28,7 @@ struct Piece {
     key: u64,
 }
 
-/// The share of a piece that one rank takes, from some turn on.
+/// The samples of a piece that one rank takes, starting at some turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) sample: u64,

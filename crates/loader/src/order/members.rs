@@ -1,4 +1,4 @@
-//! A subset: some samples of a dataset, in their own order.
+//! A subset of a dataset: an order visits only these samples.
 
 use super::runs::Runs;
 use super::state::{Digest, Fingerprint};
@@ -33,8 +33,8 @@ impl Members {
             touched += u64::from(run != last);
             last = run;
         }
-        // Mean number of members in the dataset's runs that contain any. With it, a read of the subset has
-        // the usual size.
+        // Mean number of members per run, over the runs that contain any. Reads of the subset then have the usual size
+        // in bytes.
         let count = samples.len() as u64;
         let run_samples = count.div_ceil(touched.max(1));
         let mut digest = Digest::new("members");

@@ -75,8 +75,8 @@ impl MixedSource {
         Self { sampling, len, by_column, early: if by_column { columns.saturating_mul(apart + 1) } else { 3 } }
     }
 
-    /// Returns true if a rank's positions, which are evenly spaced in the mixture, are also evenly spaced in
-    /// the source.
+    /// Returns true if the positions of a rank, which are evenly spaced in the mixture, are also evenly spaced in this
+    /// source.
     const fn keeps(&self, world_size: u64, columns: u64) -> bool {
         world_size == 1 || self.by_column && columns.is_multiple_of(world_size)
     }
@@ -132,7 +132,8 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // Each source continues where the last epoch ended. So even if epochs are short, every sample gets its turn.
+        // Each source continues where it stopped in the last epoch. So even if epochs are short, every sample gets its
+        // turn.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
@@ -162,8 +163,8 @@ struct Mixed {
     passes: Vec<Passes>,
 }
 
-/// The epochs of a source that one epoch of the mixture passes through. Each is created on first use and
-/// kept, because creating it for every sample would allocate each time.
+/// Consecutive epochs of a source, as far as one epoch of the mixture reaches. Each is created on first use and kept,
+/// because creating it again for every sample would be slow.
 #[derive(Debug)]
 struct Passes {
     first: u64,
@@ -171,7 +172,8 @@ struct Passes {
 }
 
 impl Passes {
-    /// Keeps about `count` passes, starting at `first`. Later passes are created on each use.
+    /// Makes room for about `count` epochs of the source, starting at number `first`. Later ones are not kept but
+    /// created whenever they are needed.
     fn new(first: u64, count: u64) -> Self {
         /// Maximum number of passes to keep. They take a few kilobytes per source.
         const MOST: u64 = 64;
@@ -244,7 +246,7 @@ impl Positions for Mixed {
         self.with_epoch(&turn, |epoch| {
             let pick = epoch.pick(turn.position, &self.own(&turn, own))?;
             let at = SampleRef { source: turn.number, sample: pick.at.sample };
-            // Draws of later passes get higher numbers.
+            // Each pass numbers its draws after all draws of earlier passes.
             let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
             Some(Pick { at, pass: turn.pass, repetition, ..pick })
         })
@@ -263,7 +265,7 @@ impl Positions for Mixed {
             };
             for open in &mut open {
                 open.source = number;
-                // While one pass ends, the next may already have begun.
+                // Near the end of a pass, the next one may already have begun, which doubles the number of open reads.
                 open.reads = open.reads.saturating_mul(1 + u64::from(source.by_column));
             }
             open

@@ -39,7 +39,7 @@ pub struct Patched {
 #[derive(Debug, Clone)]
 enum Counts {
     Same(u64),
-    /// The number of patches of each sample, for each source.
+    /// The number of patches of each sample, as one list per source.
     Each(Arc<[Vec<u32>]>),
 }
 
@@ -181,7 +181,7 @@ enum SceneTable {
     Same(u64),
     Each {
         counts: Vec<u32>,
-        /// First position of each round, followed by the total number of positions.
+        /// First position of each round. The last entry is the total number of positions.
         rounds: Vec<u64>,
     },
 }
@@ -212,7 +212,8 @@ struct PatchedEpoch {
     table: SceneTable,
 }
 
-/// A round: its first position, its first scene, and the number of patches of each scene.
+/// A round of scenes that are open together: its first position, its first scene, and the number of patches of each
+/// scene.
 struct Round<'a> {
     start: u64,
     first: u64,
@@ -220,7 +221,7 @@ struct Round<'a> {
     counts: Option<&'a [u32]>,
 }
 
-/// A patch: the place of its scene in the round, its turn, and the number of turns of its scene.
+/// A patch: the number of its scene in the round, its turn within the scene, and the number of turns of the scene.
 struct SceneTurn {
     lane: u64,
     turn: u64,

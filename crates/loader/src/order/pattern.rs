@@ -66,8 +66,8 @@ impl Pattern {
         self.source(source).len() as u64
     }
 
-    /// Returns the source that the column meets in this row, and how often the column has met it since row 0.
-    /// Both arguments are below [`SLOTS`], where the pattern repeats.
+    /// Returns the source at this column and row, and the number of earlier rows in which the column had the same
+    /// source. Both arguments are below [`SLOTS`], where the pattern repeats.
     pub(super) fn at(&self, column: u64, row: u64) -> Option<(u32, u64)> {
         let first = column % SLOTS * self.next_column % SLOTS;
         let &(source, number) = self.slots.get(usize::try_from((first + row) % SLOTS).ok()?)?;
@@ -76,11 +76,13 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// Returns the maximum difference between two columns at the end of a row, in turns of `source`.
+    /// Returns the maximum difference between two columns in the number of times that they have met `source` by the end
+    /// of the same row.
     pub(super) fn apart(&self, source: u32) -> u64 {
-        // Between any two rows, a column deviates from the source's share by at most the distance between the
-        // highest and the lowest of these values, in fractions of a turn. Two columns may deviate in opposite
-        // directions, so the distance counts twice.
+        // After each row, compare the number of times that a column has met the source with the source's share of the
+        // rows. Between any two rows, the difference changes by at most the distance between its highest and its lowest
+        // value. Values are in units of 1/SLOTS. Two columns may deviate in opposite directions, so the distance counts
+        // twice.
         let (mut highest, mut lowest, mut seen) = (0, 0, 0);
         for (row, own) in (1..).zip(&self.slots) {
             seen += u64::from(own.0 == source) * SLOTS;
@@ -145,8 +147,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// Largest difference between two columns in the number of times that they have met a source, for 240
-    /// columns and two sources whose shares are whole percents.
+    /// With 240 columns and two sources whose shares are whole percents, no two columns differ by more than this in the
+    /// number of times that they have met a source.
     const APART: u64 = 46;
 
     #[test]
@@ -159,8 +161,8 @@ mod tests {
         assert!(counts(&[1.0; 1010]).is_err());
     }
 
-    /// In any stretch of positions, a source deviates from its share by less than three samples. Each column
-    /// counts the sources that it meets.
+    /// In any stretch of positions, the number of samples from a source must differ from its share by less than three.
+    /// `at` must also count correctly how often a column has met each source.
     #[test]
     fn the_round_is_even_everywhere() {
         let weights = [0.5, 0.3, 0.15, 0.049, 0.001];

@@ -9,9 +9,8 @@
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// Number of rounds for domains of at most [`TINY_BITS`]. One round does little there: all orders of 5
-/// elements become equally frequent only after many rounds (chi-square over 10⁵ keys, see the tests: 250 with
-/// 12 rounds).
+/// Number of rounds for domains of at most [`TINY_BITS`]. In such a small domain, each round does little. With 12
+/// rounds, the orders of 5 elements are not yet equally frequent: over 10⁵ keys, chi-square is 250 (see the tests).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -142,7 +141,7 @@ mod tests {
         }
     }
 
-    /// The bound is 5 standard deviations above the mean of the chi-square distribution.
+    /// Chi-square may exceed its mean by at most 5 standard deviations.
     #[test]
     fn orders_of_tiny_domains_are_uniform() {
         for (len, orders) in [(2, 2.0), (3, 6.0), (4, 24.0), (5, 120.0), (6, 720.0), (7, 5040.0)] {
@@ -161,8 +160,8 @@ mod tests {
         }
     }
 
-    /// The images of neighbours must be independent. Over many keys, this compares the images of the first
-    /// two and of the middle two elements in 8 × 8 cells.
+    /// The images of neighbouring elements must be independent. For many keys, the images of two neighbours (the first
+    /// two elements, and the middle two) are counted in 8 × 8 cells.
     #[test]
     fn neighbours_part() {
         for len in [27, 257, 600, 1025, 3000, 100_000] {

@@ -1,4 +1,4 @@
-//! Positions of an order, and the sample at each.
+//! An epoch as a function from positions to samples and their reads.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct SampleRef {
 }
 
 impl SampleRef {
-    /// Refers to sample `sample` of the only dataset.
+    /// Returns a reference to sample `sample`, for orders of a single dataset.
     #[must_use]
     pub const fn new(sample: u64) -> Self {
         Self { source: 0, sample }
@@ -166,8 +166,8 @@ pub trait Positions: Debug + Send + Sync {
     /// delivered. For bytes, multiply by the mean size of a record; if records differ in size, so do runs.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
-        // The samples that are open at the read position, plus those that ended between there and delivery:
-        // `ahead` samples, and the parts of runs that began earlier.
+        // At the read position, `open` samples are open. Reads that ended between there and the delivery position are
+        // still needed: they hold the `ahead` samples, and the parts of runs that began earlier.
         if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
     }
 }

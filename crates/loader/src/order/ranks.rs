@@ -1,4 +1,4 @@
-//! The positions of each rank. All batches are known in advance.
+//! Distributes the positions of an epoch to ranks. All batches are known in advance.
 //!
 //! All ranks together take consecutive *global batches* of `world_size × batch_size` positions. The positions
 //! of a global batch depend only on its start and size. So if the world size or the batch size changes, the
@@ -8,7 +8,7 @@ use super::positions::{Dealing, Own, Positions};
 use super::state::OrderState;
 use shardpack_reader::{Error, Result};
 
-/// One of several ranks, and its batch size.
+/// A rank, the number of ranks, and the batch size.
 ///
 /// ```
 /// use shardpack_loader::order::World;
@@ -94,7 +94,7 @@ pub struct Share {
     end: End,
     dealing: Dealing,
     positions: u64,
-    /// First position that has not been consumed.
+    /// First position of the share: the first one that has not been consumed.
     start: u64,
 }
 
@@ -223,8 +223,8 @@ impl Share {
         }
     }
 
-    /// Returns the positions of this rank in a batch. If the last batch is smaller, its slices are as equal
-    /// as whole samples allow.
+    /// Returns the positions of this rank in a batch. If the last batch is smaller, the sizes of the ranks' slices
+    /// differ by at most one sample.
     fn slice(&self, batch: u64) -> std::ops::Range<u64> {
         let World { rank, world_size, .. } = self.world;
         let start = self.start + batch * self.world.global_batch();

@@ -1,4 +1,4 @@
-//! The runs of a dataset, and lists of samples drawn from it.
+//! Divides a dataset into runs, and lists the samples with certain labels.
 //!
 //! A run is a fixed *number* of consecutive samples, about 4 MiB on average: run `r` starts at sample
 //! `r × run_samples`. Runs differ in bytes, so a reader that must limit the size of a read splits the run. A
@@ -8,7 +8,7 @@
 use shardpack_reader::{Dataset, Result};
 use std::ops::Range;
 
-/// The runs of a dataset; the last one may be shorter.
+/// The runs of a dataset. The last run may be shorter than the others.
 ///
 /// ```
 /// use shardpack_loader::order::Runs;

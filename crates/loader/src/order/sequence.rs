@@ -1,7 +1,7 @@
 //! The runs of an epoch in permuted order, as one line of samples. Any place in the line is computed without a table.
 //!
-//! All runs have the same number of samples, except that the dataset's last run may be shorter. The runs
-//! after it in the line move forward by the number of missing samples.
+//! All runs have the same number of samples, except that the dataset's last run may be shorter. Wherever that run is in
+//! the line, all runs after it start earlier by the number of samples that it lacks.
 
 use super::permutation::Permutation;
 use super::runs::Runs;
@@ -19,7 +19,7 @@ pub(super) struct Sequence {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Places of the run in the line.
+    /// Range of the run's samples in the line.
     pub(super) places: Range<u64>,
     pub(super) first: u64,
 }

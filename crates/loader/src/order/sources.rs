@@ -1,4 +1,5 @@
-//! The samples that a sampling refers to: the whole dataset, or one of its parts.
+//! Maps each source of a sampling to its samples in the dataset. A source is the whole dataset, or
+//! one of the parts of a `Dataset::concat`.
 
 use super::Sampling;
 use shardpack_reader::Dataset;

@@ -167,7 +167,8 @@ impl Split {
         Ok(entries)
     }
 
-    /// Sorts samples into groups. The stratum of a group is the most frequent one of its samples; on a tie, the first.
+    /// Sorts samples into groups. The stratum of a group is the most frequent stratum of its samples. On a tie, the
+    /// first one wins.
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -321,13 +322,14 @@ mod tests {
         assert_eq!(allotted(10, &[10.0 / 3.0; 3]), [4, 3, 3]);
         assert_eq!(allotted(3, &[1.5, 1.5]), [2, 1]);
         assert_eq!(allotted(0, &[0.3, -0.3]), [0, 0]);
-        // The last two parts already have too many samples, so they get none.
+        // The last two parts already have too many samples, so they get none here.
         assert_eq!(allotted(1, &[2.8, -0.9, -0.9]), [1, 0, 0]);
     }
 
     #[test]
     fn the_hash_stays() {
-        // In Python: int.from_bytes(hashlib.sha256(b"shardpack split 1\0" + bytes(8) + b"a").digest()[:8])
+        // The expected number was computed in Python: int.from_bytes(hashlib.sha256(b"shardpack split 1\0" + bytes(8) +
+        // b"a").digest()[:8])
         let split = Split::new(&[0.5, 0.5], 0).unwrap();
         assert_eq!(split.hash("a"), 0xae33_2680_4afb_3083);
     }

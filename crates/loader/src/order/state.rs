@@ -1,4 +1,4 @@
-//! The state from which an order resumes.
+//! The state with which a run resumes, and the trait of all samplings.
 
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use std::fmt;
 /// Version of the order. Within a version, the order is the same for the same seed and dataset.
 const VERSION: u64 = 1;
 
-/// A way to draw samples. It determines every epoch.
+/// Decides which samples each epoch visits, and in which order. Implemented by [`Order`](super::Order) and the other
+/// orders of this module.
 pub trait Sampling: fmt::Debug + Send + Sync {
     /// Returns the seed.
     fn seed(&self) -> u64;
@@ -124,14 +125,14 @@ impl TryFrom<String> for Fingerprint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Unit {
-    /// Samples.
+    /// Positions count samples.
     #[default]
     Samples,
-    /// A fixed number of patches per sample.
+    /// Positions count patches. Each sample has this number of patches.
     Patches(u32),
-    /// All patches of a grid over each sample.
+    /// Positions count the patches of a grid over each sample.
     Grid {
-        /// Depth (0 for patches of two axes), height and width.
+        /// Size of a patch: depth (0 for patches of two axes), height and width.
         size: [u32; 3],
         /// Overlap of neighbouring patches in pixels, for each axis.
         overlap: [u32; 3],
@@ -215,7 +216,7 @@ impl TryFrom<String> for Unit {
 pub struct OrderState {
     /// Fingerprint of the dataset and the order.
     pub fingerprint: Fingerprint,
-    /// The seed.
+    /// The seed of the order.
     pub seed: u64,
     /// Number of the epoch, from 0.
     pub epoch: u32,
@@ -260,7 +261,8 @@ impl Digest {
         digest
     }
 
-    /// Adds `bytes` after their length, so that different lists have different digests.
+    /// Adds `bytes`, preceded by their length, so that lists that differ only in where one entry ends have different
+    /// digests.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);

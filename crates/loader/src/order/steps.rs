@@ -5,7 +5,7 @@ use super::ranks::Share;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Consecutive samples that are read together.
+/// A read of consecutive samples.
 ///
 /// ```
 /// use shardpack_loader::order::Read;
@@ -27,7 +27,7 @@ pub struct Read {
     pub patches: Option<Vec<u32>>,
 }
 
-/// One sample of a rank.
+/// One sample that a rank takes, with its place in the batch and its read.
 ///
 /// ```
 /// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, Steps, World};
@@ -65,7 +65,7 @@ pub struct Step {
     pub done: bool,
 }
 
-/// The samples of a rank, batch by batch and row by row.
+/// Iterates over the samples of a rank, batch by batch and row by row.
 ///
 /// To read ahead, advance the iterator ahead of the consumer. Reads come in the order in which they are
 /// needed, and a rank keeps at most [`Positions::held_samples_max`] samples. The iterator itself uses 24
@@ -78,7 +78,7 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
-    /// Number of samples left in each open read whose end the order does not report.
+    /// For reads whose end the order does not report: number of samples that are still to come.
     counted: HashMap<(u32, u64, u64), u64>,
 }
 
@@ -103,7 +103,8 @@ impl Steps {
 }
 
 impl Steps {
-    /// Returns true if the read is already open, and the number of its samples still to come, including this one.
+    /// Returns true if the read is already open, and the number of its samples that the rank still needs, including
+    /// this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();
         let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);

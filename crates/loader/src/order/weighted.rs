@@ -13,7 +13,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Samples drawn by weight, with replacement.
+/// An order that draws samples by weight, with replacement.
 ///
 /// ```
 /// use shardpack_loader::order::{Sampling, Weighted};

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use shardpack_format::Codec;
 
-    /// A mask of 20 × 30 pixels of class 0 with three pixels of class 7, at (2, 3), (2, 4) and (19, 29).
+    /// Returns a mask of 20 × 30 pixels of class 0, with three pixels of class 7 at (2, 3), (2, 4) and (19, 29).
     fn mask() -> Vec<u8> {
         let mut mask = vec![0; 600];
         for pixel in [63, 64, 599] {
@@ -237,12 +237,13 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches lie on class 7. The bounds allow 5 standard deviations.
+        // Half of the patches are placed on class 7. The bounds allow 5 standard deviations of their number.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
         assert!(only.iter().all(rare));
-        // The three pixels are equally likely, and so are the places that contain one.
+        // Each of the three pixels is drawn with equal probability, and then each place of a patch that contains the
+        // pixel.
         let last = only.iter().flatten().filter(|&&origin| shows(origin, patch, [19, 29])).count();
         assert!((560..775).contains(&last), "{last}");
         let distinct: std::collections::BTreeSet<_> = only.iter().flatten().collect();
@@ -256,11 +257,12 @@ mod tests {
         mask[4 * 24 + 2 * 6 + 5] = 7;
         let origins = origins_in(Some(&[(7, 1.0)]), &mask, &[5, 4, 6], [3, 2, 2]);
         let distinct: std::collections::BTreeSet<_> = origins.iter().flatten().copied().collect();
-        // Only two places contain the voxel: the last three planes, row 1 or 2, and the last two columns.
+        // Only two places of a box contain this voxel: both cover the last three planes and the last two columns, and
+        // they start at row 1 or 2.
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half of the boxes lie on class 7. The bounds allow 5 standard deviations.
+        // Half of the boxes are placed on class 7. The bounds allow 5 standard deviations of their number.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

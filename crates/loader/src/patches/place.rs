@@ -1,11 +1,11 @@
-//! Places of patches. They are known before a record is read.
+//! Computes the places of patches before a record is read.
 
 use shardpack_jpeg::DrawKey;
 
-/// Index of the draw pair for the plane of a box. Only its first draw is used.
+/// Number of the pair of draws for the plane of a box. Only the first draw of the pair is used.
 const PLANES: u32 = DRAWS + 4;
-/// Index of the draw pair for a patch. It differs from the indices for random views, so that a picture and a
-/// cube of the same sample are cut independently.
+/// Number of the pair of draws for a patch. Random views use other numbers, so a picture and a cube of the same sample
+/// are cut independently.
 const DRAWS: u32 = 1 << 31;
 
 /// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes; not on threads,
@@ -90,7 +90,7 @@ impl PatchPlace {
     }
 }
 
-/// The place of a row's patch.
+/// The patch that a row shows: its number, and its place in the scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchAt {
     /// Index of the patch in its sample; 0 if the sample has only one.
@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn random_places_are_uniform_and_reach_both_ends() {
-        // Chi-square test of 65,000 draws over 5 × 13 places. The 99.99 % point for 64 degrees of freedom is 114.
+        // The draws cover 5 × 13 places. The chi-square statistic with 64 degrees of freedom exceeds 114 with a
+        // probability of 0.01 %.
         let mut hits = [0_u32; 65];
         for sample in 0..65_000 {
             let [y, x] = PatchPlace::Random.origin(&key(2, sample), [10, 20], [6, 8]).unwrap();

@@ -1,4 +1,4 @@
-//! The start of an epoch: its order, this rank's share, and the memory for its window.
+//! Prepares an epoch: its order, this rank's share, and the memory for its window.
 
 use super::held::Held;
 use super::predict::Predicted;
@@ -21,7 +21,7 @@ pub(crate) struct Epochs {
     pub(crate) is_resident: bool,
 }
 
-/// An epoch, or the rest of one, before its first batch.
+/// An epoch that is ready to begin. It may be the rest of an epoch, from a restored state.
 #[derive(Debug)]
 pub(crate) struct EpochStart {
     pub(crate) start: OrderState,
@@ -32,8 +32,8 @@ pub(crate) struct EpochStart {
 }
 
 impl Epochs {
-    /// Prepares an epoch. `before` is the choice for the previous window. Since then, the dataset may have
-    /// entered or left the page cache.
+    /// Prepares an epoch. `before` is the place of the previous epoch's window. It is checked again, because the
+    /// dataset may have entered or left the page cache since then.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;

@@ -1,5 +1,5 @@
-//! The memory for the order's window: the loader's own, as runs, or the page cache. With the page cache, the
-//! thread that decodes a record also reads it.
+//! Chooses where the order's window is kept: in the loader's memory, as runs, or in the page cache. With the page
+//! cache, the thread that decodes a record also reads it.
 //!
 //! A window of many runs takes hundreds of megabytes. The bytes of files pass through the page cache anyway,
 //! so a copy in the process doubles the memory and costs an extra pass. Reading a record just before decoding
@@ -13,23 +13,23 @@ use std::path::Path;
 
 /// Largest record, in bytes, that fits into a core's second-level cache together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// Smallest mean size of a record, in bytes, for the page cache. With smaller records, one system call per
-/// record costs more than copying whole runs. At about 10 KiB, both took the same time.
+/// The page cache is chosen only if records have at least this mean size, in bytes. With smaller records, one system
+/// call per record costs more than copying whole runs. At about 10 KiB, both took the same time.
 const MEAN_BYTES: u64 = 16 << 10;
 /// Number of places to check. If a tenth of the dataset is not cached, this many places miss it once in a
 /// thousand times.
 const PLACES: u64 = 64;
-/// Number of windows that the page cache must have room for. More than one, because other programs use it
-/// too, and because it evicts the oldest bytes first.
+/// Number of windows that the page cache must have room for. Room for a single window is not enough, because other
+/// programs use the page cache too, and because it evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
-/// Memory for the window in an epoch, as chosen by [`Window`].
+/// Where the window of an epoch is kept; see [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
-    /// Buffers of the loader, one per run.
+    /// In buffers of the loader, one per run.
     #[default]
     Memory,
-    /// The page cache. With `announce`, the loader asks the system to fetch the runs.
+    /// In the page cache. If `announce` is true, the loader asks the system to fetch the runs.
     PageCache { announce: bool },
 }
 
@@ -74,8 +74,8 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Checks evenly spread places of the dataset; returns `None` if the system does not tell whether one of them
-/// is cached.
+/// Checks whether evenly spaced places of the dataset are in the page cache. Returns `None` if the system does not tell
+/// for one of them.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;

@@ -118,8 +118,8 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Continues with the next epoch, unless its window is kept elsewhere, because memory is allocated for
-    /// only one place.
+    /// Continues with the next epoch, unless that epoch keeps its window in a different place, because memory is
+    /// reserved for only one of the two places.
     fn go_on(&mut self) -> bool {
         // An error is ignored here, because the caller gets it when it starts the next epoch.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
@@ -233,7 +233,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // A custom order may refer to a read that it never opened. The sample is then read alone.
+        // A custom order may refer to a read that it has never opened. The sample is then read on its own.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -311,8 +311,8 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // In each shard, all rows that are read when decoded count as one read, and all rows with large
-            // records as another.
+            // In each shard, rows with large records form one read, and all other rows that are read when they are
+            // decoded form another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
             None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),

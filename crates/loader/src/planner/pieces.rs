@@ -25,14 +25,14 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     if bytes <= WHOLE_BYTES || records.end - records.start == 1 {
         return Ok(records.clone());
     }
-    // Parts have equal width. A record belongs to the part in which it starts.
+    // The parts of the run have equal width in bytes. A record belongs to the part in which it starts.
     let width = bytes.div_ceil(bytes.div_ceil(Runs::BYTES)).max(1);
     let part_of =
         |record: u64| shard.index().row(record).map_or(0, |row| row.offset.saturating_sub(span.start) / width);
     let part = part_of(record);
     let first = partition(records, |r| part_of(r) < part);
     let mut end = partition(records, |r| part_of(r) <= part);
-    // A record as wide as a part is the last record that starts in its part, and it is read alone.
+    // If the last record that starts in a part is as large as a part, it is read alone.
     let last = end.saturating_sub(1);
     if shard.row(last)?.length >= width && last > first {
         if record == last {

@@ -26,10 +26,10 @@ pub(crate) struct Predicted {
     alone_bytes: u64,
     /// Size in bytes of the slots and of the threads' scratch memory.
     fixed: u64,
-    /// Number of bytes that runs really need. Less than `run_bytes` for a small dataset.
+    /// Number of bytes that runs can take at most. Smaller than `run_bytes` if the dataset is small.
     pub(crate) held: u64,
     threads: u64,
-    /// Host memory, in bytes, for information about the values on a device.
+    /// Size in bytes of the host's tables for values that stay on a device.
     pub(crate) kept_bytes: u64,
     pub(crate) scenes_ahead: u64,
 }
@@ -53,7 +53,8 @@ struct Spread {
 }
 
 impl Spread {
-    /// Adds a value with Welford's recurrence, which needs one pass and avoids cancellation.
+    /// Adds a value to the running mean and variance with Welford's method, which needs one pass and avoids
+    /// cancellation.
     fn add(&mut self, value: f64) {
         self.count += 1.0;
         let delta = value - self.mean;
@@ -162,8 +163,8 @@ pub(crate) fn predict(
     // Each thread has a buffer for reading parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small dataset is never in memory twice: at most, one part is read again while a thread still decodes
-    // from a dropped run.
+    // A small dataset is never in memory twice. At most, a thread still decodes from a run that was dropped, while one
+    // part of that run is read again.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let mut scenes_ahead = 0;
@@ -233,15 +234,15 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         FieldType::Picture(_) if field.is_ragged() => {
             (1 << 20) + if options.output.clip_layout == ClipLayout::ChannelsFirst { largest_row } else { 0 }
         }
-        // Same as for a ragged picture, plus the row before it is turned or padded. `resized_bytes` counts
-        // the pixels of the whole picture.
+        // A dense picture needs the same memory as a ragged picture, plus the row before it is turned or padded. The
+        // pixels of the whole picture are counted in `resized_bytes`.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
     }
 }
 
-/// Returns the memory for the pixels of whole pictures. Each thread's memory grows to the largest picture
-/// that it has decoded, so the worst case is the sum of the largest pictures, one per thread.
+/// Returns the memory for the pixels of whole pictures. Each thread keeps enough memory for the largest picture that it
+/// has decoded. In the worst case, each of N threads has decoded one of the N largest pictures.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
@@ -284,7 +285,7 @@ fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
-/// Returns the maximum memory of runs in an epoch of samples, as opposed to patches.
+/// Returns the maximum memory of runs in bytes, for epochs that count samples instead of patches.
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
@@ -299,8 +300,8 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
     reads.window.saturating_add(ahead)
 }
 
-/// Returns the memory of scenes, first alone and then with the data that belongs to them. There are `all`
-/// scenes, and `ahead` of them are tracked ahead of the batches.
+/// Returns the size of scenes in bytes, and the same including their shared fields and the records being decoded. An
+/// epoch has `all` scenes, and at most `ahead` are in memory.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,

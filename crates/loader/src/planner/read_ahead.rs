@@ -1,6 +1,6 @@
-//! Announces reads ahead of the planner to storages behind a network, because the reads of a few batches
-//! would keep too few requests in flight. Announcements continue into the next epoch, so that its first
-//! batches need not wait.
+//! Announces reads to network storage before the planner reaches them, because the reads of the few planned batches are
+//! not enough requests to use the full bandwidth. Announcements continue into the next epoch, so that its first batches
+//! need not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -146,7 +146,8 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the reads of these samples, cut in the same way as by the planner. Returns their total size in bytes.
+    /// Announces the reads of these samples, which are the same reads as the planner's. Returns their total size in
+    /// bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {

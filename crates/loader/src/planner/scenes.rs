@@ -1,5 +1,5 @@
-//! The next scenes and their requested patches. They are tracked ahead of the batches, so that threads decode
-//! the next scene while the patches of this one go to batches.
+//! Tracks the next scenes and their requested patches ahead of the batches, so that threads decode the next scene while
+//! the patches of this one go to batches.
 
 use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Scenes {
     epoch: u32,
-    /// Maximum number of scenes by which the steps may be ahead of the batches.
+    /// Maximum number of scenes that may be tracked before batches reach them.
     most: u64,
     ahead: Steps,
     drawn: VecDeque<Step>,
     /// Number of batches in earlier epochs.
     first: u64,
-    /// Number of scenes that the steps have reached, including scenes of earlier epochs.
+    /// Number of scenes tracked so far, including scenes of earlier epochs.
     met: u64,
     open: HashMap<RunKey, Arc<SceneRead>>,
 }
@@ -35,7 +35,7 @@ impl Scenes {
         Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
-    /// Continues to count after the `batches` and `scenes` of earlier epochs.
+    /// Continues the counts of earlier epochs, which had this number of batches and scenes.
     pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
         Self { first: batches, met: scenes, ..self }
     }
@@ -71,7 +71,8 @@ impl Scenes {
         self.drawn.pop_front().or_else(|| self.ahead.find(|step| step.read.is_some()))
     }
 
-    /// Draws the steps that [`Scenes::advance`] will process when the batches have reached `begun` scenes.
+    /// Returns the steps that the next call of [`Scenes::advance`] will process. `begun` is the number of scenes that
+    /// batches have reached.
     pub(crate) fn draw(&mut self, begun: u64) -> impl Iterator<Item = &Step> {
         while self.met + (self.drawn.len() as u64) < begun.saturating_add(self.most) {
             let Some(step) = self.ahead.find(|step| step.read.is_some()) else { break };
@@ -80,7 +81,8 @@ impl Scenes {
         self.drawn.iter()
     }
 
-    /// Advances past the `begun` scenes that batches have reached, and adds the scenes after them to `coming`.
+    /// Tracks scenes up to the maximum distance ahead of the batches, which have reached `begun` scenes. Scenes that no
+    /// batch has reached yet are added to `coming`.
     pub(crate) fn advance(
         &mut self,
         shards: &Shards,

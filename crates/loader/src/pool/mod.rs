@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::Worker;
 
-/// Time to wait for the threads when the loader is dropped: longer than decoding a row takes, but shorter
-/// than a disk may hang.
+/// Maximum time to wait for the threads when the loader is dropped. Longer than decoding a row takes, but shorter than
+/// a hanging disk may block.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]

@@ -30,7 +30,7 @@ pub(crate) struct PoolShared {
     read_ahead: Mutex<ReadAhead>,
     /// Number of threads that are reporting to the read-ahead.
     has_news: AtomicU32,
-    /// New epoch for the read-ahead, until it picks this up.
+    /// Epoch to which the read-ahead is to switch; `None` after it has switched.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
     /// True if reads are announced far ahead. Then only the read-ahead announces reads, each one once.
     is_far: bool,
@@ -106,8 +106,8 @@ impl PoolShared {
         }
     }
 
-    /// Announces reads beyond the plan until another thread has a report. Only one thread does so at a time,
-    /// because it may have to wait for shards to open.
+    /// Announces reads beyond the plan until another thread has something to report. Only one thread does this at a
+    /// time, because it may have to wait for shards to open.
     fn announce(&self, generation: u64) {
         let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
         self.take_orders(&mut read_ahead);
@@ -152,7 +152,7 @@ impl PoolShared {
             None => Ok(rows),
         });
         match made {
-            // A slot that is too small is an error, because the loader would otherwise request it again and again.
+            // A slot that is too small must be an error. Otherwise, the loader would request it again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
                 Err(Error::usage(format!("memory for a batch: expected at least {bytes} bytes, found {found}")))

@@ -78,10 +78,10 @@ impl BatchState {
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
-    /// Rows ready for decoding, with their supplies.
+    /// Rows that can be decoded, each with its supply.
     pub(crate) ready: VecDeque<(u32, Option<Arc<Supply>>)>,
     pub(crate) faults: Vec<(u32, Error)>,
-    /// Values that the device could not decode.
+    /// Values that the device could not decode. The host decodes them.
     pub(crate) odd: Vec<RowFault>,
     pub(crate) staged: u64,
 }
@@ -142,7 +142,7 @@ impl OpenBatch {
         self.work.clear();
     }
 
-    /// Claims `count` ready rows, each with `stride` axes.
+    /// Claims `count` ready rows. Each row has `stride` axes in its ragged fields.
     pub(crate) fn claim(&mut self, count: usize, stride: usize, tasks: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         for (row, supply) in self.work.ready.drain(..count) {
             let handle = self.work.handles.get_mut(to_usize(row)).and_then(Option::take);

@@ -8,8 +8,8 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl OpenBatch {
-    /// Takes the rows with odd values, each with its `stride` axes. Returns `None` while a thread still uses
-    /// the slot; a later call tries again.
+    /// Takes the rows with odd values. Each row has `stride` axes in its ragged fields. Returns `None` while a thread
+    /// still uses the slot; a later call then tries again.
     ///
     /// # Errors
     /// `Internal` if the device reports rows that the batch does not have.

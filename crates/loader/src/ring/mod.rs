@@ -37,7 +37,7 @@ pub(crate) struct Ring {
     pub(crate) alive: usize,
     pub(crate) asleep: usize,
     epoch: u32,
-    /// First epoch with unplanned batches: the current epoch or one of the two after it.
+    /// First epoch whose batches are not all planned: the current epoch, or one of the next two.
     unplanned: u64,
     /// True if work on the next epoch starts before this one ends.
     pub(crate) goes_on: bool,
@@ -339,8 +339,8 @@ impl Ring {
     fn claim(&mut self, number: u64, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         let RingLimits { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
-        // Claims a share of the ready rows: many from a full batch, but only one at a time near its end, so
-        // that all threads finish together.
+        // Claim several of the ready rows from a full batch, but only one at a time near its end, so that all threads
+        // finish at about the same time.
         let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
         let in_parts = first.is_some_and(|supply| supply.is_in_parts());
         let ready = open.work.ready.len();

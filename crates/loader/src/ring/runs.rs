@@ -15,7 +15,7 @@ pub(crate) type WaitingRead = (u64, u32);
 
 pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
-    /// Earlier rows already need the run.
+    /// Rows that were planned earlier already need the run.
     Queued,
     New,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Runs {
     free_bytes: u64,
     reading: usize,
     budget: u64,
-    /// Budget for reads of the next epoch. Reads of the current epoch count towards it too.
+    /// Maximum size in bytes of all runs while runs of the next epoch are read. Runs of the current epoch count too.
     budget_ahead: u64,
     pub(crate) peak: u64,
 }
@@ -315,7 +315,8 @@ impl Runs {
                 self.retire(run);
             }
         } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
-            // Scenes never enter the idle list: their window is within the budget, so that no scene is decoded twice.
+            // Scenes are never put on the idle list. Their memory is always within the budget, so a scene is not
+            // dropped and decoded twice.
             self.idle.push_back(key);
             // The list may still contain runs that were dropped elsewhere.
             if self.idle.len() > 64 + 2 * self.runs.len() {
@@ -326,7 +327,7 @@ impl Runs {
 
     fn retire(&mut self, run: WantedRun) {
         if let RunState::Ready(supply) = run.state {
-            // If another thread still decodes from the supply, that thread frees its memory instead.
+            // If another thread still decodes from the supply, that thread will free the memory.
             self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }
@@ -335,8 +336,8 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Memory that was needed once is kept, even over budget. With records of many MiB, fresh pages cost
-        // more than the read itself.
+        // Keep as much memory as was needed once, even if that exceeds the budget: with records of many MiB, getting
+        // fresh pages from the system takes longer than the read itself.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

@@ -1,4 +1,4 @@
-//! Checks that threads write only their own rows, and that nothing reads the block at the same time.
+//! Tests that threads write only their own rows, and that nothing reads the block at the same time.
 #![allow(unsafe_code)]
 
 use super::*;

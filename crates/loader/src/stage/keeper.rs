@@ -1,5 +1,5 @@
-//! Values that stay on a device. They are read once, when a loader opens, and decoded on the device in every
-//! epoch ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
+//! Keeps values on a device. They are read once, when a loader opens, and decoded on the device in every epoch
+//! ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
 
 use super::value::RecordValue;
 use std::fmt;

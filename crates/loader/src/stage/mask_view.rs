@@ -1,4 +1,4 @@
-//! The pixels of a mask that the view of its picture shows.
+//! Determines which pixel of a mask each pixel of its picture's view shows.
 
 use shardpack_augment::PixelMap;
 
@@ -19,13 +19,13 @@ pub struct MaskView {
 /// A map that moves the pixels of a view.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaskMove {
-    /// The map.
+    /// Source of each pixel of the view.
     pub map: PixelMap,
     /// Value of pixels that come from outside, as the little-endian bits of an element.
     pub outside: u64,
 }
 
-/// Content of one pixel of a view.
+/// Value of one pixel of a view: a pixel of the mask, or a fixed value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewElement {
     /// The pixel of the mask's region in this row and column.

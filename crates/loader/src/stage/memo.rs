@@ -1,9 +1,10 @@
-//! Notes of a stage about arrays that several rows use parts of.
+//! Lets a stage store information about an array of which several rows use parts.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-/// The note of a stage about an array that several rows use parts of. It saves inspecting the array for each row.
+/// Stores a stage's note about an array of which several rows use parts, so that the stage inspects the array only once
+/// instead of for each row.
 ///
 /// ```
 /// use shardpack_loader::stage::{ArrayNote, Memo};
@@ -36,7 +37,8 @@ pub trait DeviceArray: Debug + Send + Sync {
 }
 
 impl Memo {
-    /// Creates an empty memo for an array that about `rows` rows use parts of. `id` must be unique within the loader.
+    /// Creates an empty memo for an array. About `rows` rows use parts of the array. `id` must be unique within the
+    /// loader.
     #[must_use]
     pub const fn new(id: u64, rows: u64) -> Self {
         Self { id, rows, note: OnceLock::new() }

@@ -94,9 +94,8 @@ pub trait Stage: Send + Sync + fmt::Debug {
         let _ = value;
     }
 
-    /// Returns the approximate number of bytes that the device needs, in addition to the slots, for scenes
-    /// from which several patches are loaded. The records of all open scenes have `open_bytes` bytes and
-    /// contain `arrays` arrays.
+    /// Returns the approximate number of device bytes, besides the slots, for keeping scenes from which several patches
+    /// are loaded. The records of all open scenes together have `open_bytes` bytes and contain `arrays` arrays.
     fn scene_bytes(&self, open_bytes: u64, arrays: u64) -> u64 {
         let _ = (open_bytes, arrays);
         0
@@ -128,7 +127,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
 /// The variant of a [`Stage`] for a loader whose values stay on the device.
 #[derive(Debug)]
 pub struct Keeping {
-    /// A stage with the same settings whose slots also accept values by number.
+    /// A stage with the same settings. Its slots also accept values that are already on the device, by number.
     pub stage: Arc<dyn Stage>,
     /// Keeper that copies values to the device for the stage.
     pub keeper: Arc<dyn Keeper>,

@@ -1,4 +1,4 @@
-//! Rows that the host decoded despite a stage.
+//! Counts the rows that the host decoded although there is a stage.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

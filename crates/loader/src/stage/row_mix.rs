@@ -8,10 +8,10 @@ use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::PixelLayout;
 use std::ops::Range;
 
-/// Mixing of a field's rows in a batch, and the layout of their elements.
+/// How to mix the rows of a field, and the layout of their elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowMix {
-    /// Mixing of each row with the previous one.
+    /// The mixing of each row with the previous row.
     pub how: Mixed,
     /// Type of the elements.
     pub dtype: ElementType,
@@ -22,9 +22,9 @@ pub struct RowMix {
 }
 
 impl RowMix {
-    /// Returns the weights of a row and of the previous row. An element is `own × share + other × rest`,
-    /// computed in float32 with each operation rounded separately, and then rounded to the nearest value of
-    /// its type. Levels are rounded by adding one half and truncating.
+    /// Returns the weights of a row and of the previous row. An element is `own × share + other × rest`, computed in
+    /// float32 with each operation rounded separately, and then rounded to the nearest value of its type. Levels
+    /// (uint8) are rounded by adding one half and truncating.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
     pub const fn shares(share: f64) -> [f32; 2] {
@@ -35,7 +35,7 @@ impl RowMix {
     /// mixed with the previous row as it was before mixing, and the first row with the last.
     pub fn apply(&self, rows: &[Range<usize>], memory: &mut [u8]) {
         let Some(last) = rows.last().and_then(|row| memory.get(row.clone())) else { return };
-        // In reverse order, so that the previous row is not mixed yet.
+        // Start with the last row, so that the previous row is still unmixed when a row is mixed with it.
         let last = last.to_vec();
         for (n, row) in rows.iter().enumerate().rev() {
             let both = memory.get_mut(..row.end).and_then(|all| all.split_at_mut_checked(row.start));

@@ -1,10 +1,10 @@
-//! Gamma and noise on the final values of a row. They are added by a stage, or by the host if it decodes the row.
+//! Adds gamma and noise to the final values of a row. A stage does this itself for the rows that it decodes.
 
 use shardpack_array::change_runs;
 use shardpack_augment::{Gamma, Noise};
 use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
-/// Gamma and noise for the values of a row, after all other changes.
+/// The gamma and noise of a row. They are applied after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
     /// The noise, if any. It depends on the place of a value in `[height, width, bands]`, regardless of the
@@ -17,7 +17,8 @@ pub struct RowNoise {
 }
 
 impl RowNoise {
-    /// Changes a row with this number of rows, columns and bands, in the order of the layout.
+    /// Applies the gamma and adds the noise to a row. Its number of rows, columns and bands is given in the order of
+    /// the layout.
     ///
     /// # Errors
     /// `Usage` if the elements are not floats of at most 32 bits, or if `row` is too short.

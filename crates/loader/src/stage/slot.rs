@@ -1,4 +1,4 @@
-//! The part of a slot on a device, and its content.
+//! The part of a slot on a device: the trait that a stage implements, and the values that it receives and returns.
 
 use super::row_mix::RowMix;
 use super::stream::StreamHandle;
@@ -54,9 +54,9 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// An error if the bytes cannot be kept until the upload. The row then fails with this error.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// Accepts a picture that the host decodes to levels. The device computes the elements of the row from
-    /// the levels, so fewer bytes are uploaded. `fill` is called once. It writes the levels, one for each
-    /// element, to the memory that it is given, and returns true if the row is to be kept.
+    /// Accepts a picture that the host decodes to levels. The device computes the elements of the row from the levels,
+    /// so fewer bytes are uploaded. `fill` is called once, with memory to which it writes one level per element. It
+    /// returns true if the row is to be kept.
     ///
     /// # Errors
     /// Same as [`put`](Self::put).
@@ -156,7 +156,7 @@ pub trait StagedRoom: Send + Sync + fmt::Debug {
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
-/// A part of a [`StagedRoom`]. One thread fills it.
+/// A part of a [`StagedRoom`], which one thread fills.
 pub trait StagedPart: Send + fmt::Debug {
     /// Returns the bytes of the part. Their initial content is unspecified.
     fn bytes(&mut self) -> &mut [u8];
@@ -180,7 +180,7 @@ pub struct DeviceId {
     pub number: i32,
 }
 
-/// Capacity of a slot.
+/// The memory that a slot has, or that a batch needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotRoom {
     /// Number of rows of a batch.
@@ -233,7 +233,7 @@ impl SlotRoom {
     }
 }
 
-/// The place of a row's field in a batch.
+/// The place of one field of one row in a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
     /// Index of the row.
@@ -244,7 +244,7 @@ pub struct Spot {
     pub bytes: Range<usize>,
 }
 
-/// A stage's response to a value.
+/// A stage's answer to a value that it is to decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
     /// The device will decode the value. For a picture, this contains the height and width of the output.

@@ -1,4 +1,4 @@
-//! A batch in progress on a device, and its result.
+//! A batch that a device is working on, and the result that it reports.
 
 use shardpack_format::Note;
 use shardpack_io::Cause;

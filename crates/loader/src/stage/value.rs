@@ -1,4 +1,4 @@
-//! Fields and values, as described to a stage.
+//! Describes fields and values to a stage.
 
 use super::mask_view::MaskView;
 use super::memo::Memo;
@@ -40,17 +40,17 @@ pub enum FieldSource<'a> {
         /// bytes already.
         is_shown_before: bool,
     },
-    /// Arrays.
+    /// Arrays, whole or in part.
     Array {
-        /// Examples of stored arrays, before the steps after decoding.
+        /// Examples of stored arrays, without the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
         /// Size and bands of the part, if rows are parts of arrays. Its place differs from row to row. A
         /// height of 0 means all pixels.
         part: Option<&'a Region>,
     },
-    /// Volumes. Each row is a box of one.
+    /// Volumes. Each row is a box of a volume.
     Volume {
-        /// Examples of stored arrays, before the steps after decoding.
+        /// Examples of stored volumes, without the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
         /// Size of the boxes. Their places differ from row to row.
         part: &'a Voxels,
@@ -60,20 +60,20 @@ pub enum FieldSource<'a> {
         /// Examples of stored masks.
         stored: &'a [(Codec, ArrayDescriptor)],
     },
-    /// A column of the index, or stored bytes.
+    /// Values that no stage decodes: a column of the index, or stored bytes.
     Other,
 }
 
 /// The crops of one picture that are fields of the same row.
 #[derive(Debug, Clone, Copy)]
 pub struct CropsOfRow<'a> {
-    /// All crops.
+    /// All crops of the picture, in the order of the fields.
     pub all: Crops<'a>,
     /// Index in the batch of the field with the first crop, which is prepared before the others.
     pub first_field: u32,
 }
 
-/// A value of a checked record.
+/// A value to decode, from a record that has been checked.
 #[derive(Debug, Clone, Copy)]
 pub enum RecordValue<'a> {
     /// A picture.

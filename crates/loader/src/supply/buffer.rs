@@ -1,4 +1,4 @@
-//! Buffers for runs and parts. Their sizes come from a fixed set of classes.
+//! Allocates buffers for runs and parts, in a fixed set of sizes.
 
 use shardpack_format::to_usize;
 use shardpack_reader::Result;

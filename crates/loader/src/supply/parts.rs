@@ -1,4 +1,4 @@
-//! One large record that all threads together decode into its row.
+//! A large record. All threads together decode it into its row.
 //!
 //! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads the head, small values
 //! and chunk headers, and cuts the rest into parts. Idle threads take the parts. Each part passes once

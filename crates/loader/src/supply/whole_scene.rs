@@ -1,4 +1,4 @@
-//! Decoded scenes that are kept whole, because separate patches would not take less memory.
+//! Decoded scenes that are kept whole because separate patches would not take less memory.
 
 use crate::patches::PatchPlan;
 use shardpack_array::Finish;

@@ -1,4 +1,4 @@
-//! Checks that a warmed-up loader allocates once per batch, not once per sample.
+//! Tests that a warmed-up loader allocates once per batch, not once per sample.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -26,7 +26,7 @@ fn per_sample(disk: &Disk, options: LoaderOptions) -> f64 {
     (CALLS.load(Ordering::Relaxed) - before) as f64 / samples as f64
 }
 
-/// One test only, because the count covers the whole process.
+/// This file has only one test, because the count covers the whole process.
 #[test]
 fn batches_allocate_and_samples_do_not() {
     let _alone = crate::alone();
@@ -37,7 +37,8 @@ fn batches_allocate_and_samples_do_not() {
         let count = per_sample(&disk, raw);
         assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
     }
-    // Arrays stored without a codec. Their shapes differ, so each descriptor is parsed, which takes two allocations.
+    // These arrays are stored without a codec. Their shapes differ, so the loader parses each descriptor, which takes
+    // two allocations.
     let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 3.0, "cubes: {count} allocations a sample");

@@ -1,4 +1,4 @@
-//! Masks, boxes and keypoints must follow the view of their picture. Texts must be loaded with the batch.
+//! Tests that masks, boxes and keypoints follow the view of their picture, and that texts are loaded with the batch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -41,7 +41,7 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
         && near(y, mask.len()).all(|v| near(x, mask[0].len()).all(|u| mask[v][u] == mask[y][x]))
 }
 
-/// Masks, boxes and points are compared with the quadrants in the picture itself.
+/// Compares masks, boxes and points with the quadrants that are visible in the picture itself.
 #[test]
 fn aligned_fields_follow_the_view_of_their_picture() {
     let scenes = Scenes::new(23);
@@ -90,7 +90,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
                             .collect();
                         let at = classes.iter().position(|&class| class == 10 + u16::from(quadrant));
                         if seen.is_empty() {
-                            // A narrow box may lie between pixel centres.
+                            // A narrow box may contain no pixel centre, so the mask need not show its quadrant.
                             let sliver = |b: &[f32; 4]| (b[2] - b[0]).min(b[3] - b[1]) <= 1.0;
                             assert!(at.is_none_or(|at| sliver(&boxes[at])), "{image} {} {quadrant}", scene.id);
                             continue;
@@ -104,7 +104,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
                     assert!(!classes.contains(&14), "outside of the picture");
                     let mut points: Vec<[f32; 3]> = floats(points[row]);
                     assert_eq!((points.len(), points[4]), (5, [0.0; 3]));
-                    // Mirroring swaps points 0 and 1.
+                    // Mirroring swaps points 0 and 1, so a point may be in the quadrant of the other.
                     let lies_in = |point: [f32; 3], quadrant: u8| {
                         let [x, y] = [point[0] as usize, point[1] as usize];
                         point[2] == 0.0 || mask[y.min(height - 1)][x.min(width - 1)] == quadrant
@@ -221,7 +221,7 @@ fn formats_units_and_shares_of_boxes() {
             .flat_map(|batch| batch.objects("boxes").unwrap().into_iter().map(|o| floats::<4>(o)).collect::<Vec<_>>());
         rows.collect::<Vec<_>>()
     };
-    // In a different format, the same numbers describe different boxes, so the results must differ.
+    // In a different format, the same four numbers describe a different box, so the results must differ.
     let plain = of("boxes");
     let visible = of("boxes,visible=0.6");
     let (before, after) = (plain.iter().flatten().count(), visible.iter().flatten().count());
@@ -271,8 +271,8 @@ fn masks_are_loaded_as_the_requested_type() {
     }
 }
 
-/// Polygons around the quadrants move like the boxes but are not clipped. The mask of each quadrant is its
-/// part of the common mask.
+/// Polygons around the quadrants must move like the boxes, but unclipped. The mask of each quadrant must equal the part
+/// of the common mask with its class.
 #[test]
 fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
     let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();

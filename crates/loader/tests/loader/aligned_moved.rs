@@ -1,4 +1,4 @@
-//! Masks, boxes, keypoints and polygons must follow augmentations that move the pixels of their picture.
+//! Tests that masks, boxes, keypoints and polygons follow augmentations that move the pixels of their picture.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -199,7 +199,8 @@ fn masks_of_objects_polygons_and_planes_are_moved_too() {
     }
 }
 
-/// A box is kept if enough of it is visible: the share that the view leaves, times the share that the map leaves.
+/// A box is kept if the visible share of its area is large enough: the share that the view leaves, multiplied by the
+/// share that the map leaves.
 #[test]
 fn boxes_that_are_moved_out_are_left_out() {
     let scenes = Scenes::with(4, |scene, values| {

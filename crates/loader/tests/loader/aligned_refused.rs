@@ -1,4 +1,4 @@
-//! Errors for masks, boxes and keypoints that cannot follow their picture, because something is missing,
+//! Tests the errors for masks, boxes and keypoints that cannot follow their picture, because something is missing or
 //! damaged, or contradicts the declaration.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -27,7 +27,8 @@ fn samples_that_lack_something_and_damage() {
         assert_eq!(mask, [true, false, false, true, true, true, true, true]);
         let there = |name: &str| batch.objects(name).unwrap().iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(there("caption"), [true, true, true, true, false, true, true, true]);
-        // Without a picture there is no view. Without boxes, the fields that follow them have no values.
+        // Samples without a picture have no view, and samples without boxes have no values in the fields that follow
+        // the boxes.
         assert_eq!(there("boxes"), [true, false, true, false, true, true, true, true]);
         assert_eq!(there("classes"), there("boxes"));
         assert_eq!(there("points"), [true, false, true, true, true, true, true, true]);
@@ -51,7 +52,7 @@ fn samples_that_lack_something_and_damage() {
     let (text, skipped) = error(&|values| values[5].as_mut().unwrap().1.fill(0xFF));
     assert!(text.contains("scene-2") && text.contains("caption"), "{text}");
     assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
-    // A box that is invalid in every format is an error of its sample.
+    // If a box is invalid in every format, its sample is damaged.
     let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
     for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "negative length")] {
         let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
@@ -75,7 +76,7 @@ fn samples_that_lack_something_and_damage() {
     refused("field `classes`, aligned as rows of `boxes`: rows: expected 5, one for each box, found 4", &|values| {
         values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
     });
-    // These boxes are left, top, width, height.
+    // These boxes are in the format left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
     let hint = refused(
         "aligned as boxes xyxy in pixels: box 0 has a side with a negative length: [20.0, 9.0, 8.0, 12.0]",
@@ -188,7 +189,7 @@ fn masks_of_objects_and_polygons_that_are_none() {
         let error = error(text, shape, all()).unwrap_err();
         assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");
     }
-    // Many masks of a small picture. The limit applies to their size in a large view.
+    // The masks of a small picture are enlarged to a large view. The limit applies to their size in the view.
     let small = Limits { max_decoded_bytes: 1 << 20, ..all() };
     assert!(error("instances", &|[h, w]| vec![100, h, w], all()).is_ok());
     let error = error("instances", &|[h, w]| vec![100, h, w], small).unwrap_err();

@@ -1,4 +1,4 @@
-//! The loader in a training loop. Every sample must come once and in the right order, with any number of threads.
+//! Tests the loader in a training loop: with any number of threads, every sample must come once and in the right order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -95,7 +95,8 @@ fn a_window_of_open_runs_gives_the_same_samples() {
         let stored: u64 = (0..2).map(|n| dataset.shard(n).unwrap().footer().index_offset - 64).sum();
         let read = loader.stats().read_bytes;
         match read_ahead_bytes {
-            // The size of the window is based on the mean run. Larger runs must be dropped and read again.
+            // The window has room for runs of the mean size. Larger runs do not all fit, so some are dropped and read
+            // again.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
             // Padding after records is not read when they are decoded in parts.
             _ => assert!((stored - 64 * 121..=stored).contains(&read), "every run is read once: {read} of {stored}"),
@@ -178,7 +179,7 @@ fn epochs_differ_and_can_begin_before_the_last_one_ends() {
     assert_ne!(first[0].0, second[0].0);
     for _ in 0..20 {
         loader.set_epoch(1).unwrap();
-        // By now, threads are working on batches that will be discarded.
+        // By now, threads are working on batches that the restart will discard.
         let batch = seen(&loader.next_batch().unwrap().unwrap());
         assert!(batch == second[0], "an epoch does not depend on earlier requests");
         loader.set_epoch(0).unwrap();
@@ -282,7 +283,8 @@ fn float16_is_loaded_as_stored_on_request() {
     }
 }
 
-/// The loader reads a single field of a record, whereas other readers parse the whole record.
+/// The loader parses a single field of a record, whereas other readers parse the whole record. Both must find the same
+/// value.
 #[test]
 fn a_single_field_equals_that_of_the_whole_record() {
     use shardpack_format::{Frame, Limits, Record};

@@ -1,5 +1,5 @@
-//! Several crops of each picture. Each must be equal to the picture from a loader with only this view and the
-//! seed of the crop.
+//! Tests several crops of each picture. Each crop must equal the picture from a loader that has only this view, and the
+//! crop's seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -102,7 +102,7 @@ fn a_resumed_loader_continues_with_the_same_crops() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// Each crop must show the part that its own draws determine.
+/// The batch must report for each crop the part that the crop's own draws determine.
 #[test]
 fn crops_say_what_they_show() {
     let disk = Disk::varied(&[9]);

@@ -1,4 +1,5 @@
-//! Element types of arrays in batches: the stored type, the requested type, and samples that do not fit.
+//! Tests the element types of arrays in batches: the stored type, a requested type, and samples that do not fit the
+//! type.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -164,8 +165,8 @@ fn a_requested_type_is_used_if_no_value_changes() {
     );
 }
 
-/// The misfit is not among the inspected samples, so it is found during loading. Its error must name it and
-/// must not count as damage.
+/// The sample that does not fit is not among the inspected ones, so loading finds it. The error must name the sample
+/// and must not count as damage.
 #[test]
 fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [
@@ -205,7 +206,8 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     }
 }
 
-/// Heads are read without a checksum, so their content must be confirmed by reading whole records.
+/// The heads of records are read without a checksum. A damaged head must not determine the type, so the loader must
+/// confirm it by reading whole records.
 #[test]
 fn a_damaged_head_does_not_set_the_type() {
     let arrays = Arrays::new(&[Kind::Plain(Dtype::U16); 8]);

@@ -1,4 +1,4 @@
-//! Consecutive epochs. Starting the next epoch while the current one ends must not affect anything but the time.
+//! Tests consecutive epochs. Starting the next epoch before this one ends must not change anything but the time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -32,7 +32,7 @@ fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
         assert_eq!((loader.current_epoch(), loader.state().samples_consumed), (number, 0), "{what}");
         let mut fresh = Loader::open(dataset, options.clone().epoch(number)).unwrap();
         assert_eq!((loader.len(), loader.positions()), (fresh.len(), fresh.positions()), "{what}, epoch {number}");
-        // The two loaders take turns, so that one is always at work when the other is used.
+        // The two loaders take turns, so that each one works in the background while the other is used.
         while let Some(expected) = fresh.next_batch() {
             let batch = loader.next_batch().unwrap_or_else(|| panic!("{what}: epoch {number} is too short")).unwrap();
             let expected = expected.unwrap();
@@ -67,7 +67,7 @@ fn epochs_of_one_loader_are_those_of_many() {
             }
         }
     }
-    // There are several runs, and some are still open when an epoch ends.
+    // The order has several runs, and some of them are still open when an epoch ends.
     let order = Order::new(Runs::new(37, 5), 7).lanes(3);
     let sampling = Some(Arc::new(order) as Arc<dyn Sampling>);
     for threads in [1, 7] {
@@ -101,7 +101,7 @@ fn epochs_of_patches_are_those_of_many_loaders() {
     let fields = ["cube", "mask", "spectrum", "height"];
     for (made, sizes) in [(Cubes::packed(&[5, 4], |_| ALIKE), "alike"), (Cubes::packed(&[5, 4], varied), "varied")] {
         let weighted = Weighted::by_sample(&(1..10).map(f64::from).collect::<Vec<_>>(), 3).unwrap().draws(7);
-        // Scenes have several sizes and are drawn by weight, so epochs differ in length.
+        // The scenes differ in size and are drawn by weight, so epochs differ in length.
         let weighted = Arc::new(weighted) as Arc<dyn Sampling>;
         for (patches, sampling) in [
             (Patches::One, None),
@@ -177,7 +177,7 @@ fn the_next_epoch_is_prepared_once_one_has_followed_another() {
     assert_eq!(epoch(&mut loader), alone(&disk.open(), &options(4), 2));
     wait_for(&counts, 12 + 3);
     assert_eq!(loader.stats().samples, 48);
-    // A loop that takes exactly the available number of batches and does not ask for more.
+    // This loop takes exactly the available number of batches and never sees the end of the epoch.
     loader.set_epoch(3).unwrap();
     let four: Vec<Seen> = (0..4).map(|_| seen(&loader.next_batch().unwrap().unwrap())).collect();
     wait_for(&counts, 16 + 3);
@@ -192,7 +192,7 @@ fn the_next_epoch_is_prepared_once_one_has_followed_another() {
 #[test]
 fn a_jump_to_a_different_epoch_gives_its_batches() {
     let disk = Disk::varied(&[16]);
-    // With slots for more than one epoch, the next epoch is prepared from the first batch on.
+    // There are slots for more than one epoch, so the next epoch is prepared as soon as this one begins.
     let options = options(4).slots(7);
     let (mut loader, counts) = counted(&disk, options.clone());
     let whole = |number| alone(&disk.open(), &options, number);
@@ -204,7 +204,7 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader), whole(number));
     }
-    // Leaves epochs in the middle. Prepared batches of the next epoch must then be used.
+    // Leave each epoch before its end. The loader must use the batches of the next epoch that it has already prepared.
     for (number, batches) in [(2, 2), (3, 1), (4, 3), (5, 1), (6, 4)] {
         assert_eq!(begin(&mut loader, number, batches), whole(number)[..batches]);
         wait_for(&counts, 4 * (u64::from(number) + 2));
@@ -222,7 +222,7 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         assert_eq!(loader.len(), 3);
         assert_eq!(epoch(&mut loader), whole(4)[1..]);
     }
-    // States near the boundary: before and after the last batch is taken, and after the end.
+    // Take the state near the end of an epoch: before and after the last batch, and after the end.
     loader.set_epoch(5).unwrap();
     for taken in 0..5 {
         let state = loader.state();

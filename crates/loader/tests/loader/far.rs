@@ -1,4 +1,4 @@
-//! Streams, `verify` and the loader must announce reads over a network, as far ahead as the storage requests.
+//! Tests that streams, `verify` and the loader announce reads over a network, as far ahead as the storage requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -73,7 +73,7 @@ fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     all
 }
 
-/// All records must be announced, about one window ahead of the reads.
+/// Asserts that all records were announced, about one window ahead of the reads.
 fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
     let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
     assert!(missing.is_empty(), "{what}: not announced: {missing:?}");
@@ -103,7 +103,7 @@ fn streams_verification_and_loaders_announce_what_they_read() {
         samples += 1;
     }
     assert_eq!(samples, local.len());
-    // Planned runs count as read.
+    // Allow 24 MiB more, because the stream counts a run as read as soon as it is planned.
     check(&seen.lock().unwrap(), &local, window, 24 << 20, "stream");
 
     let (storage, seen) = far(&disk, window);

@@ -1,5 +1,5 @@
-//! bfloat16, mean and standard deviation, affine maps, and flips and turns of arrays. On host and device, and
-//! for all places of patches, batches must be equal to the result of a slow twin on the whole array.
+//! Tests bfloat16, mean and standard deviation, affine maps, and flips and turns of arrays. On host and device, and for
+//! all places of patches, batches must equal the result of simple, slow code that works on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -245,7 +245,8 @@ proptest! {
         let size = |id: u64| if sizes == [0, 0] { [7 + id % 3, 7 + id % 2] } else { sizes };
         let cubes = Cubes::new(8, size, 0);
         let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();
-        // float16 cannot represent all values unless they are normalised.
+        // float16 cannot represent all values of these cubes, so they are normalised if they are loaded as float16
+        // without other changes.
         let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
@@ -282,7 +283,8 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
     rows
 }
 
-/// A single rank takes 48 patches from each scene, so it keeps the scene whole. With 48 ranks, each takes one patch.
+/// A single rank takes 48 patches from each scene, so it keeps the scenes whole. Of 48 ranks, each takes one patch and
+/// keeps only that.
 #[test]
 fn patches_do_not_depend_on_how_scenes_are_kept() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);

@@ -1,4 +1,4 @@
-//! Reads that hang, fail or panic, and callers that are slow or leave early, must not block anything.
+//! Tests that nothing blocks if reads hang, fail or panic, or if callers are slow or leave early.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -72,7 +72,7 @@ fn a_loader_is_dropped_though_a_read_hangs() {
     }
     in_the_end(move || drop(loader));
     gate.set(false);
-    // If nothing hangs, a loader can be dropped at once, even in the middle of an epoch.
+    // If no read hangs, a loader can be dropped at once, even in the middle of an epoch.
     for batches in 0..4 {
         let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
         (0..batches).for_each(|_| assert!(loader.next_batch().unwrap().is_ok()));
@@ -103,7 +103,8 @@ fn a_panic_in_a_thread_is_an_error_not_a_hang() {
     gate.panics.store(true, Ordering::SeqCst);
     loader.set_epoch(1).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
-    // If records are decoded in parts, the decoding threads also read, and the error names the sample.
+    // If records are decoded in parts, the decoding threads also read, so the error names the sample instead of the
+    // thread.
     let whats = ["loader thread: ", "decoding sample "];
     assert!(whats.iter().any(|what| text.starts_with(&format!("internal error: {what}"))), "{text}");
 }
@@ -124,8 +125,8 @@ fn a_slow_consumer_stops_the_pool() {
         }
         before = now;
     }
-    // The loader may read slots + 1 batches: the caller's batch, the batch in the other slot, and the next
-    // planned batch.
+    // With two slots, the loader reads three batches of four records: the caller's batch, the batch in the other slot,
+    // and the next planned batch. The bound allows one more.
     assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
     drop(first);
     assert!(loader.next_batch().unwrap().is_ok());
@@ -149,7 +150,7 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
     let (dataset, mut loader, gate) = gated_shards(1, 5);
     gate.set(true);
     assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
-    // Records are read only after the batch is planned, so these reads are for opening shards.
+    // No record is read before the batch is planned, so all reads so far are for opening shards.
     let seen = Arc::clone(&gate);
     in_the_end(move || {
         while seen.waiting.load(Ordering::SeqCst) < 5 {
@@ -172,7 +173,7 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
 fn a_shard_that_cannot_be_opened_is_tried_once_a_batch() {
     let (_, mut loader, gate) = gated_shards(32, 2);
     gate.gone.store(true, Ordering::SeqCst);
-    // Each batch is one shard, and two of three shards are not open.
+    // Each batch reads from one shard, and two of three shards cannot be opened.
     let batches = 9;
     for _ in 0..batches {
         assert!(loader.next_batch().unwrap().is_err());
@@ -214,7 +215,7 @@ fn a_storage_that_is_gone_is_an_error_of_every_batch() {
 
 #[test]
 fn epochs_that_are_left_early_begin_with_their_first_batch() {
-    // A thread that is about to plan the previous epoch must not plan this one while another thread does.
+    // A thread may be about to plan the previous epoch. It must not plan this one, because another thread already does.
     let disk = Disk::alike(&[64]);
     for threads in [2, 8] {
         let mut loader = Loader::open(&disk.open(), options(2).threads(threads).slots(2)).unwrap();

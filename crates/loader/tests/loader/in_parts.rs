@@ -1,5 +1,5 @@
-//! Repeats the loader's tests with records of two kilobytes that are decoded in parts, like records of many
-//! megabytes. Also tests what matters only for parts.
+//! Repeats the loader's tests with records of two kilobytes that are decoded in parts, like records of many megabytes.
+//! Also tests behaviour that only decoding in parts has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -55,7 +55,7 @@ fn batches_are_those_of_one_thread() {
                     options(6).image(image).cube(cube).layout(layout).dtype(dtype).mode(mode).window(window);
                 options.output.fields = fields.clone();
                 if Loader::open(&dataset, options.clone()).is_err() {
-                    // The cubes contain 16-bit integers, which not all requested types can represent.
+                    // The cubes contain 16-bit integers. Skip the requested types that cannot represent all of them.
                     continue;
                 }
                 let expected = by_one(&dataset, &options);
@@ -163,7 +163,8 @@ fn several_threads_decode_cubes_with_all_conversions() {
             for threads in [1, 2, 7] {
                 let (found, run_bytes) = rows(options.clone().threads(threads));
                 assert!(found == expected, "{what}, {coder:?}, {threads} threads");
-                // Only records that one thread decodes are read in runs.
+                // Records are read in runs only if one thread decodes each of them. Arrays in shape order are decoded
+                // in parts instead.
                 let in_order = layout == ArrayLayout::AsShape;
                 assert!(!in_order || run_bytes == 0, "{what}, {coder:?}");
             }

@@ -1,4 +1,5 @@
-//! Hostile files of a few bytes, and folders with traps. Each must be handled within limits on memory and time.
+//! Tests hostile files of a few bytes, and folders with traps. The library must handle each of them within limits on
+//! memory and time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// One mebibyte in KiB.
 const MIB: u64 = 1 << 10;
 
-/// Returns JSON values of about `bytes` bytes, one at a time. Parsed to a tree, each would need many times its length.
+/// Returns JSON texts of about `bytes` bytes each. Parsed to a tree, each text would take many times its length.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
     let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];
@@ -39,7 +40,8 @@ fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
 }
 
-/// A mistyped name must be noticed. Without a check, a child process that runs no test would succeed.
+/// Tests that a mistyped name in `within` is noticed. Without this check, the child process would run no test and
+/// succeed.
 #[test]
 #[should_panic(expected = "no such test")]
 fn a_case_that_no_test_has_the_name_of_fails() {
@@ -103,14 +105,14 @@ fn shards_that_say_the_same_share_it() {
         let shard = dataset.shard(number).unwrap();
         assert!(shard.index().shared_metadata().is_same(first.index().shared_metadata()));
         assert_eq!(*shard.index().metadata(), metadata);
-        // The metadata text alone takes 600 kB.
+        // The metadata text alone has 600 kB, so the shards must share it.
         assert!(shard.index().memory_bytes() < 8192, "{}", shard.index().memory_bytes());
         assert_eq!(shard.index().key(0), Some(crate::support::TestSample::new(number as u64).key.as_str()));
     }
     assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
 }
 
-/// A name, and a function that creates a special file or a link that leads out of the folder.
+/// The name of a trap, and a function that creates it: a special file, or a link that leads out of the folder.
 type Trap = (&'static str, Box<dyn Fn(&Path)>);
 
 fn traps(outside: PathBuf) -> Vec<Trap> {
@@ -225,8 +227,8 @@ fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
         for threads in [1, 4] {
             let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
             let report = verify(disk.path(), &options).unwrap();
-            // Each picture is one problem, because the run continues after a panic. One sample of each shard
-            // has no picture.
+            // After a panic the check continues with the next picture, so each picture is one problem. One sample of
+            // each shard has no picture, which leaves 9.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
             assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);

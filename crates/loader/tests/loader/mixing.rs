@@ -1,4 +1,4 @@
-//! Mixup and CutMix. Batches must be equal to the result of a slow twin on plain batches.
+//! Tests Mixup and CutMix. Batches must equal the result of simple, slow code applied to unmixed batches.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -32,7 +32,8 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// The slow twin. Returns, for each row, the picture `[height, width, 3]` as floats, and the weights of the classes.
+/// Mixes a batch with simple, slow code. Returns, for each row, the picture `[height, width, 3]` as floats, and the
+/// weights of the classes.
 fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> Vec<(Vec<f32>, Vec<f32>)> {
     let there: Vec<usize> = (0..plain.len()).filter(|&row| plain.mask()[row]).collect();
     let key = plain.draw_keys().nth(there[0]).unwrap();
@@ -65,7 +66,7 @@ fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> V
 
 #[test]
 fn batches_are_those_of_a_slow_twin() {
-    // Seven samples remain after the last whole batch, so one batch has two samples and padding.
+    // 32 samples fill six batches of five. The last batch has two samples and padding.
     let disk = Disk::alike(&[17, 15]);
     for (texts, dtype) in [
         (&["mixup(alpha=0.8)"][..], None),

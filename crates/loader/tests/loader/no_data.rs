@@ -1,4 +1,4 @@
-//! The replacement must be exactly where no-data was, on host and device and for any number of parts.
+//! Tests that the replacement is exactly where no-data was, on host and device and for any number of parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 
@@ -131,8 +131,8 @@ fn only_no_data_is_replaced() {
     }
 }
 
-/// Without a replacement, no-data is loaded as the converted −9999, which no other value is converted to.
-/// That shows where no-data is.
+/// Without a replacement, no-data is loaded as −9999, converted like all other elements. No other value becomes the
+/// same number, so these elements mark where the replacement must be.
 #[test]
 fn no_data_is_the_same_for_all_cuts() {
     let cubes = Cubes::all_declare();
@@ -174,7 +174,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     for changes in [&["random_gain(gain=0.5)", "band_dropout(p=0.4,value=3)"][..], &["gaussian_noise(sigma=0.5)"]] {
         let dtype = ArrayDtype::Cubes(Dtype::F16.into());
         let augment_bands = changes.iter().map(|text| text.parse().unwrap()).collect();
-        // 0.1 has no exact float16 representation.
+        // 0.1 has no exact float16 representation, so the replacement must be rounded.
         let options = options().augment_bands(augment_bands).dtype(dtype).no_data(NoData::Cubes(0.1));
         for (sample, row) in rows(&cubes, options) {
             let found: Vec<u16> = row.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
@@ -204,7 +204,7 @@ fn arrays_declare_it_one_by_one() {
     }
 }
 
-/// Where no-data is moved, the result is no-data and never a mean of it and the values around it.
+/// If the source pixels of a moved pixel include no-data, the result is no-data and not a mean that includes it.
 #[test]
 fn moved_no_data_stays_no_data() {
     let moves: Augmentation = "random_affine(degrees=25,translate=0.1:0.1,p=0.9,fill=3)".parse().unwrap();
@@ -275,7 +275,7 @@ fn a_missing_no_data_value_is_an_error() {
     assert!(error.contains("a value for no-data is not supported"), "{error}");
 }
 
-/// A device replaces no-data too, so it refuses nothing for that reason.
+/// A device replaces no-data itself, so it must not refuse arrays for that reason.
 #[test]
 fn a_device_gets_arrays_with_no_data() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();

@@ -1,5 +1,5 @@
-//! The order from the user's point of view: each sample comes once, each rank makes the right reads, and
-//! nothing else affects the order.
+//! Tests the order from the user's point of view: each sample comes once, each rank makes the right reads, and nothing
+//! else affects the order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
@@ -282,8 +282,8 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
             counts[at.source as usize][usize::try_from(at.sample).unwrap()] += 1;
         }
     }
-    // So far, 300,000 samples came from source 0, which is three times its size, and 100,000 from source 1,
-    // which is 3⅓ times its size.
+    // After four epochs, source 0 has delivered 300,000 samples, which is 3 times its size, and source 1 has delivered
+    // 100,000, which is 3⅓ times its size.
     for (counts, draws) in counts.iter().zip([300_000_i64, 100_000]) {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
@@ -314,8 +314,8 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// Counts, for each sample of the first source, how often it occurs on any rank after a number of whole
-/// passes through that source.
+/// Counts how often each sample of the first source has occurred on any rank after a number of whole passes through
+/// that source.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -326,7 +326,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
             (0..world_size).map(|rank| steps(mixture, world(rank), End::Uneven, &state).peekable()).collect();
         let (mut batch, mut before) = (0, left);
         loop {
-            // Ends each global batch before starting the next, so that the rows of ranks alternate.
+            // All ranks finish a global batch before any rank starts the next one. The rows of the ranks alternate.
             let mut given: Vec<Step> = Vec::new();
             for rank in &mut ranks {
                 while let Some(step) = rank.next_if(|step| step.batch == batch) {
@@ -357,7 +357,8 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
 fn passes_of_small_sources_end_before_the_next_begin() {
     let order = |samples, run_samples, seed| Order::new(Runs::new(samples, run_samples), seed);
     for (len, passes) in [(10, 40), (50, 13), (300, 7), (5_000, 3)] {
-        // Runs of 4 MiB have many samples or few. In runs of 4, 5,000 samples are ordered in lanes.
+        // A run of 4 MiB may have many samples or few. With 4 samples per run, a source of 5,000 samples is ordered in
+        // lanes.
         for (run_samples, share, mode) in
             [(4, 0.3, Mode::Windowed), (400, 0.02, Mode::Windowed), (4, 0.5, Mode::Stored)]
         {
@@ -380,8 +381,8 @@ fn passes_of_small_sources_end_before_the_next_begin() {
     }
 }
 
-/// If a source in lanes is large enough to keep its columns, no sample is two passes ahead of another, for
-/// any number of lanes. In a smaller source, no sample is even one pass ahead.
+/// If a source in lanes is large enough to be counted by columns, no sample is two passes ahead of another, for any
+/// number of lanes. In a smaller source, no sample is even one pass ahead.
 #[test]
 fn passes_of_large_sources_overlap_by_less_than_one() {
     for (lanes, len, share) in [(240, 15_360, 0.3), (240, 20_000, 0.51), (16, 1_100, 0.4), (1011, 70_000, 0.5)] {
@@ -427,17 +428,18 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 100, held);
     assert_eq!((own.reads, own.samples_read, own.open), (14, 5_001, 0));
     assert_eq!(sorted(own.given), (0..5_001).collect::<Vec<_>>());
-    // After an interruption, the remaining samples of each run are counted again.
+    // After resuming, the remaining samples of each run must be counted again.
     let state = OrderState { samples_consumed: 3_000, ..OrderState::start(&order) };
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // From a disk, it is as fast to read large samples one by one, and the dataset need not stay in memory.
+    // Large samples are read one by one even if the dataset fits into the window. This is as fast on a disk, and the
+    // dataset need not stay in memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);
     assert_eq!((own.reads, own.samples_read), (5_001, 5_001));
-    // With several ranks, each would otherwise read everything.
+    // Several ranks read sample by sample too. With whole runs, each rank would read the whole dataset.
     let mut given = Vec::new();
     for rank in 0..3 {
         let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 0, 1);

@@ -125,13 +125,13 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
 
-    // In the windowed order, neighbours stay neighbours for about a run. So 4,000 pairs of runs fill the 256
-    // bins, instead of 40,000 pairs of samples, which costs 0.05 bits.
+    // In the windowed order, samples that are neighbours stay neighbours for about a run. The distances of 4,000 pairs
+    // of runs, instead of 40,000 pairs of samples, fill the 256 bins, which lowers the entropy by 0.05 bits.
     let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
     assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
 
-    // A batch has 64 samples from 48 lanes, so 16 runs occur twice. The buffer has the same number of runs,
-    // but draws from them at random.
+    // A batch takes 64 samples from 48 lanes, so 16 runs occur twice. The shuffle buffer holds the same number of runs,
+    // but takes samples from them at random, so more samples share a run.
     assert!(same_run_neighbours(SMALL, &windowed) < 0.55);
     assert!(same_run_neighbours(SMALL, &buffer) > same_run_neighbours(SMALL, &windowed));
 
@@ -141,8 +141,8 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     assert!((displacement(SMALL, &windowed) - 1.0 / 3.0).abs() < 0.03);
 }
 
-/// The mean of 200 × 15 squares is about 1, with a standard deviation of 0.026. Samples of the same run move
-/// together, but no two of the tested samples share a run.
+/// The statistic is the mean of 200 × 15 squared deviations. It is about 1, with a standard deviation of 0.026. Samples
+/// of the same run move together, but no two of the tested samples share a run.
 #[test]
 fn positions_are_uniform_over_epochs() {
     let set = Set { samples: 8_000, run_samples: 10, lanes: 24, shard_samples: 500, classes: 1, batch: 1 };
@@ -152,9 +152,10 @@ fn positions_are_uniform_over_epochs() {
     }
 }
 
-/// All quarters of a run are dealt out equally often in each quarter of the time that the run is open. Single
-/// samples may deviate. If their number is odd, the middle one is always in the part of the first turn. Also,
-/// the run in which a lane starts comes in two parts, the second one first; each lane has one such run.
+/// If the time during which a run is open is divided into quarters, each quarter must deliver every quarter of the
+/// run's samples equally often. Single samples may deviate for two reasons. If a part has an odd number of samples, the
+/// middle one always goes to the half with the first turn. Also, the run in which a lane starts is split in two, and
+/// its second part comes first; each lane has one such run.
 #[test]
 fn times_within_a_run_are_uniform_over_epochs() {
     let (run, runs, epochs) = (36, 400, 100);

@@ -1,4 +1,4 @@
-//! Stops anywhere, and resumes with a different number of ranks, batch size and end of the epoch. No sample
+//! Tests stopping anywhere, and resuming with a different number of ranks, batch size and end of the epoch. No sample
 //! may be lost or repeated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -80,7 +80,7 @@ fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches
             assert!(end == End::Pad || last.map_or(0, |batch| batch + 1) == share.batches());
         }
         counts.push(share.batches());
-        // All ranks must compute the same number without communication.
+        // All ranks must compute the same number of consumed samples without communication.
         let after = share.consumed_after(batches.min(share.steps()));
         assert_eq!(*consumed.get_or_insert(after), after);
     }
@@ -115,7 +115,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
-/// The default would look for a `lib.rs`, which does not exist here.
+/// Chooses where proptest stores failing cases. By default, it would look for a `lib.rs`, which does not exist here.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("regressions")))
 }

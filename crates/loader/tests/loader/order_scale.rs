@@ -1,4 +1,4 @@
-//! Plans a hundred million samples of 110 KB on 1 to 1,024 ranks, without any data.
+//! Tests the plan of a hundred million samples of 110 KB on 1 to 1,024 ranks, without any data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_loader::order::{
@@ -8,15 +8,15 @@ use std::time::Instant;
 
 const SAMPLES: u64 = 100_000_000;
 const BYTES: u64 = 110_000 * SAMPLES;
-/// If the world size divides this number, no byte is read twice. It is 64 parts times 240 lanes.
+/// 64 parts of a run times 240 lanes. If the world size divides this number, no byte is read twice.
 const EVEN: u64 = 64 * Order::LANES;
 
 fn order() -> Order {
     Order::new(Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES), 42)
 }
 
-/// Returns the number of samples that a rank needs from the read for `position`, and the number of samples in
-/// that read. Follows the rank's positions in both directions instead of calling `rest`.
+/// Returns the number of samples that a rank needs from the read for `position`, and the number of samples in that
+/// read. Counts them by following the rank's positions in both directions, without calling `rest`.
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();

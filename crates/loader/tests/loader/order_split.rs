@@ -1,4 +1,5 @@
-//! Parts of a dataset. Each sample must be in exactly one part, and parts must have the requested shares.
+//! Tests the division of a dataset into parts. Each sample must be in exactly one part, and parts must have the
+//! requested shares.
 
 use crate::support::OnDisk;
 use proptest::prelude::*;
@@ -98,7 +99,7 @@ proptest! {
         if !is_growing && !is_stratified {
             for (part, share) in parts.iter().zip(&shares) {
                 let off = (part.len() as f64 - share * 300.0).abs();
-                // With two parts, the only cut is within half a group of its ideal place.
+                // With two parts, the only cut is between two groups, and it is off by at most half a group.
                 let most = if shares.len() == 2 { largest as f64 / 2.0 + 1.0 } else { 2.0 * largest as f64 };
                 prop_assert!(off <= most || parts.iter().any(|part| part.len() <= largest), "{off}, {largest}");
             }
@@ -124,7 +125,7 @@ fn every_version_makes_the_same_parts() {
     let values = |of: fn(u64) -> u64| texts(&members.iter().map(|sample| of(*sample)).collect::<Vec<_>>());
     let (classes, groups) = (values(|sample| sample % 5 / 2), values(|sample| sample * sample % 17));
     let split = Split::new(&[0.6, 0.2, 0.2], 1).unwrap();
-    // The second and third parts. The first part has all other samples.
+    // The expected second and third parts. The first part has all other samples.
     let golden: [(&str, Split, [&[u64]; 2]); 6] = [
         ("plain", split.clone(), [&[9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
         (
@@ -166,7 +167,8 @@ fn a_dataset_that_grows_keeps_its_parts() {
     };
     let split = Split::new(&[0.8, 0.2], 5).unwrap();
     assert_eq!(moved(&split.clone().growing()), 0);
-    // With exact counts, a few samples near the cut move to the other part, all in the same direction.
+    // This split has exact counts, so a growing dataset shifts the cut: a few samples near it move to the other part,
+    // all in the same direction.
     let few = moved(&split);
     assert!((1..20).contains(&few), "{few}");
     let [train, test]: [Vec<u64>; 2] = split.growing().parts(&after.dataset, None).unwrap().try_into().unwrap();

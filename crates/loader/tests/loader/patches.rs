@@ -1,5 +1,5 @@
-//! Patches and bands of cubes. For every place and every form of storage, batches must be equal to a crop of
-//! the whole array.
+//! Tests patches and bands of cubes. For every place and every form of storage, batches must equal a crop of the whole
+//! array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -197,7 +197,7 @@ fn a_cube_that_is_too_small_is_named() {
         alike.refused(options(patch(41, 30, PatchPlace::Center))),
         "sample 0, `cube-0`: patch: expected at most 40 × 30, the array's size, found 41 × 30"
     );
-    // Only sample 2 is too small. This is not damage, so the sample is not skipped.
+    // Only sample 2 is smaller than the patch. This is a usage error and not damage, so the sample is not skipped.
     for columns in [&["height", "width", "channels"][..], &[]] {
         let made = Cubes::new(&[6], columns, |id| Shape { width: if id == 2 { 15 } else { 30 }, ..ALIKE });
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 6 }] {

@@ -1,5 +1,5 @@
-//! Augmentations of pictures. For any number of threads, layout, element type and device, batches must be
-//! equal to the result of a slow twin on the plain picture.
+//! Tests augmentations of pictures. For any number of threads, layout, element type and device, batches must equal the
+//! result of simple, slow code on the unchanged picture.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -34,7 +34,7 @@ fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<
     rows
 }
 
-/// The slow twin. Applies the recipe to plain pictures.
+/// Applies the recipe to unchanged pictures, with simple, slow code.
 fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
     let changed = |(sample, (shape, mut pixels)): (u64, (Vec<u64>, Vec<u8>))| {
         let [height, width] = [shape[0] as usize, shape[1] as usize];

@@ -1,4 +1,4 @@
-//! The loader's reads, also of unreadable places.
+//! Tests which reads the loader makes, and what happens if some places of a file are unreadable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -49,7 +49,8 @@ fn raw(batch_size: u32) -> LoaderOptions {
 
 #[test]
 fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
-    // Runs of 40 samples. Some take 60 kB, some 14 MB, and some contain records of 6.7 MB.
+    // Runs have 40 samples. Some runs have 60 kB in total, some have 14 MB, and some contain
+    // records of 6.7 MB.
     let disk = Disk::new(&[100, 100], |id| {
         let side = [16, 240, 1055][usize::from(id >= 80) + usize::from(id >= 80 && id % 25 == 24)];
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -57,7 +58,7 @@ fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     let opened = watch(&disk);
     let order = Order::new(Runs::new(200, 40), 7).lanes(3);
     for (mode, sampling) in [(Mode::Stored, None), (Mode::Windowed, Some(Arc::new(order) as Arc<_>))] {
-        // Other tests cover large records that are decoded in parts.
+        // Turn off decoding in parts, which other tests cover.
         let part_bytes = usize::MAX;
         let options = {
             let mut options = raw(8).mode(mode).part_bytes(part_bytes);
@@ -84,7 +85,7 @@ fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     }
 }
 
-/// Opens a disk where the middle of sample 10's record is unreadable.
+/// Opens a dataset in which the middle of sample 10's record is unreadable.
 fn with_a_bad_sector(disk: &Disk) -> Opened {
     let opened = watch(disk);
     let row = opened.dataset.shard(0).unwrap().row(10).unwrap();

@@ -1,4 +1,4 @@
-//! Stopping and resuming: the content of a state, and the loop of a training script.
+//! Tests stopping and resuming: the content of a state, and the loop of a training script.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -29,7 +29,7 @@ fn a_training_loop_resumes_where_it_stopped() {
     let open = || Loader::open(&disk.open(), options(8)).unwrap();
     let whole = train(&mut open(), usize::MAX);
     assert_eq!(whole.len(), 3 * 7);
-    // The loop stops in the middle of an epoch, at its end, and before the first batch of the next one.
+    // Stop in the middle of an epoch, at its end, and before the first batch of the next one.
     for stop in [1, 6, 7, 8, 13, 20, 21] {
         let mut first = open();
         let mut seen = train(&mut first, stop);

@@ -1,5 +1,5 @@
-//! Several patches of each sample. An epoch must follow its order, each patch must be a crop of the whole
-//! array, and each scene must be read only once.
+//! Tests several patches of each sample. An epoch must follow its order, each patch must be a crop of the whole array,
+//! and each scene must be read only once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -28,7 +28,7 @@ fn options(patches: Patches) -> LoaderOptions {
     options.cube(patch(9, 14)).patches(patches).open_scenes(3)
 }
 
-/// A row: sample, patch, place, and the bytes of its fields.
+/// A row: sample, patch number, place, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -55,8 +55,8 @@ fn grid([rows, columns]: [u32; 2]) -> LoaderOptions {
 
 #[test]
 fn every_patch_is_a_crop_of_its_scene_and_each_scene_is_read_once() {
-    // Six patches cover half of a scene. 40 patches cover each pixel several times, so scenes are kept whole.
-    // With 14 patches, only the smaller scenes are kept whole.
+    // 6 patches cover half of a scene, so only the patches are kept. 40 patches cover each pixel several times, so
+    // scenes are kept whole. With 14 patches, only the smaller scenes are kept whole.
     for patches in [6, 14, 40] {
         check_crops(patches);
     }
@@ -101,10 +101,9 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Memory is reserved for two scenes that are being decoded, and up to eight are kept. A
-                    // whole scene has slightly more than a quarter of the pixels of its 40 patches, and needs
-                    // half of that memory if stored as float16. Separate patches would need the memory of ten
-                    // scenes.
+                    // Up to ten scenes take memory: eight are kept, and two are being decoded. As separate patches,
+                    // each scene would take `apart` bytes. A whole scene has slightly more than a quarter of the pixels
+                    // of its 40 patches, so it takes about a quarter of that, or an eighth if it stays float16.
                     let apart = 40 * 126 * (12 * 4 + 1);
                     assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
                 }
@@ -161,7 +160,8 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
             together.sort();
             assert!(together == expected, "{patches:?}, {world_size} ranks");
             let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
-            // The scenes of a grid differ in their number of turns, so even these ranks may share scenes.
+            // The number of patches in a grid differs from scene to scene, so ranks may share scenes even if their
+            // number divides the number of open scenes.
             if 4 % world_size == 0 && patches == Patches::PerSample(5) {
                 assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
             }
@@ -173,7 +173,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
 fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
     for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
         for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
-            // In the narrowest case, patches advance by only one pixel, so only some scenes are tested.
+            // With the largest overlap, patches advance by only one pixel, so only some scenes are tested.
             let mut loader = Loader::open(&made.open(), grid(overlap).mode(mode)).unwrap();
             let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
             let mut order = Vec::new();
@@ -264,7 +264,7 @@ fn states_of_a_different_unit_are_refused() {
         refused(grid, six),
         "the state counts grids of 9x14, overlap 1x2, but the loader counts 6 patches a sample"
     );
-    // A state that counts samples instead of patches keeps the old format, which has no unit.
+    // States that count samples keep the old format, without a unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
     let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
@@ -386,7 +386,7 @@ fn invalid_patches_per_sample_are_refused() {
          hint: choose `bands` that all scenes have, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
-    // The sizes are not known in advance, because not all samples are inspected.
+    // Not all samples are inspected, so the loader does not know the sizes in advance.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
@@ -404,11 +404,11 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 
-/// A scene that could not be opened is requested again, after the scenes announced in the meantime. It must
-/// not delay them.
+/// A scene whose shard could not be opened is requested again, behind the scenes that were announced in the meantime.
+/// The next scenes must not wait for it.
 #[test]
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
-    // More shards than a loader inspects when it is opened.
+    // Write more shards than a loader inspects when it is opened.
     let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
     let options = options(Patches::PerSample(20)).batch_size(2);
     let run = |fault| {

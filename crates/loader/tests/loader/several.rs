@@ -1,4 +1,4 @@
-//! Several datasets together: concatenated, mixed by weight, and resumed elsewhere.
+//! Tests several datasets together: concatenated, mixed by weight, and resumed with other settings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -69,7 +69,8 @@ fn datasets_that_do_not_fit_together_are_refused() {
         text.contains("a scalar of type int64, as in `") && text.contains("found a scalar of type int32"),
         "{text}"
     );
-    // If every key occurs twice, only looking up keys fails.
+    // Concatenating a dataset with itself is allowed. Only looking up a key fails, because every
+    // key occurs twice.
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");
     let text = twice.by_key("sample-00002").unwrap_err().to_string();
@@ -142,7 +143,8 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
             && text.contains("`concat` of the sampling's datasets"),
         "{text}"
     );
-    // If the datasets are swapped, samples of the larger one are looked up in the smaller one.
+    // With the datasets swapped, the sampling draws up to 20 samples from the dataset that has only
+    // 10.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
     assert!(text.contains("draws from 20 samples, but dataset 0 has 10"), "{text}");
     let text = open(&second, Arc::new(Order::of(&first, 1))).unwrap_err();
@@ -154,7 +156,8 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     assert!(error.to_string().contains("source 0"), "{error}");
 }
 
-/// Compares the draws of samples that repeat in an epoch, and counts how often two have the same patch.
+/// Compares the draws of samples that repeat within an epoch. Returns the number of pairs of draws
+/// that have the same patch, and the number of all pairs.
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);

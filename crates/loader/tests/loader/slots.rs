@@ -1,4 +1,4 @@
-//! Slots of a loader that are reused, kept by the caller, or cannot be allocated.
+//! Tests slots that are reused, kept by the caller, or cannot be allocated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -82,7 +82,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     assert!(loader.next_batch().is_none());
 }
 
-/// Memory for which some allocations fail.
+/// An allocator that fails for some of the allocations.
 #[derive(Debug)]
 struct Scarce(AtomicU64, fn(u64) -> bool);
 

@@ -1,5 +1,5 @@
-//! Repeats the loader's tests with a stage instead of the host. Also tests what matters only for a stage:
-//! late failures, a lost device, and refusals.
+//! Repeats the loader's tests with a stage that decodes instead of the host. Also tests what only a stage can do: fail
+//! late, lose the device, and refuse values.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -58,7 +58,7 @@ fn batches_are_the_hosts() {
     }
 }
 
-/// The host must add noise to rows that the device refuses.
+/// If the device refuses rows, the host must add the noise to them.
 #[test]
 fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
@@ -141,7 +141,7 @@ fn odd_rows_are_decoded_by_the_host() {
             device.set_epoch(number).unwrap();
             assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
         }
-        // One in seven of these values was refused before it reached the device.
+        // One in seven of the odd values was refused for another reason before it reached the device.
         let refusals = device.refusals();
         let of = |reason: &str| refusals.iter().find(|refusal| refusal.reason == reason).unwrap();
         let found = of("a stream that ends early");
@@ -152,8 +152,8 @@ fn odd_rows_are_decoded_by_the_host() {
     }
 }
 
-/// If a sample is skipped this late, none of its fields may remain in the batch, whether intact or decoded by
-/// the host.
+/// If a sample is skipped after the device has decoded it, none of its fields may remain in the batch, neither the
+/// intact ones nor those that the host decoded.
 #[test]
 fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
@@ -198,7 +198,7 @@ fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
 
 #[test]
 fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
-    // One of 300 samples is so large that the planned slots cannot hold it.
+    // One of 300 samples is so large that it does not fit in a slot of the predicted size.
     let disk = Disk::new(&[300], |id| {
         let side = if id == 150 { 96 } else { 8 };
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -230,7 +230,7 @@ fn threads_of_the_loader_let_go_of_slots() {
     let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
     assert!(loader.stats().extra_slots > 0);
     drop(kept);
-    // All slots but two are dropped while the epoch continues.
+    // In this epoch, the loader drops all slots but two.
     while loader.next_batch().is_some() {}
     let dropped = stage.counts().dropped.lock().unwrap().clone();
     assert!(!dropped.is_empty() && dropped.iter().all(|name| name == "shardpack-load"), "{dropped:?}");
@@ -300,7 +300,8 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
-/// A batch that the caller did not get does not count. So a run that ends with this error resumes with its samples.
+/// A batch that was not delivered because of an error does not count in the state. A run that ends with the error then
+/// resumes with the samples of this batch.
 #[test]
 fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);

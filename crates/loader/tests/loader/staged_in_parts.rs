@@ -1,6 +1,5 @@
-//! Repeats the loader's tests with a stage and with records of two kilobytes. These are read in parts,
-//! directly into the stage's staging memory, like records of many megabytes. Also tests what matters only in
-//! this case.
+//! Repeats the loader's tests with a stage and with records of two kilobytes. These are read in parts, directly into
+//! the stage's staging memory, like records of many megabytes. Also tests behaviour that only this combination has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -71,7 +70,8 @@ fn cubes_are_read_where_they_are_staged() {
             let stats = loader.stats();
             assert_eq!((stats.read_bytes, stats.peak_run_bytes), (record_bytes(&dataset, 20), 0));
             assert_eq!(shared(&stage), 20);
-            // The prediction for these records includes only staging memory.
+            // Without parts, each thread would need buffers for whole records. In parts, only staging memory is needed,
+            // so the prediction must be lower.
             let as_one = staged.part_bytes(usize::MAX).window(Window::Memory);
             let as_one = Loader::open(&dataset, as_one).unwrap().predicted_bytes();
             assert!(loader.predicted_bytes() + 2 * 28_800 * threads as u64 <= as_one, "{threads} threads");
@@ -101,8 +101,8 @@ fn records_without_room_are_decoded_like_small_ones() {
     assert_eq!(shared(&stage), 0);
 }
 
-/// Values that several fields load, values that a record lacks, and values that the stage accepts but does
-/// not want in staging memory.
+/// Tests three kinds of values: loaded by several fields, missing in a record, or accepted by the stage but not wanted
+/// in staging memory.
 #[test]
 fn fields_may_be_named_twice_and_be_missing() {
     let dir = crate::support::scratch();
@@ -134,7 +134,7 @@ fn fields_may_be_named_twice_and_be_missing() {
         let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
         assert!(epoch(&mut loader) == epochs(&dataset, by_host(&staged))[0], "{names:?}");
         assert_eq!(shared(&stage) > 0, is_shared, "{names:?}");
-        // If a value is copied out of a run, its record is read in a run.
+        // Records are read in runs only if the stage copies one of their values out of a run.
         assert_eq!(loader.stats().peak_run_bytes > 0, names.contains(&"long"), "{names:?}");
     }
 }
@@ -285,7 +285,7 @@ proptest! {
         let (staged, _) = options(Trouble::None);
         let window = if in_memory { Window::Memory } else { Window::PageCache };
         let mode = Mode::Windowed;
-        // Pictures together with patches would be an error.
+        // Patches cannot be combined with decoded pictures, so load the pictures as stored bytes.
         let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.view.image };
         let mut staged = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube);
         staged = staged.bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image);

@@ -1,4 +1,5 @@
-//! The caller's transform must get every row once, with the names of the fields. Its errors must name the sample.
+//! Tests that the caller's transform gets every row once, with the names of the fields, and that its errors name the
+//! sample.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! Datasets with damaged records, a wrong index, missing values, or batches that exceed the limit.
+//! Tests datasets with damaged records, a wrong index, missing values, or batches that exceed the limit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -64,9 +64,9 @@ fn an_index_that_lies_is_an_error_of_its_row() {
         })
     };
     let of = |field: &str| options(4).fields([field.to_owned()]);
-    // The sizes in the index are slightly wrong in both directions, larger than a record, and larger than a
-    // byte count can be. A picture of this length cannot have this number of pixels, but an array could,
-    // because all of its elements may be equal.
+    // The index states a height that is slightly too large, too small, too large for the record, or too large for any
+    // row. A record of this length cannot hold a picture of this size. It could hold such an array, because equal
+    // elements take only a few stored bytes, so arrays are checked against a different limit.
     for (said, words, options) in [
         (17, "picture: expected 663 bytes, by height and width in the index, found 624 bytes, 16 × 13 × 3", options(4)),
         (8, "in the index", options(4)),
@@ -86,7 +86,8 @@ fn an_index_that_lies_is_an_error_of_its_row() {
 
 #[test]
 fn bytes_count_as_they_are_stored() {
-    // As float32, the cubes are larger than their records, although their elements are not all equal.
+    // A cube of float16, loaded as float32, is larger than its record. The limits on expansion must compare the record
+    // with the stored elements instead, or they would refuse the cube.
     let limits = Limits { max_run_bytes: 1, max_expansion: 1, ..Limits::default() };
     let disk = Disk::new(&[4], |id| Made { id, height: 64, width: 64, said_height: 64, half: true });
     let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();

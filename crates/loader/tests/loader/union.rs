@@ -1,5 +1,5 @@
-//! Combinations of datasets with different fields and classes. Fields are matched by name and masked where
-//! they are missing. Labels are mapped to the classes of the whole combination.
+//! Tests combinations of datasets with different fields and classes. Fields are matched by name and masked where they
+//! are missing. Labels are mapped to the classes of the whole combination.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -95,8 +95,8 @@ fn fields_and_classes_are_matched_by_name() {
     let streamed = union.iter().unwrap().map(|sample| sample.unwrap().scalar("label").unwrap().as_i64().unwrap());
     assert_eq!(streamed.collect::<Vec<_>>(), union.labels().unwrap());
 
-    // In reverse order, or nested in a union, the datasets have the same samples, but their labels refer to a
-    // different list of classes.
+    // Combined in reverse order, or nested in another union, the datasets have the same samples. Their labels refer to
+    // a list of classes in a different order, but must name the same classes.
     let other = concat(&[&b, &a]).unwrap();
     let name = |dataset: &Dataset, label: i64| dataset.classes().unwrap()[label as usize].clone();
     let named =
@@ -160,8 +160,8 @@ fn fields_that_do_not_match_are_an_error() {
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
     assert!(text.contains("have class names, the labels of `") && text.contains("have none"), "{text}");
-    // A label outside the classes could be any class of the union. A label below 0, however, deliberately has
-    // no class.
+    // A label that is not in its dataset's list of classes is an error, because it could be any class of the union. A
+    // label below 0 is accepted, because it means that there is no class.
     let stray = scenes(Some(&THREE), Dtype::I64, |id| if id == 3 { 3 } else { -1 });
     let union = concat(&[&photos, &stray]).unwrap();
     let text = union.labels().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Boxes of volumes: one or several per volume, or all boxes of a grid.
+//! Tests boxes of volumes: one or several per volume, or all boxes of a grid.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -20,7 +20,7 @@ fn options(patches: Patches) -> LoaderOptions {
     base().batch_size(5).threads(2).seed(9).end(End::Uneven).patches(patches)
 }
 
-/// A row: sample, patch, place, and the bytes of its fields.
+/// A row: sample, patch number, place, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -76,7 +76,7 @@ fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, 
     (dir, all)
 }
 
-/// Cuts a box in a simple but slow way, for comparison.
+/// Cuts a box voxel by voxel, for comparison.
 fn boxed(shape: &[u64], values: &[u8], pixel: u64, origin: [u64; 3], size: [u64; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for (z, y, x) in (0..size[0]).flat_map(|z| (0..size[1]).flat_map(move |y| (0..size[2]).map(move |x| (z, y, x)))) {
@@ -144,14 +144,16 @@ fn a_grid_of_a_volume_shows_every_pixel() {
             shown[sample as usize][((z * 12 + y) * 15 + x) as usize] = Some(*value);
         }
     }
-    // Planes begin at 0, 2, 4, 5; rows at 0, 5, 7; columns at 0, 4, 8.
+    // Seven volumes, each with boxes that begin at planes 0, 2, 4 and 5; rows 0, 5 and 7; and
+    // columns 0, 4 and 8.
     assert_eq!(count, 7 * 4 * 3 * 3);
     for ((_, _, mask), shown) in all.iter().zip(shown) {
         assert!(shown.iter().zip(mask).all(|(shown, value)| *shown == Some(*value)));
     }
 }
 
-/// Returns both fields of all boxes, and the boxes at the same places in the stored arrays.
+/// Returns both fields of all boxes and, for comparison, the boxes at the same places in the stored
+/// arrays.
 fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
@@ -244,7 +246,8 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
         let came = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v));
         let stored = volume.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v)));
         let pairs: Vec<(f32, f32)> = came.zip(stored).collect();
-        // The noise is small compared with the values, so the largest value of a box reveals the gain.
+        // The noise is small compared with the values, so the gain of a box can be computed from
+        // its largest value.
         let (largest, of) = pairs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
         let gain = largest / of;
         assert!((0.49..1.51).contains(&gain), "{gain}");
@@ -280,7 +283,7 @@ fn a_volume_alone_has_a_type_and_is_turned() {
 
 #[test]
 fn boxes_of_volumes_show_the_requested_classes() {
-    // Mask values are 0 to 255, and each is rare.
+    // The classes are 0 to 255. Each is rare, so a random box would seldom contain class 40.
     let change = |options: LoaderOptions| options.patch_classes(PatchClasses::Weighted(vec![(40, 1.0)]));
     let rows = beside_stored(change, [3, 2, 2]);
     assert!(rows.iter().all(|((.., fields), [_, mask])| fields[1] == *mask && mask.contains(&40)));

@@ -1,4 +1,4 @@
-//! The memory for the order's window. Batches must not depend on the choice.
+//! Tests where the order's window is kept. Batches must not depend on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -101,7 +101,7 @@ fn cached_records_are_read_one_by_one_and_not_held() {
     assert_eq!(asked, 64, "places");
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 11);
-    // 88 of these samples are in whole batches. Each one is a read.
+    // The 11 whole batches have 88 samples, and each sample is one read.
     assert_eq!(told.reads.load(Ordering::Relaxed), 88);
     assert_eq!(told.announced.load(Ordering::Relaxed), 0, "what is there need not be fetched");
     let stats = loader.stats();
@@ -118,7 +118,8 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are in memory as a whole. The memory limit is so low that some runs are read twice.
+    // The peak shows that runs of six samples are in memory as a whole. The limit is so low that some runs are read
+    // twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);

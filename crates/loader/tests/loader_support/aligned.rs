@@ -70,7 +70,7 @@ impl Scene {
         (0..4).map(of).chain([outside]).collect()
     }
 
-    /// Returns the centre of each quadrant as a visible point, and one unlabelled point.
+    /// Returns the centre of each quadrant as a visible point, followed by one unlabelled point.
     fn points(&self) -> Vec<[f32; 3]> {
         let centre = |b: [f32; 4]| [f32::midpoint(b[0], b[2]), f32::midpoint(b[1], b[3]), 2.0];
         self.boxes()[..4].iter().map(|b| centre(*b)).chain([[0.0; 3]]).collect()

@@ -88,8 +88,8 @@ impl Cubes {
     }
 }
 
-/// The slow twin. Copies a crop from the whole array, element by element. `bands` are the bands of a cube; a
-/// mask has one band.
+/// Copies a crop from the whole array element by element, for comparison. `bands` are the bands of a cube; a mask has
+/// one band.
 pub fn crop(array: &Array, [top, left]: [u64; 2], [height, width]: [u64; 2], bands: &[u64], first: bool) -> Vec<u8> {
     let size = array.dtype().bytes();
     let (columns, channels) = (array.shape()[1], array.shape().get(2).copied().unwrap_or(1));

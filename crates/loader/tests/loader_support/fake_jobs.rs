@@ -1,4 +1,4 @@
-//! Decodes a value that the fake stage has accepted. The result must be equal to the host's.
+//! Decodes a value that the fake stage has accepted, with the host's decoders.
 
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};

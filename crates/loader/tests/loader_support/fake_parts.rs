@@ -1,4 +1,4 @@
-//! Staging memory of the fake stage. Threads of the loader read into it.
+//! The staging memory of the fake stage, into which threads of the loader read.
 
 use shardpack_loader::stage::StagedPart;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -124,7 +124,8 @@ impl FakeStage {
 impl Drop for FakeStage {
     fn drop(&mut self) {
         *self.queue.lock().unwrap() = None;
-        // A slot that a consumer keeps has its own sender, so the thread ends only when that slot is dropped.
+        // If a consumer still keeps a slot, the slot has its own sender. The thread ends only when that slot is
+        // dropped, so it is not joined here.
         drop(self.thread.take());
     }
 }

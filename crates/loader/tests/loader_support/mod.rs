@@ -172,7 +172,7 @@ pub fn schema() -> Schema {
     Schema::new(fields).unwrap()
 }
 
-/// A dataset on disk, with `counts[k]` samples in shard `k`.
+/// A dataset on disk. The constructors take the number of samples of each shard as `counts`.
 pub struct Disk {
     pub dir: tempfile::TempDir,
     pub samples: Vec<Made>,

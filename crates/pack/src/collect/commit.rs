@@ -24,9 +24,9 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The dataset's schema. It equals the spool's schema, or lacks its field for profiles.
+    /// The dataset's schema: the spool's schema, possibly without the field for colour profiles.
     pub(super) schema: &'a Schema,
-    /// Position of the stored field to leave out, in the spool's schema.
+    /// Position, in the spool's schema, of the stored field to leave out.
     pub(super) dropped: Option<usize>,
 }
 

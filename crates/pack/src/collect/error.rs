@@ -1,4 +1,4 @@
-//! Errors of a collector.
+//! Defines the errors of a collector.
 
 use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
@@ -31,9 +31,9 @@ pub enum CollectError {
         key: String,
         /// Name of the field.
         field: String,
-        /// The reason.
+        /// Explanation of the mismatch.
         text: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// A value cannot be stored with these options.
@@ -43,7 +43,7 @@ pub enum CollectError {
         key: String,
         /// Name of the field.
         field: String,
-        /// The reason.
+        /// Error from encoding the value.
         source: Box<SampleError>,
     },
     /// The sample cannot be stored because of its key, position or size.
@@ -51,21 +51,21 @@ pub enum CollectError {
     Sample {
         /// Key of the sample.
         key: String,
-        /// The reason.
+        /// Reason why the sample cannot be stored.
         text: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// Two samples have the same key.
     #[error("sample key `{}` occurs twice", key.escape_debug())]
     RepeatedKey {
-        /// The key.
+        /// Key that both samples have.
         key: String,
     },
     /// The existing dataset already has a sample with this key.
     #[error("sample `{}`: the dataset already has {held} with this key", key.escape_debug())]
     KnownKey {
-        /// The key.
+        /// Key that both samples have.
         key: String,
         /// Phrase for the existing sample, such as `a sample`.
         held: &'static str,
@@ -77,7 +77,7 @@ pub enum CollectError {
     Usage {
         /// The complete message.
         text: String,
-        /// Hint for the user; may be empty.
+        /// Hint for the user. May be empty.
         hint: Hint,
     },
     /// The options contradict each other, or a record does not fit the format.

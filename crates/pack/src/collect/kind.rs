@@ -30,13 +30,13 @@ pub enum Kind {
     /// An array of this element type, or of the first array's type if `None`. All arrays of a field have the
     /// same type and number of axes.
     Array(Option<Dtype>),
-    /// Text.
+    /// UTF-8 text.
     Text,
     /// A JSON document.
     Json,
-    /// Bytes.
+    /// Bytes that are not interpreted.
     Bytes,
-    /// One number.
+    /// A number of this type.
     Scalar(Dtype),
 }
 
@@ -64,7 +64,7 @@ impl Kind {
             }
             Some(SampleValue::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
-                // A damaged picture is still a picture. Storing it reports the damage.
+                // Treat a damaged picture as a picture. Its damage is reported when it is stored.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
             Some(SampleValue::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,

@@ -1,4 +1,5 @@
-//! The record layout of a program's samples: the declared fields and the generated columns.
+//! Determines the record layout of a program's samples: the declared fields and the generated
+//! columns.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -26,8 +27,8 @@ pub(super) enum FieldEncoder {
     Scalar(Columns, Dtype),
 }
 
-/// How samples are stored. The schema and the first sample decide it, or the existing dataset does if samples
-/// are added to one.
+/// The fields and columns in which samples are stored. An existing dataset determines them if
+/// samples are added to one. Otherwise, the declared schema and the first sample do.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
@@ -53,16 +54,16 @@ pub(super) enum LayoutOrigin {
 pub(super) struct LayoutParts {
     pub(super) kinds: Vec<(String, Kind)>,
     pub(super) pictures: PictureOptions,
-    /// True if the colour profile of the described picture gets a separate field.
+    /// True if the colour profile of `described_picture` is stored in a separate field.
     pub(super) takes_profile: bool,
     pub(super) has_profile: bool,
     /// The picture field that the picture columns describe, if there is exactly one picture field.
     pub(super) described_picture: Option<usize>,
     /// The array field that the shape columns describe, and its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
-    /// By position of the field: true for array fields with figure columns.
+    /// For each field, true if it is an array field with figure columns.
     pub(super) figures: Vec<bool>,
-    /// By position of the field: true for picture fields with segment indexes.
+    /// For each field, true if it is a picture field with segment indexes.
     pub(super) indexed: Vec<bool>,
 }
 
@@ -160,7 +161,7 @@ impl LayoutParts {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),
             (_, Some(stored)) => Field::stored(name, stored),
-            // A field that is not stored as a payload is a scalar.
+            // Not reached, because only scalars are not stored as a payload.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
         let stored = self.kinds.iter().zip(&self.indexed).flat_map(|(kind, indexed)| {

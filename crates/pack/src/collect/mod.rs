@@ -8,10 +8,11 @@
 //! its sample at once, memory stays small (about 150 bytes per sample, plus the key), and a killed program
 //! leaves nothing behind.
 //!
-//! The same samples and keys produce the same bytes in whatever order they are added, unless
-//! [`CollectOptions::shuffle`] says to keep that order. There is one exception: the first array of each field
-//! decides how the arrays of that field are stored. If several threads could add the first array, name the
-//! codec and the filter, or add one sample before the threads start.
+//! The same samples and keys produce the same bytes regardless of the order in which they are
+//! added, unless [`CollectOptions::shuffle`] is `None`, which keeps the order of addition. There is
+//! one exception: the first array of each field decides how the arrays of that field are stored. If
+//! several threads could add the first array, name the codec and the filter, or add one sample
+//! before the threads start.
 //!
 //! [`Collector::append`] adds samples to an existing dataset, as its next generation.
 

@@ -1,4 +1,4 @@
-//! The recipe of a collected dataset, and the report to the program.
+//! Builds the recipe of a collected dataset, and the report to the program.
 
 use super::kind::Kind;
 use super::layout::{FieldEncoder, ProgramLayout};
@@ -16,11 +16,11 @@ use shardpack_writer::Report;
 pub struct CollectReport {
     /// The writer's report.
     pub report: Report,
-    /// Number of classes; 0 if there are none.
+    /// Number of classes, or 0 if there are none.
     pub classes: u64,
     /// Memory used for samples during writing, in bytes.
     pub memory_bytes: u64,
-    /// Number of pictures with more than 8 bits per sample, which decode to 8.
+    /// Number of pictures with more than 8 bits per sample, which are decoded to 8 bits.
     pub deep_pictures: u64,
     /// Number of pictures with an alpha channel or another extra band. Extra bands are not decoded.
     pub banded_pictures: u64,
@@ -32,8 +32,8 @@ pub struct CollectReport {
     pub appended: Option<Appended>,
 }
 
-/// The result of [`Collector::append`](super::Collector::append). The report's figures cover the whole dataset;
-/// all other values cover only the new samples.
+/// The result of [`Collector::append`](super::Collector::append). The report's figures cover the
+/// whole dataset. All other values cover only the new samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
     /// Number of the newest generation.

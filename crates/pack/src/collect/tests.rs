@@ -265,7 +265,8 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
     assert!(report.report.fidelity["image"]["ssimulacra2"]["min"].as_f64().unwrap() < 100.0);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     assert_eq!(dataset.get(0).unwrap().image("image").unwrap().media_type, "image/jpeg");
-    // An array with four channels is not a picture, but a field of another name stores it as an array.
+    // An array with four channels is not accepted as a picture, but a field with a name other than
+    // `image` stores it as an array.
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     let error = collector.add(Sample::new().with("image", SampleValue::Pixels(pixels(&[4])))).unwrap_err().to_string();

@@ -13,7 +13,8 @@ use shardpack_format::Dtype;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SampleValue {
-    /// A complete file for a picture field (JPEG, PNG, WebP, BMP, TIFF); plain bytes for other fields.
+    /// A complete file for a picture field (JPEG, PNG, WebP, BMP, TIFF). For other fields, plain
+    /// bytes.
     Bytes(Vec<u8>),
     /// An array. A picture field interprets it as pixels: uint8 `[height, width]`, `[height, width, 1]` or
     /// `[height, width, 3]` (RGB).
@@ -24,12 +25,12 @@ pub enum SampleValue {
     Frames(Vec<Vec<u8>>),
     /// A number or a truth value.
     Number {
-        /// The value.
+        /// Value of the number.
         value: Number,
         /// Type of the number. Default: int64 for an integer, float64 for a float.
         dtype: Option<Dtype>,
     },
-    /// Text.
+    /// UTF-8 text.
     Text(String),
     /// A JSON document.
     Json(String),

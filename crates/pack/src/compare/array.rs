@@ -1,4 +1,4 @@
-//! Compares two cubes: errors of values, bands and spectra.
+//! Compares two cubes value by value, band by band and spectrum by spectrum.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
@@ -13,7 +13,7 @@ const SSIM_BANDS: usize = 32;
 /// Options for additional measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
-    /// Longest distance for which to compute the autocorrelation of the error; 0 omits it.
+    /// Longest lag of the error's autocorrelation, in elements. 0 omits the autocorrelation.
     pub lags: usize,
     /// Maximum number of individual errors, and of individual angles, to keep.
     pub keep: usize,
@@ -77,7 +77,7 @@ pub struct ArrayDifference {
     pub identical: bool,
     /// Number of values.
     pub values: u64,
-    /// Number of values that differ; NaN equals NaN.
+    /// Number of values that differ. NaN counts as equal to NaN.
     pub altered: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
@@ -103,8 +103,8 @@ pub struct ArrayDifference {
     pub angles: Vec<PixelAngle>,
     /// Errors (decoded − source) of evenly spaced values.
     pub errors: Vec<f64>,
-    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, from at most 64 × 64 pixels in the centre.
-    /// Divide by `products` to normalise.
+    /// Sums of error products, Σ e(i)·e(i+k), along rows, columns and bands for k = 1, 2, …, from
+    /// at most 64 × 64 pixels in the centre. Divide by `products` to normalise.
     pub correlation: [Vec<f64>; 3],
     /// Mean of Σ e(i)² and Σ e(i+k)² over the same pairs, for normalising `correlation`.
     pub products: [Vec<f64>; 3],
@@ -375,10 +375,13 @@ mod tests {
         assert!((found.max_rel_error - 0.5).abs() < 1e-9);
         assert!((found.psnr.unwrap() - 10.0 * (191.0_f64.powi(2) / 0.25).log10()).abs() < 1e-9);
         assert_eq!((found.bands[1].count, found.bands[1].max_abs), (64, 0.5));
-        // The error alternates from band to band, so it repeats after two bands.
+        // The error alternates in sign from band to band, so its correlation is −1 at a lag of one
+        // band and 1 at a lag of two.
         assert!((found.correlation[2][0] / found.products[2][0] + 1.0).abs() < 1e-12);
         assert!((found.correlation[2][1] / found.products[2][1] - 1.0).abs() < 1e-12);
-        // A row has 24 values, and a pixel three.
+        // The sign alternates from value to value. The value one row further is 24 values away, an
+        // even number, so the correlation is 1. The value one column further is 3 values away, so
+        // the correlation is −1.
         assert!((found.correlation[0][0] / found.products[0][0] - 1.0).abs() < 1e-12);
         assert!((found.correlation[1][0] / found.products[1][0] + 1.0).abs() < 1e-12);
         assert!(found.ssim.unwrap() < 1.0 && !found.identical);

@@ -1,6 +1,7 @@
-//! Peak signal-to-noise ratio.
+//! Computes the peak signal-to-noise ratio.
 
-/// Returns 10 · log₁₀(peak² / mean square error), in dB; `None` if the error or the peak is zero.
+/// Returns 10 · log₁₀(peak² / mean square error), in dB. Returns `None` if the error or the peak is
+/// zero.
 pub(super) fn psnr(peak: f64, mean_square: f64) -> Option<f64> {
     (mean_square > 0.0 && peak > 0.0).then(|| 10.0 * (peak * peak / mean_square).log10())
 }

@@ -58,7 +58,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
 #[must_use]
 pub fn noise_bytes(height: u64, width: u64, bands: u64) -> u64 {
     let most = (MOST as u64).saturating_mul(2).saturating_add(width);
-    // All bands of the sampled pixels, and the terms of one regression.
+    // A sampled pixel needs one float64 per band, and five for the terms of one regression.
     height.saturating_mul(width).min(most).saturating_mul(bands.saturating_add(5)).saturating_mul(8)
 }
 
@@ -87,7 +87,8 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     }
     let size = own.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |size, value| size.max(value.abs()));
     let smallest = estimates.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    // Below the resolution of float32, the estimate is only rounding error in a constant or interpolated band.
+    // An estimate below the resolution of float32 is only the rounding error of a constant or
+    // interpolated band.
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
@@ -210,7 +211,8 @@ mod tests {
             }
         }
         let cube = Array::new(Dtype::F32, vec![height, width, bands], bytes).unwrap();
-        // Uniform noise of width 2 has σ = 0.58, plus the noise of the predictors.
+        // Uniform noise of width 2 has σ = 0.58. The noise of the predicting bands is added to the
+        // estimate.
         for (band, sigma) in band_noise(&cube, None).into_iter().enumerate() {
             assert!((0.5..1.8).contains(&sigma), "band {band}: {sigma}");
         }

@@ -59,7 +59,8 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
     }
     let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));
     let rows: Vec<(&[f32], &[f32])> = a.chunks_exact(width).zip(b.chunks_exact(width)).collect();
-    // Subtract an offset from all values, because a large one would cost the variances precision.
+    // Subtract the first finite value from all values, because a large offset would cost the
+    // variances precision.
     let shift = a.iter().copied().find(|value| value.is_finite()).map_or(0.0, f64::from);
     let shifted = |value: f32| f64::from(value) - shift;
     let mut columns = vec![Sums::default(); width];
@@ -92,7 +93,8 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
 }
 
 impl Sums {
-    /// Returns the similarity within a window. `shift` is added back to the means; it does not affect the variances.
+    /// Returns the similarity within a window. `shift` is added back to the means. It does not
+    /// affect the variances.
     fn similarity(&self, shift: f64, c1: f64, c2: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "49")]
         let n = (WINDOW * WINDOW) as f64;

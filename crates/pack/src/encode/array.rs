@@ -1,4 +1,4 @@
-//! Array fields: cubes, masks, and a program's other arrays.
+//! Adds arrays to a record: cubes, masks, and other arrays from a program.
 
 use super::fidelity::{self, no_columns};
 use super::record::{Columns, RecordDraft, StoredValue};
@@ -42,7 +42,8 @@ impl ArrayRecorder {
         Self::SHAPE.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)).collect()
     }
 
-    /// Finds the field `name` and its columns in a schema. If `axes` is given, the shape columns describe this field.
+    /// Finds the field `name` and its columns in a schema. If `axes` is given, the schema must also
+    /// have shape columns for arrays with this many axes, and they describe this field.
     pub(crate) fn new(schema: &Schema, name: &str, axes: Option<usize>, has_figures: bool) -> Result<Self> {
         let lacks = || no_columns(name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
@@ -125,7 +126,7 @@ impl ArrayRecorder {
     }
 }
 
-/// How the arrays of a field are stored, decided by the first array that is not constant.
+/// Storage settings of an array field, determined by the first array that is not constant.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
@@ -145,14 +146,16 @@ struct ChosenTrial {
 }
 
 impl ArrayChoice {
-    /// Creates the state for a field that already has arrays, from their form and their recorded storage.
+    /// Creates the state for a field that already has arrays. `form` is their type and number of
+    /// axes, and `chosen` is their recorded storage.
     pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
         let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Checks the type and the number of axes against the first array, or records them if this is the first. If
-    /// they differ, returns those of the first array as the error.
+    /// Checks the type and the number of axes against the first array, or records them if this is
+    /// the first. If they differ, returns the type and the number of axes of the first array as the
+    /// error.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {

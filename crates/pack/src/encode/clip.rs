@@ -14,7 +14,7 @@ pub(crate) struct FrameFile<'a> {
 
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// The combined facts of all frames so far, as a picture without bytes.
+    /// The combined facts about the frames so far. Its `bytes` are empty.
     all: StoredPicture<'static>,
 }
 

@@ -1,4 +1,4 @@
-//! Fidelity figures: scalar columns of each record, and totals in the manifest.
+//! Stores the fidelity figures of each record in scalar columns, and their totals in the manifest.
 //!
 //! An array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`. These
 //! fields can be read without the record, and the totals can be rebuilt from them if the manifest is lost.
@@ -82,7 +82,7 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     arrays.filter(move |field| FIGURES.iter().all(|figure| has(field, figure)))
 }
 
-/// Appends the packed scalars of one sample.
+/// Appends the figures of one sample as packed scalars.
 pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
     FIGURES.iter().for_each(|f| out.extend((f.get)(fidelity)));
 }
@@ -109,7 +109,7 @@ impl Totals {
         totals
     }
 
-    /// Adds the totals of the samples that follow.
+    /// Adds the totals of samples that come later in stored order.
     pub fn merge(&mut self, next: Self) {
         if next.figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = next.worst_sample;
@@ -206,7 +206,8 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // Rebuilding a manifest does not mistake these columns for figures either.
+        // Rebuilding a manifest with `from_scalars` does not mistake the user's columns for figures
+        // either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);
@@ -238,7 +239,8 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // The columns have no angles, so figures read from a record lack them.
+        // The columns of a record do not contain angles, so figures that were read from a record
+        // lack them.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

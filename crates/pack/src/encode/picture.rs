@@ -1,4 +1,4 @@
-//! Picture and clip fields.
+//! Adds pictures and clips to a record.
 
 use super::clip::{ClipDraft, FrameFile};
 use super::fidelity::no_columns;
@@ -19,7 +19,7 @@ pub struct OddPicture {
     pub what: String,
 }
 
-/// A field of pictures or clips: its storage options and the positions of its columns.
+/// Storage options of a picture or clip field, and the positions of its columns in a record.
 #[derive(Debug)]
 pub(crate) struct PictureRecorder {
     options: PictureOptions,

@@ -157,7 +157,7 @@ impl PictureEncoder {
         let Some(facts) = &picture.jpeg else {
             return self.keep(source, picture, options, segments, Some(picture.media_type));
         };
-        // The codec cannot read a file without a recognisable frame, so keep it unchanged.
+        // The codec cannot read a hierarchical JPEG, so keep the file unchanged.
         if let Some(rare @ "hierarchical JPEG") = facts.rare {
             return self.keep(source, picture, options, segments, Some(rare));
         }

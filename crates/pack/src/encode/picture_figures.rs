@@ -1,5 +1,5 @@
-//! Picture storage figures: scalar columns of each record, and totals in the manifest. The columns of the field
-//! `image`:
+//! Stores the figures of each picture in scalar columns, and their totals in the manifest. The
+//! columns of the field `image`:
 //!
 //! | column | dtype | |
 //! |---|---|---|
@@ -19,7 +19,7 @@ pub(crate) struct PictureFigures {
     pub(crate) source_bytes: u64,
     pub(crate) tiles_per_row: u16,
     pub(crate) pixels_checked: bool,
-    /// Figures of re-encoding; `None` if pictures are never re-encoded.
+    /// Figures of re-encoding. `None` if pictures are never re-encoded.
     pub(crate) reencoded: Option<ReencodedFigures>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends the packed scalars of one sample.
+    /// Appends the figures of one sample as packed scalars.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -169,8 +169,8 @@ pub struct PictureTotals {
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Number of dropped ICC profiles. Like `below_target`, the number of pictures that reach the requested
-    /// score at no quality, it is not stored in a column.
+    /// Number of dropped ICC profiles. Neither this count nor `below_target` is stored in a column.
+    /// `below_target` counts the pictures that miss the requested score at every quality.
     profiles_dropped: u64,
     below_target: u64,
 }

@@ -80,7 +80,8 @@ impl Columns {
     }
 }
 
-/// A sample's record under construction. Values can be set in any order; values that are never set stay empty or zero.
+/// A sample's record under construction. Values can be set in any order. Values that are never set
+/// stay empty or zero.
 pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,

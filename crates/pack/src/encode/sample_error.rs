@@ -31,7 +31,7 @@ pub enum SampleError {
     Frame {
         /// Index of the frame, from 0.
         number: usize,
-        /// The reason.
+        /// Reason why the frame does not fit.
         text: String,
     },
     /// The metadata of a cube cannot be read.

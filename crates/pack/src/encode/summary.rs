@@ -1,4 +1,4 @@
-//! Fidelity figures in a manifest, one entry per field.
+//! Defines the entries for fidelity figures in a manifest, one per field.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum FieldSummary {
-    /// Figures of pictures.
+    /// Figures of a picture field.
     Pictures(PictureSummary),
-    /// Figures of arrays that a value rule may alter.
+    /// Figures of an array field whose values may be altered by a value rule.
     Array(ArraySummary),
 }
 

@@ -1,4 +1,4 @@
-//! Fidelity figures by field, accumulated over samples.
+//! Accumulates fidelity figures by field.
 
 use super::fidelity::{self, Totals};
 use super::picture_figures::{self, PictureFigures, PictureTotals};
@@ -23,7 +23,7 @@ enum FieldTotals {
     Picture(PictureTotals),
 }
 
-/// Fidelity figures by field, which the writer adds up.
+/// Fidelity figures by field. The writer adds up the figures of all samples.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FidelityTotals(BTreeMap<String, FieldTotals>);
@@ -95,7 +95,8 @@ impl shardpack_writer::Tally for FidelityTotals {
             match (self.0.get_mut(&field), totals) {
                 (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(*next),
                 (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
-                // Totals of different kinds cannot meet, because a field has the same kind throughout the dataset.
+                // There are no totals for this field yet. Totals of the other kind are impossible,
+                // because a field has one kind throughout the dataset.
                 (_, totals) => _ = self.0.insert(field, totals),
             }
         }

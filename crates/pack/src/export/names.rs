@@ -37,7 +37,7 @@ fn full_name(key: &str, field: &str, kind: FieldKind) -> String {
 /// A field that is written to a separate file.
 #[derive(Debug, Clone)]
 pub struct FileField {
-    /// The field.
+    /// Field whose values are written.
     pub field: Field,
     is_main: bool,
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What to do with samples whose keys are already in the dataset.
+/// Policy for samples whose keys are already in the dataset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnKnownKey {
     /// Stop before anything is written.
@@ -43,9 +43,9 @@ pub struct AddOptions {
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// What to do with files that cannot be packed. Default: as in packing.
+    /// Policy for files that cannot be packed. Default: as in packing.
     pub on_bad_input: Option<OnBadInput>,
-    /// What to do with keys that already exist. Default: stop.
+    /// Policy for keys that already exist. Default: stop.
     pub on_known_key: OnKnownKey,
     /// Maximum size of a cube, in decoded bytes. Default: 4 GiB.
     pub max_cube: u64,

@@ -103,7 +103,7 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
 struct OtherSamples {
     count: u64,
     first: Option<String>,
-    /// Number of samples with files newer than the dataset whose content was not compared.
+    /// Number of samples whose files are newer than the dataset and whose content was not compared.
     younger: u64,
     first_younger: Option<String>,
 }

@@ -86,8 +86,8 @@ fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the label column that the caller named, or else the one used in packing. If the dataset stores that
-/// column as a field, it is also kept as a field.
+/// Returns the label column that the caller named, or else the column used in packing. If the
+/// dataset stores that column as a field, it is also kept as a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {

@@ -62,7 +62,7 @@ pub struct RemoveReport {
     pub generation: u32,
     /// Number of shards that were rewritten.
     pub shards: u32,
-    /// Bytes of the rewritten shards.
+    /// Total size of the rewritten shards, in bytes.
     pub bytes_out: u64,
     /// Classes that have no samples left. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
@@ -204,7 +204,7 @@ fn locate(
 /// The result of [`compact`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactReport {
-    /// The deleted generations.
+    /// Numbers of the deleted generations.
     pub generations: Vec<u32>,
     /// Shards that were deleted because the newest generation does not use them.
     pub shards: Vec<String>,

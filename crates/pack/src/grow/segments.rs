@@ -30,9 +30,9 @@ pub struct IndexReport {
     pub index_bytes: u64,
     /// Number of damaged pictures, which were copied unchanged.
     pub damaged: u64,
-    /// Number of shards that were rewritten; 0 if the dataset already has indexes.
+    /// Number of rewritten shards, or 0 if the dataset already has indexes.
     pub shards: u32,
-    /// Bytes of the rewritten shards.
+    /// Total size of the rewritten shards, in bytes.
     pub bytes_out: u64,
     /// Notes for the user.
     pub notes: Vec<String>,

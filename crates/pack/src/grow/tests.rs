@@ -155,7 +155,8 @@ fn cubes_are_stored_by_the_settings_that_the_first_ones_were() {
     (0..4).for_each(|n| place.cube(&format!("src/{n}.npy"), [6, 5, 4], f32::from(n as u8)));
     place.pack(&small());
     let recipe = place.open(None).recipe().clone();
-    // A trial on these larger cubes alone might choose other settings.
+    // The new cubes must get the dataset's settings. A codec trial on these larger cubes alone
+    // might choose different ones.
     (0..2).for_each(|n| place.cube(&format!("week/w{n}.npy"), [40, 30, 20], 0.5));
     let added = place.add("week", &AddOptions::default()).unwrap();
     assert_eq!((added.packed.kind, added.samples), (SourceKind::Cubes, 6));
@@ -223,7 +224,8 @@ fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
     place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&labelled(place.write("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n")));
     place.photos(3, &["week/c.jpg", "week/d.jpg"]);
-    // The cells contain numbers for classes and for codes. One cell has spaces, and one is empty.
+    // All labels and codes in these tables look like numbers, but the dataset's labels are class
+    // names and its codes are text. One cell has spaces, and one is empty.
     let tables = [("week", "key,label,code\nc.jpg,7,12\nd.jpg,9, 1.50 \n"), ("next", "key,label,code\ne.jpg,7,\n")];
     place.photo("next/e.jpg", 5);
     for (week, table) in tables {
@@ -338,7 +340,7 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     place.pack(&PackOptions { shard_bytes: 1500, ..kept() });
     let before = place.open(None);
     assert!(before.shards().len() > 2);
-    // Search for the comment in the picture and for the end of its key.
+    // Search for the comment in the removed picture, and for the end of its key.
     let needles = [b"n007".as_slice(), b"07.jpg"];
     let found = || {
         let files = walk(&place.path("out")).into_iter().map(|file| fs::read(file).unwrap());
@@ -379,7 +381,8 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     assert_eq!((added.generation, added.samples), (3, 12));
 }
 
-/// Turns the second generation back into what an interrupted run leaves just before its last rename.
+/// Restores the state that an interrupted run leaves just before the last rename for the second
+/// generation.
 fn unsettle(out: &Path) {
     fs::create_dir_all(out.join(".shardpack-next")).unwrap();
     fs::rename(out.join("manifest.json"), out.join(".shardpack-next/manifest.json")).unwrap();

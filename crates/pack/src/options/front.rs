@@ -111,7 +111,7 @@ impl PackOptions {
         let mut source = source::defaults();
         read(READING, given, &mut source)?;
         read(source::PACKING, given, &mut source)?;
-        // Following a link may lead into the output folder.
+        // Exclude the output folder, because a followed link may lead into it.
         let exclude = source.follow_links.then(|| out.to_owned());
         let StorageOptions { pictures, arrays, shard_bytes, shuffle } = StorageOptions::read(given)?;
         let source = SourceOptions { exclude, ..source };

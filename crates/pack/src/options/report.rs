@@ -1,4 +1,4 @@
-//! Report options.
+//! Parses the options of a report.
 
 use super::source::{READING, abouts, check_columns, of_reading};
 use super::{
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 type ReportOption = Declared<ReportArguments>;
 
-/// Report options. [`read`](Self::read) reads them by name.
+/// Options of a report. [`read`](Self::read) parses them by name.
 ///
 /// ```
 /// use shardpack_pack::options::ReportArguments;
@@ -32,11 +32,12 @@ pub struct ReportArguments {
     pub source: Option<PathBuf>,
     /// Replace a file that is not a report. Default: false.
     pub force: bool,
-    /// Number of samples to draw. Default: as many as it takes to predict the size to ±2 %.
+    /// Number of samples to draw. Default: as many as needed to predict the size to ±2 %.
     pub samples: Option<u64>,
     /// Seed of the draw. Default: 0.
     pub seed: u64,
-    /// Number of worst samples in the gallery, and likewise of random samples. Default: 6 each.
+    /// Number of worst samples in the gallery, and also the number of random samples. Default: 6 of
+    /// each.
     pub gallery: u8,
     /// Conditions that the recommended candidate must meet. Default: see [`Want`].
     pub want: Vec<String>,
@@ -48,7 +49,7 @@ pub struct ReportArguments {
     pub candidates: Option<PathBuf>,
     /// Pairs of a packing option and a value to measure as a candidate.
     pub ladders: Vec<(&'static str, String)>,
-    /// Device for timing the decoding: `cuda:0`, or `cpu` for none. Default: the first GPU.
+    /// GPU on which decoding is timed, such as `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,

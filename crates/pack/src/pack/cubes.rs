@@ -14,7 +14,7 @@ use shardpack_sources::cubes::{CubeOptions, CubeRun, CubeValues, OpenCube, open}
 use shardpack_sources::unpacked::read_meta;
 use shardpack_sources::{Listing, SourceSample};
 
-/// Bytes of a record beyond its payloads: the frame, head, metadata and padding.
+/// Estimated size of a record without its payloads, in bytes: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
 /// Memory per thread that does not depend on the sample: a unit of stored elements, a block of the file, and
@@ -58,9 +58,12 @@ impl<'a> Cubes<'a> {
             + OVERHEAD_BYTES
     }
 
-    /// Returns the memory needed for a sample: the record, which is at most as large as the cube; the cube and
-    /// its source bytes, unless they are read in blocks; the rearranged elements, if any; and the mask, both as
-    /// loaded and as stored.
+    /// Returns the memory needed for a sample. This is the sum of:
+    ///
+    /// - the record, which is at most as large as the cube
+    /// - the cube and its source bytes, unless they are read in blocks
+    /// - the rearranged elements, if any
+    /// - the mask, both as loaded and as stored
     pub(super) fn memory_bytes(&self, entry: &SourceSample) -> u64 {
         let cube = array_bytes(entry);
         let in_file = entry.content.cube().is_some_and(|info| info.in_file);
@@ -108,8 +111,8 @@ impl<'a> Cubes<'a> {
         }
         let settings = self.trial.settings;
         let encoded = self.field.put_first(&mut workspace.cube, settings, &cube, no_data, &entry.key, draft);
-        // A file that was replaced or truncated while it was read has changed, which is an error. The sample is
-        // not skipped.
+        // Treat a file that was replaced or truncated during reading as changed. That is an error
+        // even if bad input is skipped.
         if encoded.is_err() || matches!(cube, CubeValues::InFile(_)) {
             self.listing.check_unchanged(entry)?;
         }

@@ -1,4 +1,4 @@
-//! Fields of datasets packed from files: schema, classes and recipe.
+//! Determines the fields of datasets packed from files: schema, classes and recipe.
 
 use super::options::PackOptions;
 use super::{tables, trials};
@@ -135,7 +135,8 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
     LabelTable {
         columns: columns.into_iter().map(str::to_owned).collect(),
         label_column: label.map(str::to_owned),
-        // If the user did not name the key column, tables of later additions may call it something else.
+        // Record the key column only if the user named it. Otherwise, tables of later additions may
+        // use a different name.
         key_column: options.source.key_column.clone(),
     }
 }

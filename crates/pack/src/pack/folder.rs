@@ -49,7 +49,8 @@ impl<'a> FolderSource<'a> {
         Self::new(listing, options, FolderFields::of(listing, options)?)
     }
 
-    /// Like `open`, but with the caller's fields. Re-encodes a few pictures to estimate stored sizes.
+    /// Like `open`, but uses the caller's fields. Re-encodes a few pictures to estimate stored
+    /// sizes.
     pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, fields: FolderFields) -> crate::Result<Self> {
         let schema = fields.metadata_with(listing, options, shardpack_format::Recipe::new())?.schema;
         let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
@@ -162,7 +163,7 @@ impl<'a> FolderSource<'a> {
     fn skipped(&self, error: SampleError) -> Result<Encoded<FidelityTotals>, SampleError> {
         let is_picture = error.is_of_picture();
         if !is_picture {
-            // After a failure of the store, the sample may well be fine.
+            // If the store failed, the sample itself may be fine, so return the store's error.
             self.listing.files.failure()?;
         }
         if !self.options.skips() || !(is_picture || (error.is_of_source() && !self.run.is_cancelled())) {

@@ -47,28 +47,28 @@ pub struct Forecast {
 /// Forecast of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartForecast {
-    /// The part.
+    /// Index of the part, and the number of parts.
     pub part: Part,
-    /// Shards of the part.
+    /// Range of the part's shards.
     pub shards: Range<u32>,
     /// Number of samples in the part.
     pub samples: u64,
-    /// Bytes of the part's sources.
+    /// Total size of the part's sources, in bytes.
     pub source_bytes: u64,
-    /// Estimated bytes of the part's records.
+    /// Estimated total size of the part's records, in bytes.
     pub stored_bytes: u64,
 }
 
 /// Samples that were read and encoded to measure the rate, then discarded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// Number of samples.
+    /// Number of samples that were timed.
     pub samples: u64,
-    /// Source bytes of these samples.
+    /// Total size of their sources, in bytes.
     pub source_bytes: u64,
     /// Seconds spent on these samples, summed over all threads.
     pub seconds: f64,
-    /// Number of threads.
+    /// Number of threads used for the measurement.
     pub threads: usize,
 }
 

@@ -34,8 +34,8 @@ impl<'a> FolderMasks<'a> {
         stored_bytes(file_bytes, Some(&self.trial))
     }
 
-    /// Adds a sample's mask, if any, to the record. The mask must have the sample's height and width; `change`
-    /// scales it to the size of the stored picture.
+    /// Adds a sample's mask, if any, to the record. The mask must have the sample's height and
+    /// width. `change` scales it to the size of the stored picture.
     pub(super) fn put(
         &self,
         workspace: &mut ArrayWorkspace,

@@ -75,8 +75,8 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     bail!(Hinted::new(text, "pack the samples into a new dataset; `concat` combines the two"))
 }
 
-/// Adds the facts that only the older manifest has: the reasons for storing pictures unchanged, and the figures
-/// of other programs.
+/// Adds the facts that only the previous manifest has: the reasons for storing pictures unchanged,
+/// and figures from other programs.
 pub(crate) fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
     for (field, noted) in before {
         let Some(entry) = figures.get_mut(field) else {

@@ -21,7 +21,7 @@ pub struct PackOptions {
     pub arrays: ArrayOptions,
     /// Maximum size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the stored order; `None` keeps key order. Default: seed 0.
+    /// Seed of the stored order. `None` keeps the order of the keys. Default: seed 0.
     pub shuffle: Option<u64>,
     /// Write only this part of the shards. Default: all shards.
     pub part: Option<Part>,

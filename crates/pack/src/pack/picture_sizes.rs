@@ -9,7 +9,7 @@ use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 use shardpack_sources::{Listing, SourceSample};
 
-/// Bytes of a record beyond the picture: the frame, head and padding.
+/// Estimated size of a record without its picture, in bytes: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
 /// Number of pictures to re-encode for estimating stored sizes. The next constant is their maximum size.
 const TRIED: usize = 8;

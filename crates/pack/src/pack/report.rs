@@ -14,7 +14,7 @@ pub struct PackReport {
     pub kind: SourceKind,
     /// The writer's report.
     pub report: Report,
-    /// Number of classes; 0 if there are none.
+    /// Number of classes, or 0 if there are none.
     pub classes: u64,
     /// Origin of the labels.
     pub labels_from: LabelsFrom,
@@ -24,7 +24,7 @@ pub struct PackReport {
     pub odd_pictures: Vec<OddPicture>,
     /// Notes for the user.
     pub notes: Vec<Note>,
-    /// Number of pictures with more than 8 bits per sample, which decode to 8.
+    /// Number of pictures with more than 8 bits per sample, which are decoded to 8 bits.
     pub deep_pictures: u64,
     /// Codec candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,

@@ -34,7 +34,7 @@ pub struct Planned<'a> {
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
-    /// Source bytes.
+    /// Total size of the sources, in bytes.
     pub source_bytes: u64,
     /// Number of shards.
     pub shards: u32,

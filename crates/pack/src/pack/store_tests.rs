@@ -17,7 +17,8 @@ struct Bucket {
     folder: PathBuf,
     url: PathBuf,
     read_ahead_bytes: u64,
-    /// Bytes announced in total, bytes announced but not yet dropped, and the maximum of the latter.
+    /// Three counts of bytes: all announced bytes, the announced bytes that are not yet dropped,
+    /// and the maximum of the second count.
     announced: Arc<Mutex<(u64, u64, u64)>>,
     lists: Mutex<u32>,
     broken: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Memory reused from sample to sample.
+//! Holds the buffers of a packing thread, which are reused from sample to sample.
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 

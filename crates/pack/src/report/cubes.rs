@@ -36,7 +36,7 @@ pub struct CubeTraits {
     pub noise: Option<Noise>,
 }
 
-/// Noise of some cubes, over the bands that have noise.
+/// Noise of the inspected cubes. Bands without noise are ignored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Noise of the quietest band.

@@ -111,7 +111,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let (mut last_share, mut number) = (0, 0);
     for (name, size) in sizes {
         let share = before * most / names.len().max(1);
-        // Number the strata without gaps, even if one name fills several shares.
+        // A name with many samples may span several shares, so number the strata without gaps.
         number += usize::from(share != last_share);
         last_share = share;
         numbers.insert(name, number);

@@ -1,4 +1,5 @@
-//! Shows the worst samples and some random ones, before and after, in the region with the largest difference.
+//! Builds the gallery: the worst samples and some random ones, before and after packing, cropped to
+//! the region with the largest difference.
 
 use super::cubes::CubeScorer;
 use super::draw::random;

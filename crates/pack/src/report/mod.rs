@@ -1,5 +1,5 @@
-//! Measures in advance what a lossy choice costs. Drawn samples are packed under a set of candidates, the
-//! records are decoded by the loader's decoders, and the results are scored.
+//! Measures the cost of a lossy choice in advance. Drawn samples are packed under a set of
+//! candidates, the records are decoded by the loader's decoders, and the results are scored.
 //!
 //! [`open`] lists the sources, and [`ListedSource::measure`] returns the data of the report page. The front end
 //! adds the path of the source, the commands, and the notes on the listing.
@@ -43,7 +43,7 @@ use shardpack_sources::{Listing, OnBadInput, SourceKind, SourceOptions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A listed source.
+/// A source whose samples have been listed.
 #[derive(Debug)]
 pub struct ListedSource {
     listing: Listing,

@@ -29,7 +29,7 @@ pub struct ReportOptions {
     pub seed: u64,
     /// Conditions for the recommended candidate. If empty, the defaults apply.
     pub want: Vec<Want>,
-    /// Number of worst samples in the gallery, and likewise of random samples.
+    /// Number of worst samples in the gallery, and also the number of random samples.
     pub gallery: usize,
     /// The user's own metrics.
     pub metrics: Vec<MetricCommand>,

@@ -36,7 +36,7 @@ struct Facts {
     unit: String,
 }
 
-/// Takes these facts from the first readable sample, assuming that all samples agree.
+/// Returns the facts of the first readable sample, assuming that all samples agree.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);

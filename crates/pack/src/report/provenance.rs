@@ -1,4 +1,4 @@
-//! The machine and date of a report.
+//! Records the machine and date of a report.
 
 use shardpack_report::data::Machine;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub(super) struct Sampled {
     pub(super) position: usize,
-    /// One result per candidate, or none if the sample cannot be read.
+    /// One result per candidate. Empty if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
     pub(super) unreadable: Option<String>,
     pub(super) scoring_s: f64,

@@ -1,4 +1,4 @@
-//! The folder of a damaged dataset, and the shards in it to scan.
+//! Finds the shards to scan in the folder of a damaged dataset.
 
 use super::options::SalvageOptions;
 use crate::{Context, bail};

@@ -10,7 +10,7 @@ use shardpack_reader::{Rebuilt, SalvageFolder, rebuild_manifest};
 use shardpack_writer::Tally as _;
 use std::path::Path;
 
-/// A restored manifest.
+/// The result of [`restore_manifest`].
 #[derive(Debug)]
 pub struct Restored {
     /// The manifest, and the shards that are not in it.

@@ -97,8 +97,8 @@ impl Survey {
                 }
             }
         }
-        // Keep only the shards of one dataset: the manifest's or, without a manifest, that of the first shard
-        // that names one.
+        // Keep only the shards of one dataset: the manifest's dataset or, without a manifest, the
+        // dataset of the first shard that names one.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {

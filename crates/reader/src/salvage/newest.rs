@@ -63,7 +63,8 @@ impl Newest {
             (None, numbered) => numbered,
         };
         let is_certain = match &manifest {
-            // The first generation has no numbered manifest until there is a second one.
+            // A numbered manifest of the first generation exists only if there is a second
+            // generation, so it is not the newest.
             Some((name, manifest)) => {
                 manifest.generation() >= latest && (name == MANIFEST_NAME || manifest.generation() > 1)
             }
@@ -94,8 +95,8 @@ impl Newest {
     }
 }
 
-/// Returns true if the numbered manifest is newer, or if the two have the same generation but differ, and more
-/// shards match the numbered one.
+/// Returns true if the numbered manifest is newer. If both have the same generation but differ,
+/// returns true if more shards in the folder match the numbered one.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {

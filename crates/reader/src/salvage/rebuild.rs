@@ -24,8 +24,8 @@ pub struct Rebuilt {
 /// Rebuilds a manifest from the intact shards in `folder`. Reads all shards completely to compute their
 /// SHA-256.
 ///
-/// Calls `fidelity` with each shard, in the order of their numbers, to compute the manifest's fidelity figures
-/// from the columns, whose meaning this crate does not know.
+/// Calls `fidelity` with each shard, in the order of their numbers, to compute the manifest's
+/// fidelity figures from the columns. The meaning of the columns is unknown to this crate.
 ///
 /// # Errors
 /// `Usage` if the folder contains no shards. `Format` if a shard is damaged, or if the numbers and counts in

@@ -20,7 +20,7 @@ pub struct WholeRecord {
     pub frame: Frame,
     /// Key of the sample.
     pub key: String,
-    /// Packed scalars.
+    /// Packed scalars of the record.
     pub scalars: Vec<u8>,
     /// Bytes of the record, without the padding after it. Rewrite the frame before storing the record in a
     /// shard with a different number.
@@ -51,7 +51,7 @@ pub struct Lost {
     pub why: Error,
 }
 
-/// One finding of a scan.
+/// A finding of a scan: an intact record, or a gap.
 #[derive(Debug)]
 pub enum Salvaged {
     /// An intact record.
@@ -140,7 +140,8 @@ impl SalvageScan {
         self.identity.as_ref()
     }
 
-    /// Returns the errors found in the header, the footer and the index. Records can be found in spite of them.
+    /// Returns the errors found in the header, the footer and the index. Records can be found
+    /// despite these errors.
     #[must_use]
     pub fn damage(&self) -> &[Error] {
         &self.damage

@@ -150,7 +150,8 @@ impl Walk {
     }
 
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // If the frame's own CRC32 matches, its length is correct, unless these bytes are from elsewhere.
+        // If the frame's own CRC32 matches, its length is correct, unless the frame was copied here
+        // from elsewhere.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {

@@ -44,11 +44,11 @@ pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub bytes_done: u64,
     /// Total bytes of all shards.
     pub bytes_total: u64,
-    /// Samples checked so far.
+    /// Number of samples checked so far.
     pub samples_done: u64,
     /// Number of samples according to the manifest, or `None` for a lone shard.
     pub samples_total: Option<u64>,
@@ -102,7 +102,7 @@ pub struct VerifyReport {
     pub damaged_samples: u64,
     /// Number of samples in the manifest that were not found, because their shard is missing or truncated.
     pub missing_samples: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
     /// All problems, sorted by shard and offset. Empty if the dataset is intact.
     pub problems: Vec<Problem>,

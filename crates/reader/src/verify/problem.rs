@@ -1,4 +1,4 @@
-//! One finding of `verify`.
+//! Describes a problem found by `verify`.
 
 use crate::error::Error;
 use shardpack_format::{Error as FormatError, Hint, visible};

@@ -344,7 +344,8 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Counts the samples as missing that the manifest promises for a shard beyond the `found` ones.
+    /// Counts the missing samples of a shard: the number in its manifest entry, minus the `found`
+    /// ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

@@ -1,4 +1,5 @@
-//! Typical uses of the reader: open a dataset, look at its labels, read some samples, and stream all samples.
+//! Tests typical uses of the reader: open a dataset, look at its labels, read some samples, and
+//! stream all samples.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

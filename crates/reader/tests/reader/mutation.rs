@@ -1,4 +1,5 @@
-//! Random damage with recomputed CRC32s. Any bytes must lead to a result or an error, never a panic.
+//! Tests random damage with recomputed CRC32s. Any bytes must lead to a result or an error, never a
+//! panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

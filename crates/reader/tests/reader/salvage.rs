@@ -105,7 +105,7 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
     let last = (row.offset + row.length) as usize - 1;
     bytes[last] ^= 1;
     assert_eq!(ids(&scan_bytes(&bytes).0), [0, 2]);
-    // Without an index, the frame still contains the length of the record.
+    // Without an index, the walk finds the next record by the length in the frame.
     let end = bytes.len();
     bytes[end - 128..].fill(0);
     assert_eq!(ids(&scan_bytes(&bytes).0), [0, 2]);
@@ -113,8 +113,9 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn malicious_frames_do_not_waste_time() {
-    // Each frame claims the rest of the file, with a CRC32 that does not match. Trying them all would mean
-    // reading 80 GB. Eight times as many frames must take eight times as long, not 64 times.
+    // Each frame claims that its record extends to the end of the file, but its CRC32 does not
+    // match. Reading all these records would mean reading 80 GB. Eight times as many frames must
+    // take eight times as long, not 64 times. A factor of 24 allows for noise.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");

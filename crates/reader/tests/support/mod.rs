@@ -1,4 +1,4 @@
-//! Small datasets for tests, made with only the format crate.
+//! Creates small datasets for tests, using only the format crate.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// Uses memory if possible, because the hostile cases write tens of thousands of small files.
+/// Creates a folder in memory if possible, because the hostile cases write tens of thousands of
+/// small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()

@@ -20,22 +20,22 @@ pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 pub enum CubeError {
     /// A system call failed.
     Io {
-        /// The file.
+        /// Path of the file.
         path: Box<Path>,
-        /// Attempted action.
+        /// The action that failed.
         what: &'static str,
         /// Error of the operating system.
         error: Cause,
     },
     /// The file violates its format, or is truncated.
     Format {
-        /// The file.
+        /// Path of the file.
         path: Box<Path>,
         /// Part of the file, in the terms of its format.
         what: Box<str>,
         /// Expected content.
         expected: Box<str>,
-        /// Found content.
+        /// Actual content.
         found: Box<str>,
         /// Hint for the user.
         hint: Option<Box<Hint>>,
@@ -43,7 +43,7 @@ pub enum CubeError {
     /// A valid file that shardpack cannot read as a cube, for example because of complex numbers, four axes, or
     /// an unsupported compression.
     Unsupported {
-        /// The file.
+        /// Path of the file.
         path: Box<Path>,
         /// The unsupported content.
         text: Box<str>,
@@ -52,7 +52,7 @@ pub enum CubeError {
     },
     /// The options do not match this file.
     Usage {
-        /// The file.
+        /// Path of the file.
         path: Box<Path>,
         /// The mismatch between the options and the file.
         text: Box<str>,
@@ -61,7 +61,7 @@ pub enum CubeError {
     },
     /// The cube exceeds [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
     Limit {
-        /// The file.
+        /// Path of the file.
         path: Box<Path>,
         /// Name of the size that exceeds the limit.
         what: Box<str>,
@@ -72,7 +72,7 @@ pub enum CubeError {
     },
     /// The run was cancelled; see [`CubeRun`](super::CubeRun).
     Cancelled {
-        /// The file.
+        /// Path of the file.
         path: Box<Path>,
     },
 }

@@ -3,7 +3,8 @@
 //! The caller of [`GatherPlan::new`] must have checked that every loop stays within the available memory.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
-/// A tile of 8-byte elements takes 8 KiB in each of source and output, so both fit into a 32 KiB L1 cache.
+/// A tile of 8-byte elements takes 8 KiB in the source and in the output, so both fit into a 32 KiB
+/// L1 cache.
 const TILE: usize = 32;
 
 const ROWS: usize = 16;
@@ -94,7 +95,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// Gathers a few rows at a time, to traverse both sides in pieces of a few KiB.
+/// Gathers a few rows at a time, to traverse both the source and the output in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {

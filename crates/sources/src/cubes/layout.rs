@@ -1,4 +1,5 @@
-//! Layout of a cube's elements in its file, and conversion to `[height, width, channels]` in C order.
+//! Describes the layout of a cube's elements in its file, and converts them to `[height, width,
+//! channels]` in C order.
 
 use super::error::Result;
 use super::gather;
@@ -88,7 +89,8 @@ impl CubeLayout {
 
     /// Returns the plan for reordering the elements, or `None` if they are already in order.
     fn plan(&self) -> Option<gather::GatherPlan> {
-        // The checked shape bounds the product of the axes by the memory of the elements.
+        // These products cannot overflow, because the shape has been checked and has no more
+        // elements than fit into memory.
         let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
             AxisOrder::Bip => (0, [w * c, c, 1], false),

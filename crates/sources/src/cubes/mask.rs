@@ -1,4 +1,4 @@
-//! Label masks, with one class number per pixel, from a PNG or any cube file with one band.
+//! Reads label masks, with one class number per pixel, from a PNG or any cube file with one band.
 
 use super::cube::LoadedMask;
 use super::error::{CubeError, Result};
@@ -14,10 +14,10 @@ use std::path::Path;
 
 /// Reads a label mask, `[height, width]`, from a PNG or from any file that [`load`](super::load) can read.
 ///
-/// Integers and booleans do not change. Floats must be whole numbers and become the smallest integer type that
-/// fits, unsigned unless there are negative values. A PNG must be grey or have a palette. The labels are the
-/// palette indices, and 1, 2 and 4 bits become uint8. For a file with several arrays, `options.variable` names
-/// the array; the default is the array with two axes.
+/// Integers and booleans do not change. Floats must be whole numbers and become the smallest
+/// integer type that fits, unsigned unless there are negative values. A PNG must be grey or have a
+/// palette. The labels are the palette indices, and 1, 2 and 4 bits become uint8. For a file with
+/// several arrays, `options.variable` names the array. By default, the array with two axes is read.
 ///
 /// # Errors
 /// Same as [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has colours, and

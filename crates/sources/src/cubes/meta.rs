@@ -1,4 +1,4 @@
-//! Metadata as JSON, with JSON numbers and one spelling per key.
+//! Converts metadata to JSON, with JSON numbers and one spelling per key.
 
 use serde_json::{Map, Number, Value};
 

@@ -12,9 +12,9 @@ use shardpack_format::Limits;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Names of the array to read, for files with several arrays (`.npz`, `.mat`, HDF5). The first name found
-    /// in the file is used; `*` matches any characters. Default: empty, which reads the only array with three
-    /// axes, or else the only array with two. Other formats ignore this.
+    /// Names of the array to read, for files with several arrays (`.npz`, `.mat`, HDF5). The first
+    /// name found in the file is used. `*` matches any characters. Default: empty, which reads the
+    /// only array with three axes, or else the only array with two. Other formats ignore this.
     pub variable: Vec<String>,
     /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands. The pixels
     /// must be in MATLAB's column order: pixel `p` is in row `p mod height` and column `p / height`. If both

@@ -12,9 +12,9 @@ const NAMED: usize = 8;
 
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
-    /// An array with three axes, or else two.
+    /// Read a cube: an array with three axes or, if there is none, one with two axes.
     Cube(&'a CubeOptions),
-    /// An array with two axes.
+    /// Read a mask: an array with two axes.
     Mask(&'a CubeOptions),
 }
 
@@ -110,7 +110,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             [one] if rank == 2 || !candidates.iter().any(|other| is_larger_matrix(other, candidates.get(*one))) => {
                 return Ok(*one);
             }
-            // The only array with three axes may be the ground truth for a matrix of bands × pixels.
+            // A matrix is larger than the only array with three axes. That array may be the ground
+            // truth for the matrix, which may be bands × pixels.
             [_] => {
                 let text = format!("the file has a matrix larger than its cube: {}", all());
                 let hint = name_one().then("; a matrix of bands × pixels also needs ");

@@ -173,7 +173,7 @@ impl CubeFile {
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
-    /// Returns `Cancelled` if the flag of the run is set. For loops that do not read.
+    /// Returns `Cancelled` if the flag of the run is set. Used in loops that do not read.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }

@@ -1,4 +1,5 @@
-//! Files of sources, on this machine or in a store. A path into a store is a URL.
+//! Lists and opens the files of sources, on this machine or in a store. A path into a store is a
+//! URL.
 //!
 //! The objects of a store are listed once, with their versions, and always read in the listed version. The run
 //! announces its next reads, so that the store can fetch objects ahead.

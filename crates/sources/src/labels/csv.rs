@@ -1,5 +1,5 @@
-//! CSV with a header. Each column gets the narrowest type that fits all its cells: boolean, integer, number, or
-//! text. Columns that the user declares as text remain text.
+//! Reads CSV with a header. Each column gets the narrowest type that fits all its cells: boolean,
+//! integer, number, or text. Columns that the user declares as text remain text.
 
 use super::{TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};

@@ -1,5 +1,5 @@
-//! JSON Lines, with one object per line and the same names in all of them, or a single list of such objects.
-//! Values have their JSON types; lists and objects are stored as text.
+//! Reads JSON Lines, with one object per line and the same names in all of them, or a single list
+//! of such objects. Values have their JSON types. Lists and objects are stored as text.
 //!
 //! JSON has no NaN or infinity. The strings `NaN`, `Infinity` and `-Infinity` represent them, as in Protocol
 //! Buffers and in the output of `unpack`, but only in columns that otherwise contain only numbers and nulls.
@@ -25,11 +25,12 @@ enum Cell {
     Text(String),
     /// A list or an object.
     Json(String),
-    /// A value that fits into no column.
+    /// A value that does not fit into any column.
     Unfit(Unfit),
 }
 
-/// Reason why a value fits into no column. It is only reported for packed samples, once the column is known.
+/// Reason why a value does not fit into any column. It is only reported for packed samples, once
+/// the column is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,
@@ -178,7 +179,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     let (mut table, mut line, mut rest) = (JsonTable::default(), 1, text);
     for object in objects {
         rows.cancel.check()?;
-        // The object is a slice of the text, so its address tells its line.
+        // The object is a slice of the text, so its address shows in which line it starts.
         let start = object.get().as_ptr().addr().saturating_sub(rest.as_ptr().addr());
         let (before, after) = rest.split_at_checked(start).unwrap_or((rest, &[]));
         line += before.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -261,7 +262,8 @@ impl ColumnNames {
         Self { list, places }
     }
 
-    /// Puts the cells of a row into column order. The row must have exactly these names.
+    /// Puts the cells of a row into column order. The row must have exactly the names of the
+    /// columns.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;

@@ -267,7 +267,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     assert_eq!(values(&labels, "caption"), ColumnValues::Json(captions.iter().copied().collect()));
     let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
-    // A name may also match a skipped file.
+    // A row may also belong to a skipped file.
     let labels = read_text("id,n\n1,1\nskipped,text\n2,2\n3,3\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
 

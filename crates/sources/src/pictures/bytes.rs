@@ -1,4 +1,4 @@
-//! Little-endian and big-endian numbers, and limits on searching a picture's bytes.
+//! Reads little-endian and big-endian numbers, and defines limits on searching a picture's bytes.
 
 /// Number of bytes at the end of a file that are searched for the end of the picture before the whole file is.
 pub(super) const TAIL_BYTES: u64 = 4 << 10;

@@ -81,7 +81,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInf
     })
 }
 
-/// The first segment after the tables and the metadata.
+/// The first segment of a JPEG after its tables and metadata.
 enum JpegStart {
     Frame(JpegHeader),
     /// A segment that starts a hierarchy of frames.
@@ -128,7 +128,8 @@ fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw
     if tail.ends_with(b"\xFF\xD9") {
         return Ok(file.len());
     }
-    // A quick check only works if the tail is all zeros. Other markers may belong to a picture that follows this one.
+    // Zeros after the picture are skipped quickly. Any other bytes may be a second picture with its
+    // own EOI marker, so the markers must be followed from the start.
     let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
         return Ok(from + content as u64);

@@ -1,4 +1,4 @@
-//! A picture and the facts from its header.
+//! Defines the facts that are read from the header of a picture.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -33,7 +33,7 @@ pub struct PictureInfo {
 /// Additional band of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beside {
-    /// Transparency.
+    /// An alpha channel.
     Alpha,
     /// A band of unknown meaning.
     Band,

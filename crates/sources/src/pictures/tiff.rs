@@ -1,4 +1,5 @@
-//! The first page of a TIFF or BigTIFF (TIFF 6.0), parsed only far enough to tell a picture from a cube.
+//! Parses the first page of a TIFF or BigTIFF (TIFF 6.0), only far enough to tell a picture from a
+//! cube.
 #![deny(clippy::indexing_slicing)]
 
 use super::picture::{Beside, PictureInfo};

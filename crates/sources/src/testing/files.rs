@@ -1,4 +1,4 @@
-//! Small files for tests, created on demand.
+//! Creates small files for tests on demand.
 
 #[path = "../../../jpeg/src/testing.rs"]
 mod jpeg;

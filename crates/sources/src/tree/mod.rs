@@ -1,4 +1,4 @@
-//! The files below a source, sorted by key, and what was ignored.
+//! Lists the files below a source, sorted by key, and counts the ignored files.
 
 pub(crate) mod store;
 pub(crate) mod walk;

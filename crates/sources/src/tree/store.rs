@@ -1,4 +1,5 @@
-//! Files of a source in a store. Object names contain `/` and are sorted into folders as on disk.
+//! Lists the files of a source in a store. Object names contain `/` and are sorted into folders as
+//! on disk.
 
 use super::{Tree, is_ignored};
 use crate::bad::{BadKind, Flaw};
@@ -32,7 +33,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         }
         let passed = ends(&file.key).find(|end| is_ignored(OsStr::new(last(file.key.get(..*end).unwrap_or_default()))));
         let seen = passed.unwrap_or(file.key.len());
-        // The folders that would be listed on disk, down to an ignored folder.
+        // Add the folders that a walk on disk would list, down to an ignored folder.
         let parents: Vec<&str> =
             ends(&file.key).filter(|end| *end < seen).filter_map(|end| file.key.get(..end)).collect();
         folders.extend(parents.first().map(|&name| name.to_owned()));

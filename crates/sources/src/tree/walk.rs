@@ -280,7 +280,8 @@ impl TreeWalk<'_> {
                     node => node,
                 };
                 match node {
-                    // Links are resolved to their final targets, so a link never leads to another link.
+                    // Not reached: links are resolved to their final targets, so the target of a
+                    // link is never another link.
                     Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),

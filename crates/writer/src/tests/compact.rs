@@ -141,7 +141,8 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
 
 #[test]
 fn force_drops_an_unfinished_generation() {
-    // The machine dies before or after the manifest of the next generation is ready.
+    // Crash the machine at each operation, before and after the manifest of the next generation is
+    // ready.
     let start = fresh();
     let expected = held(&start);
     let mut ready = 0;

@@ -31,7 +31,8 @@ impl Case {
     fn half(&self) -> MemoryFs {
         let mut source = Numbers::new(40);
         source.fail = self.plan.samples(self.plan.shard_count() / 2).last().map(|&s| s.into());
-        // On a busy machine, the run may fail before the first shard is committed.
+        // On a busy machine, the run may fail before the first shard is committed. Repeat it until
+        // there is one.
         let tries = std::iter::repeat_with(|| {
             let fs = MemoryFs::new();
             run(&fs, &self.plan, &source, &options(1)).unwrap_err();
@@ -40,8 +41,8 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Crashes the machine at operation `k`. Returns `None` if the run ends earlier. Otherwise the error is the broken
-    /// promise, if any.
+    /// Crashes the machine at operation `k`. Returns `None` if the run ends before that operation.
+    /// If a promise is broken after the crash, returns it as the error.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -74,7 +75,7 @@ impl Case {
         if ended_well && !complete {
             return Err("the run said that it was complete, and it is gone".into());
         }
-        // If there are shards, there must also be a file with their dataset id and progress.
+        // If there are shards, there must also be a journal or a manifest.
         let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
         if let Err(e) = told
             && e.to_string().contains("shards without their manifest")

@@ -38,7 +38,7 @@ pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
 
 pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
-    // A real caller would notice this by the keys.
+    // A real caller would notice from the keys that these samples have already been added.
     if growth.manifest().samples == FIRST + 30 {
         return Err(Error::refused("done", ""));
     }
@@ -301,7 +301,8 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // On a busy machine, the run may fail before the first shard is committed.
+    // On a busy machine, the run may fail before the first shard is committed. Repeat it until
+    // there is one.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
     assert!(begun, "a shard was finished");

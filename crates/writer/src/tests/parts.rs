@@ -279,7 +279,8 @@ fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // The state after a crash between the rename of the last shard and its line in the journal.
+    // Simulate a crash after the rename of the last shard and before its line is written to the
+    // journal.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();

@@ -1,5 +1,5 @@
-//! Damaged payloads must be rejected by the host, flagged by the device, or decoded as on the host. Their neighbours
-//! in the batch must not change.
+//! Tests damaged payloads. The host must reject them, or the device must flag them or decode them as the host does.
+//! Their neighbours in the batch must not change.
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
@@ -80,7 +80,7 @@ proptest! {
 fn a_fault_names_its_stream() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
     let mut hurt = sound.clone();
-    // The last stream is at the end of the payload. Without its last byte it is not a valid LZ4 block.
+    // The payload ends with the last stream, which is not a valid LZ4 block without its last byte.
     let last = hurt.payload.len() - 1;
     hurt.payload[last - 40..].fill(0xFF);
     assert!(hurt.on_the_host().is_err());
@@ -121,7 +121,7 @@ fn booleans_and_fixed_point_are_checked() {
     let fine = [vec![flags.clone(), counts.clone()], all_away(&flags, &counts)].concat();
     flags.payload[77] = 2;
     counts.payload[201] = 2;
-    // A region that does not touch the damage is valid, on the host as well as on the device.
+    // A region that does not touch the damage must be valid, on the host as well as on the device.
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
     let moved = all_away(&flags, &counts);

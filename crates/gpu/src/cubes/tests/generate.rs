@@ -1,4 +1,4 @@
-//! Generates arrays of every kind, and parts of them. Tests on real devices use them too.
+//! Generates arrays of every kind, and parts of them. The tests on real devices use this module too.
 
 use half::f16;
 use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Resampling, Turn, Warp};
@@ -134,8 +134,7 @@ fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 
     })
 }
 
-/// Generates a valid conversion for an array or region of `decoded` elements. The numbers that determine it are
-/// arbitrary.
+/// Generates a valid conversion for an array or region of `decoded` elements. Arbitrary numbers choose the conversion.
 pub(crate) fn finish(
     descriptor: &ArrayDescriptor,
     region: Option<&Region>,

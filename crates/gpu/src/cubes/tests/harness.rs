@@ -116,14 +116,14 @@ impl Batch {
     fn of(items: &[Item], poison: u8) -> Self {
         let limits = Limits::default();
         let stored = |item: &Item| item.payload.len() + item.descriptor.stored_bytes().unwrap() as usize;
-        // Allow 64 KiB for the tables of each array.
+        // Leave 64 KiB of room for the tables of each array.
         let bytes = items.iter().map(|item| stored(item) + (64 << 10)).sum();
         let mut heap = Heap::new(Staging::<Heap>::memory_bytes(items.len(), bytes, 0));
         heap.bytes_mut().fill(poison);
         let mut end = 0_usize;
         let mut places = Vec::new();
         for item in items {
-            // Leave a gap before each array, which must stay untouched.
+            // Leave a gap before each array. The kernels must not write to it.
             let start = (end + 8).next_multiple_of(8);
             end = start + item.out_bytes();
             places.push((start..end, false));

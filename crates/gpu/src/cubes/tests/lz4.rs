@@ -1,5 +1,4 @@
-//! Decodes LZ4 blocks of arbitrary sequences with the kernel alone. The blocks cover every kind of copy at every
-//! place.
+//! Tests the LZ4 kernel alone on blocks of arbitrary sequences, which together cover every kind of copy at every place.
 
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
@@ -126,7 +125,7 @@ proptest! {
     }
 }
 
-/// Covers every kind of length and every place in a word.
+/// Tests matches of every kind of length, at every place within a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// The cubes have several blocks, which end between the bands of a pixel and within a row of a band.
+/// The blocks of these cubes end between two bands of a pixel, or within a row of a band.
 #[test]
 fn means_across_the_blocks_of_long_cubes() {
     let cube = array(Dtype::F16, vec![67, 65, 101], Fill::Smooth, 5);

@@ -1,4 +1,4 @@
-//! Random arrays and settings.
+//! Proptest strategies for random arrays and settings.
 
 use super::generate::{Fill, array};
 use proptest::prelude::*;

@@ -75,8 +75,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Decodes cubes whose pixels are read four at a time: whole and in parts, with any number of bands, turned, in
-    /// all types and orders.
+    /// Decodes cubes whose pixels are read four at a time: whole or in parts, with any number of bands, flipped and
+    /// turned, in all types and orders of axes.
     #[test]
     fn cubes_walked_by_four_are_decoded_as_the_host_does(
         dtype in prop::sample::select(&[Dtype::F16, Dtype::U16, Dtype::I16][..]),
@@ -135,7 +135,7 @@ const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::BandMajor, true),
 ];
 
-/// The device receives only the needed blocks. Each codec and filter is tested in one arrangement.
+/// Only the needed blocks are uploaded. Each codec and filter is tested in one arrangement of the values.
 #[test]
 fn parts_of_long_cubes_without_the_other_blocks() {
     let uploaded_less = (0..).zip(CODERS).map(|(n, coder)| part_uploads_less(coder, ARRANGEMENTS[n % 4]));
@@ -147,8 +147,8 @@ fn parts_of_long_cubes_without_the_other_blocks() {
 fn parts_of_long_cubes_in_every_arrangement() {
     let all = CODERS.into_iter().flat_map(|coder| ARRANGEMENTS.map(|arrangement| (coder, arrangement)));
     let less = all.filter(|(coder, arrangement)| part_uploads_less(*coder, *arrangement)).count();
-    // In shape order, the first part uploads less with every codec except plain zstd. In band-major order, the part
-    // has rows of every band and needs every block.
+    // In shape order, the first part needs fewer blocks than the array, so less is uploaded with every codec except
+    // plain zstd. In band-major order, the part has rows of every band and needs every block.
     assert!(less >= 12, "{less} of 28");
 }
 
@@ -173,7 +173,7 @@ fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference)
     super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2
 }
 
-/// The array has two frames of plain zstd, whose windows are shorter than the frames.
+/// The array has two frames of plain zstd. Each frame is longer than its window.
 #[test]
 fn an_array_of_several_frames() {
     let array = array(Dtype::U16, vec![1100, 2000], Fill::Counts, 3);
@@ -184,7 +184,7 @@ fn an_array_of_several_frames() {
         let part = Item { region: Some(Region::new(1000, 1900, 100, 50)), ..whole.clone() };
         let items = [Item { staged: true, finish: As::F32.into(), ..whole.clone() }, whole, part];
         compare(&items);
-        // For a part, the host decodes the whole array.
+        // If a part of plain zstd is requested, the host decodes the whole array.
         let uploaded = [1, 2].map(|n| super::harness::upload_bytes(&items[n..=n]));
         assert!(uploaded[0] < items[0].payload.len() + (64 << 10) && uploaded[1] > 4_400_000, "{uploaded:?}");
     }
@@ -219,7 +219,7 @@ fn long_cubes_of_each_arrangement() {
     }
 }
 
-/// The values are compressible and fill more than a block of 65,536 elements. LZ4 and zstd alternate.
+/// Tests compressible values that fill more than one block of 65,536 elements. LZ4 and zstd alternate.
 #[test]
 fn long_arrays_of_each_type() {
     long_arrays(|n| if n % 2 == 0 { &[Coder::Blosc2Lz4] } else { &[Coder::Blosc2Zstd] });
@@ -282,7 +282,7 @@ fn every_float16_is_cast_as_the_host_does() {
     compare(&all);
 }
 
-/// Covers floats of four and eight bytes near all values with special rounding.
+/// Tests floats of four and eight bytes near all values where rounding is special.
 #[test]
 fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let singles: Vec<u32> = (0..=u16::MAX)

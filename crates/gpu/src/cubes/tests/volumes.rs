@@ -17,7 +17,7 @@ fn part(sides: [u64; 3], draws: [u64; 6]) -> Voxels {
     let [depth, height, width] = sides;
     let origin = [a % depth, b % height, c % width];
     let mut size = [1 + d % (depth - origin[0]), 1 + e % (height - origin[1]), 1 + f % (width - origin[2])];
-    // Some boxes have all rows or columns, and some have square planes.
+    // Some boxes have all rows or all columns, and some have square planes.
     match (a + b) % 4 {
         0 => return Voxels { origin: [origin[0], 0, origin[2]], size: [size[0], height, size[2]] },
         1 => return Voxels { origin: [origin[0], 0, 0], size: [size[0], height, width] },
@@ -107,7 +107,8 @@ fn boxes_of_long_volumes_without_the_other_blocks() {
             let plain = Item { voxels: Some(part), ..Item::of(&encoded) };
             let items = [plain.clone(), Item { finish, staged: true, ..plain }];
             compare(&items);
-            // In a volume that is stored column by column, a box is spread over the whole volume.
+            // If a volume is stored column by column, the elements of a box are spread over the
+            // whole volume.
             let is_near = layout == ArrayLayout::AsShape || channels.is_some();
             let most = Most::of(&encoded.descriptor, Some(Part::Voxels(&part)));
             assert_eq!(most.is_small(), is_near, "{:?}", encoded.descriptor);

@@ -1,4 +1,4 @@
-//! Decodes zstd frames of every kind with the kernel alone, and compares the results with libzstd.
+//! Tests the zstd kernel alone on frames of every kind, against libzstd.
 
 use crate::cubes::fault::Fault;
 use crate::cubes::wire::{StreamSource, StreamTask, Wire};
@@ -69,7 +69,7 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     while out.len() < bytes {
         let n = out.len();
         match kind {
-            // Noise of few bits. Its literals are Huffman-coded, and there are hardly any matches.
+            // Noise with few bits per byte. Its literals are Huffman-coded, and there are hardly any matches.
             0 => out.push((noise() & noise() & 0x3F) as u8),
             1 => out.push((64.0 + 60.0 * (n as f64 / 700.0).sin()) as u8 + (noise() % 3) as u8),
             2 => {
@@ -82,7 +82,7 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
                 (0..noise() % 20).for_each(|_| out.push(noise() as u8));
             }
             4 => out.push(noise() as u8),
-            // Runs.
+            // A run of one byte.
             5 => {
                 let value = noise() as u8;
                 out.extend(std::iter::repeat_n(value, noise() as usize % 400));
@@ -119,7 +119,7 @@ fn blocks_share_tables() {
     ]);
 }
 
-/// The window of these frames is shorter than the content, as in every unit of plain zstd at low levels.
+/// The window of these frames is shorter than their content, as in every unit of plain zstd at low levels.
 #[test]
 fn frames_longer_than_their_window_are_decoded() {
     let contents = [(content(3, 1_300_000, 6), 1), (content(2, 700_000, 7), -3), (content(6, 2_500_000, 8), 3)];

@@ -1,4 +1,4 @@
-//! Compares randomly changed pictures with the results of the host.
+//! Tests that randomly changed pictures equal the results of the host.
 
 use super::*;
 use shardpack_augment::{Affine, Augmentation, Operation};
@@ -95,7 +95,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
             let cases: Vec<_> = (0..3)
                 .map(|n| {
                     let own = operation(kind, random);
-                    // Some pictures are not changed, and others are changed twice.
+                    // Some pictures get no change, and others get two.
                     let mut changes = vec![always(own); usize::from(n + round != 3)];
                     if n == 2 {
                         changes.push(always(operation((kind + 1 + round) % 14, random)));
@@ -108,7 +108,8 @@ fn every_operation_is_the_hosts_to_the_bit() {
     }
 }
 
-/// These pictures have no range to stretch, no levels to spread, or no pixels inside the border.
+/// In these pictures, there is no range to stretch, there are no levels to spread, or there is no pixel inside the
+/// border.
 #[test]
 fn pictures_of_one_pixel_and_of_one_colour_are_the_hosts() {
     let output = Output::default();

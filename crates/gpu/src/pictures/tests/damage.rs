@@ -1,5 +1,5 @@
-//! Tests that damaged pictures are flagged, or are bit-identical to the output of the host's loader. Their neighbours
-//! must not change, and no kernel may leave its buffers.
+//! Tests damaged pictures. The kernels must flag them or produce the pixels of the host's loader. Their neighbours must
+//! not change, and no kernel may leave its buffers.
 
 use super::*;
 
@@ -82,8 +82,8 @@ fn damage_is_flagged_or_harmless_a_hundred_thousand_times() {
     rounds(100_000, 1);
 }
 
-/// Each segment has one MCU more than a row. The first MCU of a row, which is left of the view, is then in the
-/// previous segment.
+/// Each segment is one MCU longer than a row of MCUs. So the first MCU of a row, which is left of the view, may belong
+/// to the previous segment.
 #[test]
 fn long_segments_are_decoded_from_the_start_of_the_row() {
     let source = Source { size: (64, 40), factors: (0, 0), interval: 9, detail: 20, seed: 1 };

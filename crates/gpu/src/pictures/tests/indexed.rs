@@ -155,7 +155,7 @@ fn hurt(random: &mut Random, index: &mut Vec<u8>) -> bool {
             _ => index[at] ^= 1 << random.below(8),
         }
     }
-    // Usually correct the CRC32, because it would reveal almost every change.
+    // Usually correct the CRC32 afterwards, because it would otherwise reveal almost every change.
     if index.len() > HEAD as usize && random.below(8) > 0 {
         let crc = crc32fast::hash(&[&index[..24], &index[28..]].concat());
         index[24..28].copy_from_slice(&crc.to_le_bytes());
@@ -206,8 +206,9 @@ fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
                 continue;
             }
             assert_eq!(played.status[row], 0, "a neighbour is flagged");
-            // A single wrong number must not change any pixel. If several numbers are wrong, or bytes outside
-            // the needed segments are damaged, the result must equal the output of the host's own decoder.
+            // A single wrong number must be detected, so no pixel may change. If several numbers are wrong, or bytes
+            // outside the needed segments are damaged, the pixels must equal the output of the host, which uses the
+            // same index.
             let is_found = n != 1 || is_one_bit;
             let paths = if is_found { without_index() } else { DecodePaths::default() };
             match case.by_host(paths, &place, &output) {

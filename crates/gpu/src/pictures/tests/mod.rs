@@ -1,4 +1,4 @@
-//! Compares the kernels, emulated on the CPU, with the host's decoder.
+//! Tests the kernels, emulated on the CPU, against the host's decoder.
 
 mod changes;
 mod damage;
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// Compares pictures with random views. Returns the number of pictures that the kernels accepted.
+/// Tests pictures with random views. Returns the number of pictures that the kernels accepted.
 fn of_sources(sources: &[Source], seed: u64) -> usize {
     let random = &mut Random(seed);
     let output = output(random);
@@ -245,7 +245,7 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     let frame = [0xFF, 0xC0, 0, 17, 8];
     let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
         let reason = staging.push(jpeg, how).unwrap_err();
-        // The header alone must reveal these reasons, because the dataset's index records them.
+        // The header alone must reveal these reasons, because the packer records them in the dataset's index.
         if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
             assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
         }

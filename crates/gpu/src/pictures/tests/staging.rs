@@ -1,4 +1,4 @@
-//! Assembles a batch of pictures in one piece of memory, with one thread.
+//! Assembles a batch of pictures in a single block of memory, with one thread.
 
 use super::*;
 use crate::pictures::staged::StagedPicture;
@@ -8,7 +8,7 @@ use shardpack_jpeg::StoredPicture;
 pub(super) struct Staging<'a> {
     memory: &'a mut [u8],
     options: StagingOptions,
-    /// Number of bytes of entropy-coded data and codes so far.
+    /// Number of bytes of entropy-coded data and Huffman codes so far.
     used: usize,
     entries: Vec<StagedPicture>,
     totals: Totals,

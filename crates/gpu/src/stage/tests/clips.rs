@@ -155,7 +155,7 @@ fn clips_are_the_hosts() {
     });
 }
 
-/// Several threads read the parts of a large record.
+/// The records are large, so several threads read their parts.
 #[test]
 fn large_clips_are_the_hosts() {
     let ways = ways().into_iter().map(|(name, options)| (name, options.part_bytes(700))).collect();
@@ -186,7 +186,7 @@ fn frames_of_several_sizes_are_the_hosts() {
     compare(&disk, 1, ways().collect(), |name, stage| {
         assert_eq!((of(&stage.counts.taken), of(&stage.counts.refused)), (24, 0), "{name}");
     });
-    // Whole frames do not fit into a row. The host reports this error.
+    // Without resizing, the frames do not fit into a row. The host must report this error.
     compare(&disk, 1, vec![("whole", base())], |_, stage| {
         assert!(of(&stage.counts.refused) > 0 && of(&stage.counts.taken) > 0);
     });

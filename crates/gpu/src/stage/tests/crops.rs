@@ -14,7 +14,7 @@ use shardpack_loader::stage::{CropsOfRow, Prepared, RecordValue};
 use shardpack_loader::{Interpolation, Loader, LoaderOptions, OnCorrupt, PictureCrop, Scaling};
 use std::sync::Arc;
 
-/// Two large parts, three small ones, and the whole picture between borders.
+/// Returns crops: two large parts, three small parts, and the whole picture with padding.
 fn crops() -> Vec<PictureCrop> {
     let crop = |size: (u32, u32), scale: (f64, f64)| {
         let framing = Framing::RandomResizedCrop { height: size.0, width: size.1, scale, ratio: Framing::RATIO };
@@ -62,7 +62,7 @@ fn crops_of_resident_pictures_are_the_hosts() {
     assert!(staged.refusals().is_empty());
 }
 
-/// The segments of a picture are uploaded only once, even if many crops show them.
+/// The segments of a picture must be uploaded only once, even if many crops show them.
 #[test]
 fn more_crops_upload_only_more_tables() {
     let disk = Disk::alike(10, Harm::None);
@@ -80,7 +80,7 @@ fn more_crops_upload_only_more_tables() {
     assert!(tables < 10 * 500 && one > 3 * tables, "{one} bytes for one crop, {tables} for one more");
 }
 
-/// A damaged segment is a fault of all crops of its picture, and of no other picture.
+/// A damaged segment must be a fault of all crops of its picture, and of no other picture.
 #[test]
 fn damage_is_the_hosts() {
     let disk = Disk::scattered(60);

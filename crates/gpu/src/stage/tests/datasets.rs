@@ -1,5 +1,5 @@
-//! Datasets of pictures, cubes and masks, and the batches that a loader creates from them. Tests on real devices also
-//! use them.
+//! Writes datasets of pictures, cubes and masks, and opens loaders on them. The tests on real devices use this module
+//! too.
 
 use super::generate::{Fill, array};
 use super::hurt::hurt;
@@ -164,7 +164,8 @@ impl Disk {
     }
 
     pub(crate) fn varied(count: u64, harm: Harm) -> Self {
-        // One sample in eleven is too narrow for libjpeg to interpolate, so the kernels do not accept it.
+        // One sample in eleven is so narrow that libjpeg does not interpolate its chroma. The kernels do not accept
+        // such pictures.
         Self::new(
             count,
             |id| [20 + (id * 7 % 23) as u32, if id % 11 == 5 { 4 } else { 12 + (id * 5 % 41) as u32 }],
@@ -205,7 +206,7 @@ pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Fails if two epochs differ, and names the place of the difference.
+/// Fails if two epochs differ. The message names the place of the difference.
 pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: batches");
     for (n, (found, expected)) in found.iter().zip(expected).enumerate() {

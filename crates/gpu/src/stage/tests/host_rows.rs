@@ -1,4 +1,4 @@
-//! Tests batches of a stage whose rows are all decoded by the host.
+//! Tests a stage whose rows are all decoded by the host.
 
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways, ways};
 use super::of;

@@ -1,4 +1,4 @@
-//! Damage that targets the format of values: headers, tables, markers, offsets, shapes and types.
+//! Damages the format of values: their headers, tables, markers, offsets, shapes and types.
 
 use super::jpegs::Random;
 use shardpack_format::{ArrayDescriptor, Codec, Limits};
@@ -280,7 +280,7 @@ fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
             let axis = 32 + 8 * random.below(3) as usize;
             put(random, descriptor, axis..axis + 8, true);
         }
-        // Swap two axes, which keeps the number of elements.
+        // Swap two axes. The number of elements stays the same.
         _ => {
             if descriptor.len() >= 48 {
                 let (a, b) = descriptor.split_at_mut(40);
@@ -310,7 +310,7 @@ pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
             _ => hurt_payload(random, bytes),
         }
     }
-    // The length in the record may or may not match the descriptor.
+    // Usually adapt the length in the record to the changed descriptor, but sometimes leave it as it was.
     let stated = ArrayDescriptor::parse(descriptor, &Limits::none());
     if let (Some(decoded), Ok(stated), false) = (decoded.as_mut(), stated, random.below(8) == 0)
         && *codec != Codec::Raw

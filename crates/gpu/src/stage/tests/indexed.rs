@@ -100,8 +100,8 @@ fn kept(rows: &[Row], output: &Output) -> (Store<Bytes>, Vec<Option<u64>>) {
 }
 
 /// Decodes a batch in staging memory of `staged_bytes`, from records or from kept values, and compares it with the
-/// host's. Rows that do not fit are left to the host. Returns the number of the other rows, and the size of the batch
-/// in a slot.
+/// host's batch. Rows that do not fit are left to the host. Returns the number of rows that fit, and the size of the
+/// batch in a slot in bytes.
 fn compare(rows: &[Row], output: &Output, staged_bytes: usize, is_kept: bool) -> (usize, usize) {
     let memory = Heap::new(Staging::<Heap>::memory_bytes(rows.len(), staged_bytes, 0));
     let (fill, limits, zstd) = (Staging::new(memory, 0).unwrap(), Limits::default(), &mut ZstdDecoder::default());
@@ -157,7 +157,7 @@ fn source(random: &mut Random) -> Source {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// If memory is tight, some rows do not fit, and the others must not change.
+    /// If memory is tight, some rows do not fit. The other rows must not change.
     #[test]
     fn rows_are_the_hosts(seed in any::<u64>(), count in 1_usize..8, is_kept in any::<bool>(), tight in 1_usize..6) {
         let random = &mut Random(seed);

@@ -162,7 +162,7 @@ fn damaged_masks_and_masks_of_another_size_are_the_hosts() {
     let dir = dataset(30, varied, Odd::Damaged);
     for (n, moves) in MOVES.into_iter().enumerate() {
         let mut options = options("rrc24x20", moves);
-        // A mask of the wrong size is an error of the caller and is not skipped.
+        // A mask of the wrong size is a usage error, so it is not skipped.
         options.view.align[0].1 = "mask,fill=1".parse().unwrap();
         options = options.fields(["image", "planes", "wide", "flags"]);
         options.view.align.remove(0);

@@ -63,7 +63,7 @@ fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl 
         let refused: u64 = staged.refusals().iter().map(|refusal| refusal.rows).sum();
         let expected = of(&stage.counts.refused) + of(&stage.counts.faults);
         assert_eq!(refused, expected, "{name}: {:?}", staged.refusals());
-        // Rows of a skipped sample do not count, even if the device took some.
+        // A row of a skipped sample does not count as decoded, even if the device took it.
         let (stats, decoded) = (staged.stats(), of(&stage.counts.taken) - of(&stage.counts.faults));
         assert!(stats.device_rows == decoded || stats.skipped > 0 && stats.device_rows < decoded, "{name}");
         check(name, &stage);
@@ -125,7 +125,7 @@ fn damaged_pictures_are_the_hosts() {
     }
 }
 
-/// The device renders every view, also from values that it keeps.
+/// The device must render every view like the host, from records and from values that it keeps.
 #[test]
 fn every_view_is_the_hosts() {
     let disk = Disk::alike(10, Harm::None);
@@ -177,15 +177,15 @@ fn the_host_decodes_values_without_room() {
     });
 }
 
-/// Arrays are read into staging memory and decoded there. Kinds that the loader did not expect are an exception: the
-/// host decodes plain zstd into staging memory next to the bytes that were read, or decodes the row itself.
+/// Arrays are read into staging memory and decoded there. The exceptions are arrays unlike the loader's examples: the
+/// host decodes plain zstd into staging memory, next to the bytes that were read, or it decodes the row itself.
 #[test]
 fn arrays_are_decoded_where_they_were_read() {
     for part_bytes in [1500, 4000] {
         compare_in_parts(&Disk::as_stored(20, Harm::None), (1, part_bytes), |name, stage| {
             let of_pictures = ["crops of two types", "centres", "small ones"];
             let has_cubes = !of_pictures.contains(&name) && !name.starts_with("changed");
-            // The number counts the cube and the mask of each sample, in two epochs.
+            // Both the cube and the mask of 20 samples are read this way, in two epochs.
             let shared = if has_cubes { 2 * 2 * 20 } else { 0 };
             assert_eq!(of(&stage.counts.shared), shared, "{name}");
             assert_eq!(of(&stage.counts.faults), 0, "{name}");
@@ -233,8 +233,8 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
-/// The kernels derive the place of a segment's words from its place in the staging memory, which depends on the order
-/// of the threads.
+/// The kernels derive where a segment's words are from the place of the segment in the staging memory, and this place
+/// depends on the order of the threads. The batch must not.
 #[test]
 fn rows_may_be_staged_in_any_order() {
     let size = |n: usize| (16 + 8 * n as u16, 24 + 5 * n as u16);

@@ -1,4 +1,4 @@
-//! A stage whose device is emulated on the CPU. It has the logic of `CudaStage`, but uses no driver.
+//! A stage whose device is emulated on the CPU. It shares the logic of `CudaStage`, except that it uses no driver.
 
 use crate::driver::Heap;
 use crate::gather::MARGIN;
@@ -138,7 +138,7 @@ pub(super) struct PlayedStage {
     pub(super) counts: Arc<Counts>,
     decoding: Decoding,
     manner: Manner,
-    /// Divisor of the size of the staging memory. If it is above 1, some rows do not fit.
+    /// The size of the staging memory is divided by this number. If it is above 1, some rows do not fit.
     tight: u64,
     store: Arc<Store<Kept>>,
     pub(super) scenes: Arc<PlayedScenes>,

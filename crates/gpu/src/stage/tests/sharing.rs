@@ -32,7 +32,7 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
 }
 
 /// Returns the number of uploaded bytes, the batch, the faults that the device found, and the number of rows that the
-/// stage took. A row without memory is filled with ones.
+/// stage took. A row that did not fit in staging memory is filled with ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);
@@ -74,7 +74,7 @@ fn blocks_are_staged_once_for_all_rows() {
         let apart = staged(&of, None, 16 << 20);
         let (upload, out, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);
         assert!(out == apart.1 && faults.is_empty() && taken == ROWS, "{coder:?} {layout:?}: {faults:?}");
-        // The upload consists of the blocks of the array and the tables of the rows.
+        // The upload must contain little more than the blocks of the array, each once, and the tables of the rows.
         assert!(upload < of.payload.len() + (32 << 10), "{coder:?} {layout:?}: {upload} of {}", of.payload.len());
         assert!(apart.0 > 2 * upload, "{coder:?} {layout:?}: {} and {upload}", apart.0);
     }
@@ -99,7 +99,7 @@ fn a_row_without_room_takes_nothing_from_others() {
 #[test]
 fn damage_of_a_shared_array_flags_all_its_rows() {
     let mut of = encoded(Coder::Blosc2Lz4, ArrayLayout::AsShape);
-    // Damage a stream of the first chunk, whose header stays valid.
+    // Damage a stream of the first chunk. The chunk's header stays valid.
     let at = of.payload.len() / 2;
     of.payload[at..at + 64].fill(0xFF);
     let (_, _, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);

@@ -12,8 +12,8 @@ use shardpack_loader::stage::{FieldSource, FieldSpec, Prepared, RecordValue, Slo
 
 const ROWS: u64 = 5;
 
-/// The cubes compress to almost nothing. The intermediate data of their patches are much larger than the staged bytes
-/// and the output.
+/// These cubes compress to almost nothing, so the intermediate data of their patches are much larger than the staged
+/// bytes and the output.
 #[test]
 fn patches_have_room_for_the_blocks_of_their_cubes() {
     let cube = array(Dtype::U16, vec![150, 140, 50], Fill::Constant(7), 1);

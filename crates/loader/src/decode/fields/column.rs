@@ -1,4 +1,4 @@
-//! Scalar fields: numbers from the index.
+//! Decodes scalar fields. Their numbers come from the index.
 
 use super::FieldDecoder;
 use crate::decode::record::RowField;

@@ -1,4 +1,4 @@
-//! Masks that follow their picture. Each pixel of the view gets the mask value at its centre.
+//! Decodes masks that follow their picture. Each pixel of the view gets the mask value at its centre.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::{RowField, ViewedRecord};

@@ -1,5 +1,5 @@
-//! Field types, one file each. The file of a type decodes values on the host, requests them from a stage,
-//! decodes several patches of one value together, and cuts large values into parts.
+//! One file for each type of field. It decodes values on the host, requests them from a stage, decodes several patches
+//! of one value together, and cuts large values into parts.
 //!
 //! A new type needs a variant of [`FieldType`], a file here, and a line in [`decoder`].
 
@@ -26,19 +26,18 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
 
 pub(crate) trait FieldDecoder: Send {
-    /// Decodes a value on the host and fills all of `out`. `dims` are the axes of a ragged row as given in
-    /// the index; the method corrects them if only the value has the exact lengths. Returns false and writes
-    /// nothing if the sample has no value.
+    /// Decodes a value on the host and fills all of `out`. For a ragged row, `dims` holds the axis lengths from the
+    /// index, and the method corrects them if the value has other lengths. Returns false and writes nothing if the
+    /// sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
-    /// Returns how a row is computed from the levels that [`decode_levels`](Self::decode_levels) decodes;
-    /// `None` if rows are not computed from levels.
+    /// Returns the conversion of levels to the elements of a row. Returns `None` if rows are not computed from levels.
     fn elements(&self, of: &RowField<'_>) -> Option<PictureElements> {
         let _ = of;
         None
     }
 
-    /// Same as [`decode`](Self::decode), but writes the levels instead of the row that is computed from them.
+    /// Same as [`decode`](Self::decode), but writes the levels from which the row is computed.
     fn decode_levels(
         &mut self,
         tools: &mut Tools,
@@ -61,19 +60,19 @@ pub(crate) trait FieldDecoder: Send {
         Ok(Some(Prepared::Refused("neither a picture nor an array".into())))
     }
 
-    /// Shows a value to the stage before the first patch of it is requested.
+    /// Lets the stage inspect a value before several patches of it are requested.
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let _ = (tools, of);
     }
 
-    /// Returns true if the row must be zeroed when the sample has no value; false if `decode` has written a
-    /// placeholder to it.
+    /// Returns true if the caller must fill the row with zeros when the sample has no value. Returns false if `decode`
+    /// has already written a placeholder.
     fn is_zero_if_missing(&self) -> bool {
         true
     }
 
-    /// Decodes the patches `draws` of a value into `scene` and sets their places. Returns the whole value
-    /// instead if the scene is kept whole.
+    /// Decodes the patches that `draws` selects from a value into `scene`, and sets their places. If the scene is kept
+    /// whole, returns the whole value instead.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,
@@ -85,8 +84,8 @@ pub(crate) trait FieldDecoder: Send {
         Ok(SceneField::FromIndex)
     }
 
-    /// Returns the size in bytes of all pixels of a value that patches are cut from; `None` if the value
-    /// cannot be kept whole.
+    /// Returns the size in bytes of a whole decoded value from which patches are cut; `None` if the value cannot be
+    /// kept whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))
@@ -103,7 +102,7 @@ pub(crate) struct StageTarget<'a> {
     pub(crate) slot: &'a dyn StageSlot,
     pub(crate) spot: &'a Spot,
     pub(crate) zstd: &'a mut ZstdDecoder,
-    /// The value, if it is already on the device.
+    /// The value on the device, if the device already has it.
     pub(crate) resident: Option<ResidentValue>,
 }
 

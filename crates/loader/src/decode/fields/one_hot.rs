@@ -1,4 +1,4 @@
-//! Class indices as one-hot weights.
+//! Converts class indices to one-hot weights.
 
 use super::FieldDecoder;
 use crate::decode::record::RowField;

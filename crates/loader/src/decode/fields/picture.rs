@@ -1,4 +1,4 @@
-//! Pictures, alone or as the frames of a clip. They are augmented, and loaded as levels or floats.
+//! Decodes pictures, alone or as the frames of a clip. They are augmented, and loaded as levels or floats.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::RowField;
@@ -81,8 +81,8 @@ impl FieldDecoder for PictureFieldDecoder {
 }
 
 impl PictureFieldDecoder {
-    /// Returns the field's place among several crops of one picture. The crops of a clip are decoded one by
-    /// one, because each frame is a different picture.
+    /// Returns this field's crop if the picture has several. Crops of a clip do not count, because each frame is a
+    /// different picture and is decoded separately for each crop.
     fn crop(&self) -> Option<&CropField> {
         self.0.crop.as_ref().filter(|_| self.0.clip.is_none())
     }
@@ -120,7 +120,8 @@ impl PictureFieldDecoder {
         let ClipRow { out, dims } = row;
         let total = shardpack_format::saturating_u32(frames.len());
         let count = clip.frames.count().unwrap_or(total);
-        // The length of the time axis of a ragged row was taken from the index.
+        // In a ragged row, the length of the time axis came from the index, so it must equal the number of decoded
+        // frames.
         if let Some(&promised) = dims.get(clip.layout.time())
             && promised != u64::from(count)
         {
@@ -143,7 +144,7 @@ impl PictureFieldDecoder {
             let sides = if is_ragged { &mut [3; 3][..] } else { &mut [] };
             let picture = StoredPicture::new(frames.media_type(), frame);
             self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
-            // The byte count alone does not reveal a frame of a different shape: a turned frame has the same number.
+            // Compare the sides too, because a frame turned by 90° has a different shape but the same number of bytes.
             if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
                 let expected = format!("{:?}, as the first frame that is loaded", first_sides.unwrap_or_default());
                 return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
@@ -232,7 +233,8 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     })
 }
 
-/// Copies the planes of a frame: in each channel, to place `place` of `count`.
+/// Copies the planes of a frame into a clip with channels first. In each channel, the frame is number `place` of
+/// `count`.
 fn put_planes(frame: &[u8], out: &mut [u8], place: usize, count: usize) {
     let plane = (frame.len() / 3).max(1);
     for (planes, from) in out.chunks_exact_mut(plane * count.max(1)).zip(frame.chunks_exact(plane)) {

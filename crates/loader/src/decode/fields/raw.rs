@@ -1,4 +1,4 @@
-//! Stored bytes, unchanged.
+//! Copies stored bytes unchanged.
 
 use super::FieldDecoder;
 use crate::decode::cuts::{Cuts, LargeValue};

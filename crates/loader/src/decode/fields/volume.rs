@@ -1,5 +1,5 @@
-//! Boxes cut out of volumes. The host decodes a volume whole, once for all of its boxes; a stage decodes only
-//! the blocks that a box needs.
+//! Decodes boxes of volumes. The host decodes a volume whole, once for all of its boxes. A stage decodes only the
+//! blocks that a box needs.
 
 use super::array::{check_alike, copy_box, fill, plain_bytes, set_moves, vary};
 use super::{FieldDecoder, StageTarget};

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// Handles for following and cancelling the reading of a dataset.
+/// Lets the caller follow and cancel the reading of a dataset.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Flag that stops the reading when set to true.
@@ -53,7 +53,7 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// First error of a single record. `failed` is the error that ended the work.
+    /// First error of a single record. The error that ended the work is in `failed`.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }

@@ -1,5 +1,5 @@
-//! Values that stay on a stage's device, and the metadata for a row. If the device has all values of a
-//! record, the record is not read.
+//! Values that stay on a stage's device, and the information that the host needs to decode them. If the device has all
+//! values of a record, the record is not read.
 //!
 //! All other values are read and decoded as usual, and so are values that the device refuses or finds odd. So
 //! errors are found in the record and reported for its row.
@@ -32,7 +32,8 @@ pub(crate) struct ResidentValue {
     pub(crate) detail: u32,
 }
 
-/// Coding of an array, without its payload. In most datasets all arrays are coded alike.
+/// Everything about a stored array except its payload: codec and descriptor. In most datasets all arrays of a field
+/// share one form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ArrayForm {
     pub(crate) codec: Codec,
@@ -59,7 +60,7 @@ pub(crate) struct Resident {
     /// Class map of each sample's mask, if masks determine the places of patches.
     maps: Vec<Option<ClassMap>>,
     is_enough: bool,
-    /// Number of values on the device. To get them, `read_bytes` bytes were read.
+    /// Number of values on the device, and the number of bytes that were read to get them.
     pub(crate) values: u64,
     pub(crate) read_bytes: u64,
 }
@@ -133,7 +134,7 @@ impl Resident {
         }
     }
 
-    /// Returns the index of a form, which is added if it is new.
+    /// Returns the index of a form, and adds the form if it is new.
     pub(crate) fn name(&mut self, form: &ArrayForm) -> Option<u32> {
         let ArrayForms { all, numbers } = &mut self.forms;
         if let Some(number) = numbers.get(form) {

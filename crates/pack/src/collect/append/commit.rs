@@ -29,8 +29,8 @@ impl Addition {
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // An earlier attempt may already have written its manifest, and `next_generation` would then return a
-        // different number.
+        // An earlier attempt may already have written its manifest. `next_generation` would then
+        // return a different number, so reuse the number of that attempt.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };

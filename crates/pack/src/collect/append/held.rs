@@ -25,10 +25,12 @@ pub(crate) struct HeldSamples {
 #[derive(Debug, Default)]
 struct TakenSamples {
     left_out: u64,
-    /// Number of samples whose values in the index differ from the dataset's.
+    /// Number of the program's samples whose scalars differ from the scalars of the existing sample
+    /// with the same key.
     others: u64,
     first_other: Option<String>,
-    /// Keys that are already in the newest addition and were added again. A program may repeat a call that succeeded.
+    /// Keys of the newest addition that the program added again, for example because it repeated a
+    /// call that had succeeded.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }

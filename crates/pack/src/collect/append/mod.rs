@@ -38,10 +38,10 @@ pub struct AppendOptions {
     /// numbers in the dataset, and new classes get the next free numbers. Default: labels are the dataset's own
     /// class numbers.
     pub classes: Option<Vec<String>>,
-    /// What to do with samples whose keys are already in the dataset. Default: stop.
+    /// Policy for samples whose keys are already in the dataset. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Packing options by name, such as `codec` and `shard_size`. An option that the dataset records must have
-    /// the recorded value; any other option is used as given. Default: none.
+    /// Packing options by name, such as `codec` and `shard_size`. An option that the dataset
+    /// records must have the recorded value. Any other option is used as given. Default: none.
     pub storage: Vec<(String, OptionValue)>,
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,

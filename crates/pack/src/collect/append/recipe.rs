@@ -63,8 +63,8 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Fails if an option of `group` differs from its value in `there`. A value is also accepted if all of `made`,
-/// the settings actually chosen, have it.
+/// Fails if the caller's value of an option in `group` differs from the value in `there`. A value
+/// is also accepted if all of `made`, the settings that were actually chosen, have it.
 fn compare(
     group: &str,
     given: &[(String, OptionValue)],

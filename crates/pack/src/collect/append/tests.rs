@@ -303,7 +303,7 @@ fn an_array_of_fewer_axes_than_the_columns_of_its_dataset_is_no_defect() {
     let out = scratch.path().join("out");
     let named = |i: u64| Sample::new().with_key(format!("s/{i:03}")).with("label", 0);
     let with = |i: u64, shape: &[u64]| named(i).with("cube", SampleValue::Array(floats(shape, i)));
-    // After the removal, no array is left to tell the number of axes.
+    // After the removal, the dataset has no array from which to read the number of axes.
     write(&out, small(), [with(0, &[6, 5, 4]), named(1).without("cube"), named(2).without("cube")]);
     remove(&out, &["s/000".to_owned()], &RewriteOptions::default()).unwrap();
     let collector = Collector::append(&out, None, AppendOptions { threads: 2, ..Default::default() }).unwrap();

@@ -163,7 +163,8 @@ fn a_cancelled_commit_can_be_repeated() {
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // A different sample makes a different dataset, so the next commit removes the files of the first attempt.
+    // A different sample makes a different dataset. The next commit therefore removes the files of
+    // the first attempt.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,

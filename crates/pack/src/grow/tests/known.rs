@@ -60,7 +60,7 @@ fn the_same_command_with_other_samples_is_refused() {
     assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, `z` in the new sample"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
     assert!(error.starts_with("the dataset has no field for the column `size` of the table"), "{error}");
-    // The file keeps its size and only gets a new time.
+    // The file gets different content of the same size, and a newer time.
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;

@@ -28,7 +28,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
     assert!(survey.notes[0].text.starts_with("removed samples are copied too"), "{:?}", survey.notes);
-    // Of two samples with the same key, the newer one is kept, because it replaced the older one.
+    // If two samples have the same key, the newer one is kept, because it replaced the older one.
     place.photo("next/a.jpg", 9);
     place.add("next", &AddOptions::default()).unwrap();
     assert_eq!(scan(&newest).places_lost(), 0);

@@ -1,4 +1,4 @@
-//! Cases T: files that are truncated, bit-flipped, torn, swapped, or not files at all.
+//! Tests files that are truncated, bit-flipped, torn, swapped, or not files at all (cases T).
 
 use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use crate::support::{self, ID, OnDisk, TestSample, fix_footer, fix_header, index_of, small_shard};
@@ -156,7 +156,8 @@ fn t10_a_shard_of_another_dataset() {
     assert!(assert_format(open(), "another dataset").contains("dataset id"));
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     assert!(assert_format(open(), "another number").contains("shard number"));
-    // The footer is from a shard with different samples, but the same dataset and shard number.
+    // Replace shard 1 with a shard of different samples that has the same dataset id and shard
+    // number.
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();

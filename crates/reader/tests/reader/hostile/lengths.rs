@@ -1,4 +1,4 @@
-//! Cases L: lengths, offsets and counts.
+//! Tests that wrong lengths, offsets and counts are rejected (cases L).
 
 use super::{assert_format, open_bytes, read_all, salvaged_ids, with_rows};
 use crate::support::{self, fix_footer, fix_index, fix_record, index_of, small_shard};

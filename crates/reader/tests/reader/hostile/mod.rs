@@ -1,6 +1,7 @@
-//! Hostile and broken shards and manifests: files (cases T), lengths (L), structure (S) and names (N).
+//! Tests hostile and broken shards and manifests: files (cases T), lengths (L), structure (S) and
+//! names (N).
 //!
-//! Structure cases recompute the CRC32s, so that the reader must refuse the structure itself.
+//! The structure cases recompute the CRC32s, so that the reader must refuse the structure itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! Cases N: file names and sample keys.
+//! Tests hostile file names and sample keys (cases N).
 
 use super::assert_format;
 use crate::support::{self, OnDisk};

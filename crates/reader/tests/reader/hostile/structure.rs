@@ -1,4 +1,4 @@
-//! Cases S: records and tables that contradict each other.
+//! Tests that records and tables that contradict each other are rejected (cases S).
 
 use super::{EditRow, assert_format, open_bytes, read_all, salvaged_ids, with_rows};
 use crate::support::{

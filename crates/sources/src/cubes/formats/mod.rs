@@ -60,7 +60,7 @@ macro_rules! formats {
 }
 
 formats! {
-    /// One NumPy array.
+    /// A file with one NumPy array.
     Npy("NumPy", "NumPy array", ["npy"]) => npy::Npy,
     /// A zip archive of NumPy arrays.
     Npz("NumPy", "NumPy archive", ["npz"]) => npz::Npz,

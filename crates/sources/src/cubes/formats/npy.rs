@@ -1,4 +1,4 @@
-//! `.npy` files. Their header is a Python dict literal, which this reader parses strictly.
+//! Reads `.npy` files. Their header is a Python dict literal, which this reader parses strictly.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};

@@ -1,4 +1,4 @@
-//! `.npz` files: zip archives of `.npy` members, stored or deflated.
+//! Reads `.npz` files: zip archives of `.npy` members, stored or deflated.
 
 use super::npy;
 use super::npy::{Header, read_header};

@@ -1,4 +1,4 @@
-//! Cubes from Tivita cameras (`…_SpecCube.dat`).
+//! Reads cubes from Tivita cameras (`…_SpecCube.dat`).
 //!
 //! A file starts with the width, height and number of channels as big-endian int32. Big-endian float32 elements
 //! follow in that axis order, with rows from the bottom up. There is no signature, so a file is only recognised

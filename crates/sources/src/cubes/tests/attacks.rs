@@ -1,4 +1,5 @@
-//! Small files that claim to have large contents. Each must fail with a clear message, within memory and time limits.
+//! Tests small files that claim to have large contents. Each must fail with a clear message, within
+//! memory and time limits.
 
 use super::blosc2_writer::Blosc2Spec;
 use super::source::PIECE_BYTES;
@@ -88,8 +89,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory starts four bytes after the previous one and claims 65,535 entries. At its end is the
-        // link to the next.
+        // Each directory starts four bytes after the previous one and claims 65,535 entries. The
+        // link to the next directory follows these entries.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(8 + 2 + 65_535 * 12, 0xff);
         for next in 1..3000u32 {
@@ -108,7 +109,8 @@ fn pages_that_share_a_table_of_bytes() {
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
         assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
-        // For a large file, the absolute limit is below eight times the file size.
+        // For a large file, the absolute limit of 256 MiB applies, because it is below eight times
+        // the file size.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
         assert!(found.contains("size of the TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
     });
@@ -288,7 +290,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
         stops(&format!("open {name}"), pieces, &|options| {
             let OpenCube { values, .. } = open(&path, options, Vec::new())?;
             let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
-            // An encoder that reads the values later only sees the error's text.
+            // An encoder that reads the values later sees only the text of this error.
             values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
                 assert!(error.to_string().contains("interrupted while the file was read"), "{name}: {error}");
                 CubeError::cancelled(&path)
@@ -397,7 +399,7 @@ fn vectors_of_an_archive_after_the_first_of_a_name_are_not_read() {
         false,
         &[("c.npy", npy(1, "'|u1'", false, "(2, 2, 3)", &[7; 12])), ("wl.npy", vector(4)), ("WL.npy", vector(77))],
     );
-    // The CRC-32 of the second member is now wrong, so there is an error if it is read.
+    // The CRC-32 of the second vector is now wrong, so reading it would fail.
     let at = file.iter().rposition(|&byte| byte == 77).unwrap();
     file[at] = 78;
     let loaded = load(&folder.write("a.npz", file), &CubeOptions::default()).unwrap();

@@ -105,7 +105,7 @@ fn special_chunks() {
 fn refusals_name_the_reason() {
     let folder = Folder::new();
     let elements = cube(Dtype::F32, SHAPE);
-    // Use runs of zeros, because a chunk that is stored uncompressed has no coder.
+    // Use zeros, so that the chunk is compressed. A chunk that is stored uncompressed has no coder.
     let good = Blosc2Spec::default().file(&[0; 240]);
     let refused = |file: &[u8]| message(load(&folder.write("x", file), &CubeOptions::default()));
     let with = |at: usize, byte: u8| {
@@ -130,7 +130,7 @@ fn refusals_name_the_reason() {
     let complex =
         Blosc2Spec { descr: "<c8", item: 8, ..Default::default() }.file(&[elements.clone(), elements.clone()].concat());
     assert!(refused(&complex).contains("Blosc2 elements: complex numbers (\"<c8\") are not supported"));
-    // Flags and filters of the first chunk, right after the header.
+    // The first chunk starts right after the header. The cases below change its flags and filters.
     let chunk = usize::from(good[14]);
     assert_eq!(good[chunk..chunk + 2], [5, 1]);
     let hint = "hint: write the array again with `codec=blosc2.Codec.ZSTD` and the default filters";

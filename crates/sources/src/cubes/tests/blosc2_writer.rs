@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// How the blocks of a chunk are coded.
+/// Coding of the blocks of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coded {
     /// The whole chunk is stored uncompressed.

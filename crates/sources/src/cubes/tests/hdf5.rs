@@ -20,7 +20,7 @@ fn datasets_in_groups() {
         serde_json::to_string(&loaded.meta).unwrap(),
         r#"{"variable":"scene/cube","wavelengths":[1.0,2.0,3.0,4.0,5.0,6.0,7.0]}"#
     );
-    // A file larger than the memory limit is read as a stream.
+    // The limit applies to the cube of 1,008 bytes. The file is larger, but it is read as a stream.
     let options = CubeOptions { max_bytes: 1008, ..Default::default() };
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [9, 8, 7], &options);
     let options = CubeOptions { max_bytes: 1007, ..Default::default() };
@@ -43,7 +43,7 @@ fn matlab_arrays_have_their_axes_reversed() {
     let [h, w, c] = [3, 4, 5];
     let path = folder.write("a.mat", file(&[5, 4, 3], &numbers([c, w, h], |[k, x, y]| [y, x, k])));
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [h, w, c], &CubeOptions::default());
-    // A matrix `[bands, pixels]` in MATLAB's order.
+    // Write a matrix `[bands, pixels]` in MATLAB's order.
     let path = folder.write("a.mat", file(&[12, 5], &numbers([w, h, c], |[x, y, k]| [y, x, k])));
     let options = CubeOptions { spatial: Some((3, 4)), ..Default::default() };
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [h, w, c], &options);

@@ -1,4 +1,5 @@
-//! HDF5 files whose structures form many paths, and files whose chunks are far larger than their array.
+//! Tests limits on HDF5 files whose structures form many paths, and on files whose chunks are far
+//! larger than their array.
 
 use super::*;
 use crate::bounded;

@@ -117,7 +117,8 @@ fn flipped_bytes_do_not_panic() {
             for round in 0..600 {
                 let mut damaged = bytes.clone();
                 for _ in 0..=random(4) {
-                    // Damage the headers, in the first bytes, half of the time.
+                    // Half of the time, damage one of the first 200 bytes, which contain the
+                    // headers.
                     let at = if round % 2 == 0 { random(bytes.len()) } else { random(bytes.len().min(200)) };
                     damaged[at] = match random(4) {
                         0 => 0,

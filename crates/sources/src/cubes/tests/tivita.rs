@@ -1,7 +1,7 @@
 use super::*;
 
 fn file([h, w, c]: [usize; 3]) -> Vec<u8> {
-    // The order is columns, rows from the bottom up, bands.
+    // A Tivita file stores columns, then rows from the bottom up, then bands.
     let elements = ordered(Dtype::F32, true, [w, h, c], |[x, up, k]| [h - 1 - up, x, k]);
     writers::tivita(w as i32, h as i32, c as i32, &elements)
 }

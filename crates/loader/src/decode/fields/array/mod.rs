@@ -1,4 +1,4 @@
-//! Arrays, decoded into their rows as a whole or in part.
+//! Decodes arrays into their rows, as a whole or in parts.
 
 mod narrow;
 mod patches;
@@ -139,7 +139,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         let LargeValue { of, place, part_bytes, .. } = *value;
         let may_be = self.field.cut.is_some() || place.decoded_bytes <= of.limits().max_decoded_bytes;
         if of.field.is_shared() && may_be {
-            // The device cuts patches out of the whole array, so it needs all of it.
+            // The device cuts patches out of the whole array, so upload all of its bytes.
             cuts.push_staged(of.number, &place.bytes, part_bytes as u64);
             return Some(MadeField::Staged);
         }

@@ -1,5 +1,5 @@
-//! Scenes that are stored as float16 and loaded as float32. They stay float16 until patches are made, which
-//! halves the memory and moves fewer bytes.
+//! Keeps scenes as float16 that are stored as float16 and loaded as float32. They become float32 when patches are made,
+//! so they take half the memory until then.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
@@ -9,8 +9,8 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Keeps elements as the stored float16 if possible. Returns true if they stay float16.
 ///
-/// Every float16 is exactly a float32, so the patches are bit-identical to patches made from float32 if
-/// [`quieten`] runs before they are made.
+/// Every float16 value is also a float32 value. So the patches are bit-identical to patches cut from float32, provided
+/// that [`quieten`] runs before they are made.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);

@@ -1,5 +1,5 @@
-//! The part of an array that a row requests, its place, and the steps after decoding. The request is reused
-//! for the next row, because the arrays of most datasets are all stored alike.
+//! The part of an array that a row requests, its place, and the steps after decoding. The request is kept for the next
+//! row, because most datasets store all arrays of a field alike.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
@@ -8,7 +8,7 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
 pub(super) struct ArrayRequest {
-    /// Descriptor of the last array, as stored bytes and as parsed.
+    /// Descriptor of the last array: its stored bytes, and the parsed form.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
     /// Part requested by the last row. For a stage, this may also be a region that covers the whole array and
     /// only reorders the axes.
@@ -73,7 +73,7 @@ impl ArrayRequest {
             }
             place(cut, region, of, descriptor, window)?;
             let shape = region.shape_of(descriptor)?;
-            // An array of two axes has one band but no band axis.
+            // An array with two axes is accepted as a cube with a single band.
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(field, of, expected, &descriptor.shape));
             }
@@ -148,8 +148,8 @@ pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Resul
     Ok(to_usize(bytes))
 }
 
-/// Returns the output's rows, columns and bands, and its layout. An array with any other number of axes
-/// counts as one row.
+/// Returns the number of rows, columns and bands of the output, and its layout. An array that does not have two or
+/// three axes counts as one row.
 pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
     Ok(match (shape, channels_first) {
         (&[bands, rows, columns], true) => ([rows, columns, bands], Layout::BandMajor),

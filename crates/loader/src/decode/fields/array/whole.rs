@@ -1,4 +1,4 @@
-//! Scenes that are decoded whole and stay in memory, so that patches are cut from them later.
+//! Decodes scenes whole and keeps them in memory, so that patches can be cut from them later.
 
 use super::ArrayFieldDecoder;
 use super::narrow::quieten;
@@ -68,7 +68,8 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// Returns the memory for decoding such an array whole; `None` if it is never kept whole for `count` patches.
+/// Returns the memory in bytes for decoding an array like this one whole; `None` if `count` patches are never cut from
+/// the whole array.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
@@ -77,7 +78,8 @@ pub(crate) fn whole_scratch_bytes(
 ) -> Option<u64> {
     let whole = all_pixels(descriptor, patch)?;
     let bytes = |region: &Region| region.shape_of(descriptor).map(|shape| shape.bytes).ok();
-    // An element of a row is at most eight times as large as a stored one.
+    // Elements of a row are at most eight times as large as stored elements. If the patches are smaller than the array
+    // even then, the array is never decoded whole.
     if bytes(patch)?.saturating_mul(count).saturating_mul(8) < bytes(&whole)? {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The frame of a Blosc2 file: header, metalayer `b2nd`, chunk offsets, and trailer.
+//! Reads the frame of a Blosc2 file: header, metalayer `b2nd`, chunk offsets, and trailer.
 
 use super::chunk::{chunk_at, of_blosc2};
 use super::fields::Fields;
@@ -194,7 +194,8 @@ impl FrameHeader {
         Ok(())
     }
 
-    /// Checks the chunks against the array and a cube of `cube_bytes`, before any memory is allocated for them.
+    /// Checks the sizes of the chunks against the array and a cube of `cube_bytes` bytes, before
+    /// any memory is allocated for them.
     fn check(&self, source: &CubeFile, grid: &Grid, cube_bytes: u64) -> Result<()> {
         let (chunks, chunk_bytes) = (grid.chunks(), grid.chunk_bytes());
         if self.chunk_bytes != chunk_bytes {

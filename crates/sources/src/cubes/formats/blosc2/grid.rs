@@ -40,7 +40,8 @@ impl Axis {
     }
 }
 
-/// Part of a block along one axis: the number of items in the array, and the strides in both.
+/// Part of a block along one axis: the number of its items that lie in the array, and the strides
+/// in bytes in the block (`from`) and in the array (`to`).
 struct Span {
     count: u64,
     /// Byte offset of the first item in the array.
@@ -79,7 +80,8 @@ impl Grid {
         self.axes.iter().fold(self.chunks, |blocks, axis| blocks.saturating_mul(axis.blocks()))
     }
 
-    /// Returns the decoded size of a chunk, including the parts of its blocks beyond its edges.
+    /// Returns the decoded size of a chunk, including the parts of blocks that extend beyond the
+    /// edges of the chunk.
     pub(super) const fn chunk_bytes(&self) -> u64 {
         self.chunk_bytes
     }

@@ -1,4 +1,4 @@
-//! Blosc2 files with one array (`.b2nd`): a contiguous frame with the metalayer `b2nd`.
+//! Reads Blosc2 files with one array (`.b2nd`): a contiguous frame with the metalayer `b2nd`.
 
 mod chunk;
 mod fields;

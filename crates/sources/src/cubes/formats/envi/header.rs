@@ -14,7 +14,7 @@ const MAX_KEYS: usize = 4096;
 /// Maximum total number of list items. An item takes tens of times more bytes in memory than in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
-/// Keys and values in file order. Keys are lower-case with single blanks; values are unchanged.
+/// Keys and values in file order. Keys are lower-case with single blanks. Values are unchanged.
 pub(super) struct Header(Vec<(String, String)>);
 
 impl Header {

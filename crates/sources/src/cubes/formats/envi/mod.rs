@@ -1,4 +1,4 @@
-//! ENVI cubes: a text header with a separate file of raw elements.
+//! Reads ENVI cubes, which consist of a text header and a separate file of raw elements.
 
 mod data;
 mod header;
@@ -64,7 +64,8 @@ impl EnviCube {
         refuse_other_files(source, &header)?;
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
-            // Real headers sometimes omit the byte order. They were written on little-endian machines.
+            // Some real headers omit the byte order. Their data files were written on little-endian
+            // machines.
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => {
@@ -187,7 +188,8 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // Find the data file even if the header is unusable, because it would otherwise be reported too.
+        // Find the data file even if the header is unusable, because the data file would otherwise
+        // be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

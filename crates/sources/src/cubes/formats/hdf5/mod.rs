@@ -1,4 +1,4 @@
-//! HDF5 files, including MATLAB files of version 7.3. Reading them requires the cargo feature `hdf5`.
+//! Reads HDF5 files, including MATLAB files of version 7.3. This requires the cargo feature `hdf5`.
 
 #[cfg(feature = "hdf5")]
 mod metered;

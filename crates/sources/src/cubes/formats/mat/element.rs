@@ -1,5 +1,5 @@
-//! Data elements. An element consists of a tag, with a type and a length, and its bytes. A small element has up
-//! to four bytes inside its tag.
+//! Reads the data elements of MATLAB files. An element consists of a tag, with a type and a length,
+//! and its bytes. A small element has up to four bytes inside its tag.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
@@ -182,7 +182,7 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
-        // This element is a scalar stored inside its tag.
+        // Only a scalar stored inside its tag already has the target type here.
         (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),

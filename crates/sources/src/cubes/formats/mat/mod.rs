@@ -1,4 +1,4 @@
-//! MATLAB files of versions 4 to 7 (`.mat`), little- or big-endian, compressed or not.
+//! Reads MATLAB files of versions 4 to 7 (`.mat`), little- or big-endian, compressed or not.
 
 mod element;
 mod v4;
@@ -55,7 +55,8 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
     };
     match height.checked_mul(width) {
         Some(pixels) if second == pixels => Ok(([height, width, first], AxisOrder::Columns)),
-        // The pixels are in the column order of a MATLAB picture, so the matrix is a reshaped cube.
+        // The matrix is pixels × bands. Its pixels are in the column order of a MATLAB picture, so
+        // it is a reshaped cube.
         Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
         _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {

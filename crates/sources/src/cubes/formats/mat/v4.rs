@@ -1,5 +1,6 @@
-//! MATLAB files of version 4: a sequence of matrices, each with a 20-byte header and a name. The format has no
-//! signature, so a file is only recognised if every word of the first header has a value that MATLAB writes.
+//! Reads MATLAB files of version 4: a sequence of matrices, each with a 20-byte header and a name.
+//! The format has no signature, so a file is only recognised if every word of the first header has
+//! a value that MATLAB writes.
 
 use super::variable::{ArrayPlace, Variable};
 use crate::cubes::error::Result;
@@ -11,7 +12,7 @@ use shardpack_format::Dtype;
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
 
-/// Maximum length of a name. MATLAB 4 allows 19 characters; other programs write more.
+/// Maximum length of a name. MATLAB 4 allows 19 characters, but other programs write more.
 const MAX_NAME: u64 = 256;
 
 const MAX_MATRICES: usize = 10_000;

@@ -1,5 +1,5 @@
-//! Limits that apply to a whole file. Directories, tables and chunks may overlap, so a few bytes could cause
-//! any amount of work. Therefore the file size or the cube size bounds each sum.
+//! Enforces limits on a whole TIFF file. Directories, tables and chunks may overlap, so a few bytes
+//! could cause any amount of work. Therefore the file size or the cube size bounds each sum.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
@@ -19,7 +19,7 @@ const PACKED_TIMES: u64 = 16;
 /// be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Value of both sums that is always accepted, however small the file is. For example, 224 bands of 32 × 32
+/// Both sums may reach this value however small the file is. For example, 224 bands of 32 × 32
 /// float32 in tiles of 512 × 512 need it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 

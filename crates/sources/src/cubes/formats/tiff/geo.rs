@@ -83,7 +83,7 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
         if let Value::Array(values) = &mut list {
             values.resize(usize::try_from(channels).unwrap_or(values.len()), Value::Null);
         }
-        // GDAL's own metadata domain uses micrometres.
+        // The key `central_wavelength_um`, from GDAL's own metadata domain, is in micrometres.
         let micrometres = key == "central_wavelength_um";
         let key = match key.as_str() {
             "wavelength" | "central_wavelength_um" if full(&list) && !out.contains_key("wavelengths") => {

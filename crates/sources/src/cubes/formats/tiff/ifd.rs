@@ -1,4 +1,4 @@
-//! The chain of image file directories (IFDs) of a cube file, within limits.
+//! Reads the chain of image file directories (IFDs) of a cube file, within limits.
 
 use super::budget::Budget;
 use crate::cubes::error::{CubeError, Result};

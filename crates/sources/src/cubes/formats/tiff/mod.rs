@@ -1,4 +1,4 @@
-//! TIFF, BigTIFF and GeoTIFF files as cubes of numbers.
+//! Reads TIFF, BigTIFF and GeoTIFF files as cubes of numbers.
 //!
 //! This is our own reader, because image libraries cannot read many bands, planar data or float predictors.
 

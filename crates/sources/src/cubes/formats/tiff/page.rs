@@ -1,4 +1,4 @@
-//! A page: its element type, and the conversion from strips and tiles to planes.
+//! Parses a page, and converts its strips or tiles to planes.
 
 use super::budget::Chunks;
 use super::chunk::{self, ChunkRange, Compression};
@@ -35,12 +35,12 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Returns true for pyramid levels and transparency masks, which are not pages.
+    /// Returns true for pyramid levels and transparency masks, which do not count as pages.
     pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
         Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
 
-    /// Reads one of `pages` pages. Their cube may have at most `max_bytes` bytes.
+    /// Reads one of `pages` pages. The cube of all pages may have at most `max_bytes` bytes.
     pub(super) fn read(
         source: &CubeFile,
         file: &TiffSource<'_>,

@@ -1,5 +1,5 @@
-//! Predictors. Predictor 2 stores differences between neighbouring elements. Predictor 3, for floats, stores
-//! differences between bytes of the same significance.
+//! Undoes predictors. Predictor 2 stores differences between neighbouring elements. Predictor 3,
+//! for floats, stores differences between bytes of the same significance.
 
 use super::chunk::Compression;
 use crate::cubes::error::Result;
