@@ -222,7 +222,7 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage("URLs need the feature `store`, and this program was built without it")
+        Error::usage("this program was built without the feature `store`, which URLs need")
     }
 
     pub(super) fn output(_: &str, _: &Destination, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Output> {

@@ -59,7 +59,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
     }
     if own.is_empty() {
-        bail!("recipe: candidate {number} of `{path}` has no options: it describes a packed dataset");
+        bail!("recipe: candidate {number} of `{path}` has no options, because it describes a packed dataset");
     }
     Ok(Chosen { arguments: own, note })
 }

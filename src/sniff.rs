@@ -32,7 +32,10 @@ pub(crate) fn check(path: &Path) -> crate::Result<()> {
         return Ok(());
     }
     let text = format!("not a dataset: `{}` is neither a manifest nor a shard", visible_path(path));
-    bail!(Hinted::new(text, "if it is a shard with a damaged start and end, rename it to end in .shard"))
+    bail!(Hinted::new(
+        text,
+        "if it is a shard whose start and end are damaged, rename it so that its name ends in .shard"
+    ))
 }
 
 #[cfg(test)]

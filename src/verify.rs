@@ -118,7 +118,7 @@ fn check_fidelity(
     report: &mut VerifyReport,
 ) {
     if tallies.len() != manifest.shards.len() {
-        report.notes.push("fidelity figures were not compared, because a shard is unreadable".into());
+        report.notes.push("the fidelity figures were not checked, because a shard cannot be read".into());
         return;
     }
     let mut total = FidelityTotals::default();
@@ -163,7 +163,7 @@ fn check_fidelity(
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
         format!(
-            "fidelity figures of `{}` were not compared, because the samples do not have them",
+            "the fidelity figures of `{}` were not checked, because the samples do not have them",
             field.escape_debug()
         )
     }));

@@ -30,17 +30,17 @@ Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, f
 # Hints for programs that pass keywords of PyTorch's DataLoader.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
-    "num_workers": "threads read and decode, one for each core; threads=… sets their number",
+    "num_workers": "threads do the reading and decoding, one for each core; threads=… sets their number",
     "prefetch_factor": "prefetch=… is the number of batches in memory",
-    "persistent_workers": "threads last as long as the loader",
-    "worker_init_fn": "there are no workers; seed=… seeds all random draws",
+    "persistent_workers": "the threads live as long as the loader",
+    "worker_init_fn": "there are no worker processes; seed=… seeds all random draws",
     "generator": "seed=… seeds all random draws",
-    "drop_last": 'use end="drop" (the default), "pad" or "uneven" for the last samples',
+    "drop_last": 'end="drop" (the default), "pad" or "uneven" decides about the last samples',
     "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
-    "normalize": 'dtype="float32" with mean=… and std=… normalises as torchvision does',
+    "normalize": 'dtype="float32" with mean=… and std=… normalises like torchvision',
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
-    "sampler": "use weights=… to draw by weight, or dataset.subset(…) to choose samples",
-    "batch_sampler": "use weights=… to draw by weight, or dataset.subset(…) to choose samples",
+    "sampler": "weights=… draws samples by weight, dataset.subset(…) selects samples",
+    "batch_sampler": "weights=… draws samples by weight, dataset.subset(…) selects samples",
 }
 
 
@@ -63,7 +63,7 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
-        raise _shardpack.UsageError("rank and world_size: pass both or neither")
+        raise _shardpack.UsageError("rank and world_size: pass both of them or neither")
     # No need to import torch: if the program has not imported it, torch.distributed is not initialised.
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -186,7 +186,7 @@ def _fields(
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
-        raise _shardpack.UsageError(f"fields: a name occurs twice: {', '.join(chosen)}")
+        raise _shardpack.UsageError(f"fields: the list has a name twice: {', '.join(chosen)}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
@@ -242,7 +242,7 @@ def _normalised(
         return (_numbers("mean", mean, 0.0), _numbers("std", std, 1.0)), []
     means, stds = ({} if one is None else one for one in (mean, std))
     if not isinstance(means, Mapping) or not isinstance(stds, Mapping):
-        raise TypeError("mean and std: only one of them is a mapping from field; pass both as mappings or neither")
+        raise TypeError("mean and std: only one of them is a mapping from field names; pass mappings for both or for neither")
     pictures: tuple[Numbers, Numbers] | None = None
     arrays: list[tuple[str, Numbers, Numbers]] = []
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -253,7 +253,7 @@ def _normalised(
         elif pictures in (None, pair):
             pictures = pair
         else:
-            raise _shardpack.UsageError("mean and std differ between picture fields: pass the same for all of them")
+            raise _shardpack.UsageError("mean and std differ between picture fields, but all picture fields must have the same")
     return pictures, arrays
 
 
@@ -310,7 +310,7 @@ def _augment(augment: str | Sequence[str] | None) -> str | None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected words such as 'hflip', or results of shardpack.augment, found {augment!r}")
+        raise TypeError(f"augment: expected names such as 'hflip', or results of functions in shardpack.augment, found {augment!r}")
     return ",".join(words) if words else None
 
 
@@ -320,10 +320,10 @@ def _mix_batch(
     """Return the batch augmentations as texts, and the number of classes."""
     texts = [augment] if isinstance(augment, str) else list(augment or ())
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"augment_batch: expected results of shardpack.augment.mixup or cutmix, found {augment!r}")
+        raise TypeError(f"augment_batch: expected the result of shardpack.augment.mixup or cutmix, found {augment!r}")
     if not texts:
         if num_classes is not None:
-            raise _shardpack.UsageError("num_classes needs augment_batch")
+            raise _shardpack.UsageError("num_classes has an effect only with augment_batch")
         return None
     if num_classes is None:
         if dataset.classes is None:
@@ -351,7 +351,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
         # In Python, True equals 1, so a mask would pass as band numbers.
-        raise TypeError("bands: expected band numbers, found a mask\nhint: bands=np.flatnonzero(mask)")
+        raise TypeError("bands: expected band numbers, found a boolean mask\nhint: bands=np.flatnonzero(mask)")
     return [_number("band", band, 0, 2**32 - 1) for band in given]
 
 
@@ -377,9 +377,9 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     is_grid = kind == "grid"
     by_class = kind == "balanced" or weights is not None
     if by_class and each == 1:
-        raise _shardpack.UsageError("patches by class need several patches per sample\nhint: patches_per_sample=8")
+        raise _shardpack.UsageError("patches by class are possible only with several patches per sample\nhint: patches_per_sample=8")
     if is_grid and each != 1:
-        raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which gives all patches')
+        raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which returns all patches')
     if not is_grid and any(numbers):
         raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", found patches="random"')
     if scenes is not None and not is_grid and each == 1:

@@ -56,7 +56,7 @@ class Ragged:
 
     def __getattr__(self, name: str) -> Any:
         """Raise an error that explains why a tensor attribute is missing."""
-        message = f"Ragged has no attribute {name!r}: its rows differ in size"
+        message = f"Ragged has no attribute {name!r}: its rows have different sizes"
         if not name.startswith("_"):
             message += "\nhint: image=\"rrc224\" or cube=\"patch64x64\" gives one tensor for all rows; ragged[i] is a row"
         raise AttributeError(message, name=name, obj=self)
@@ -99,8 +99,8 @@ _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
 _UNKNOWN = (
-    "{}: this batch was made from fields alone; only a batch of a loader has it\n"
-    "hint: iterate over the Loader itself: Accelerate and similar libraries need not prepare it"
+    "{}: this batch was built from its fields by another library; only batches directly from a loader have it\n"
+    "hint: iterate over the Loader itself: do not pass it to `prepare` of Accelerate or a similar library"
 )
 
 
@@ -179,7 +179,7 @@ class Batch(MutableMapping[str, Any]):
     def __getitem__(self, field: str) -> Any:
         """The values of a field, converted to the framework's tensor on first use."""
         if not isinstance(field, str):
-            hint = "dict(batch) iterates over names, batch.items() over both; batch['image'][0] is the first row of a field"
+            hint = "dict(batch) maps names to fields, and batch['image'][0] is the first row of a field"
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
@@ -283,7 +283,7 @@ class Batch(MutableMapping[str, Any]):
         ``None``) and rows without a sample are zeros in the batch.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("present: this batch is a copy, not the one that the loader returned")
+            raise RuntimeError("present: this batch is a copy, and only the batch that the loader returned has this information")
         assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
@@ -308,7 +308,7 @@ class Batch(MutableMapping[str, Any]):
             The field does not hold decoded pictures, or the dataset does not store their sizes.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("views: this batch is a copy, not the one that the loader returned")
+            raise RuntimeError("views: this batch is a copy, and only the batch that the loader returned has this information")
         if field is None:
             pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:
@@ -344,7 +344,7 @@ class Batch(MutableMapping[str, Any]):
         if self._patches is None:
             patches = None if self._core is None else self._core.patches()
             if patches is None:
-                raise AttributeError('origins: the loader cuts no patches\nhint: cube="patch64x64"')
+                raise AttributeError('origins: the loader does not cut patches\nhint: cube="patch64x64"')
             axes, origins, scenes = patches
             self._patches = origins.reshape(-1, axes), scenes.reshape(-1, axes)
         return self._patches

@@ -28,7 +28,7 @@ _OF_FILES = [name for name in FORMATS if name != "torchvision"]
 """Formats on the command line: all except torchvision, which needs a dataset object."""
 _NAMES = {"classes", "names"}
 """Options whose values are class names."""
-_EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
+_EXIT_CODES = "exit codes: 0 success, 1 finished but some samples were left out, 2 failed, 130 interrupted"
 _EXAMPLES = {
     "convert": """\
 examples:
@@ -49,7 +49,7 @@ def run(args: Sequence[str]) -> int:
     try:
         return (_convert if args[0] == "convert" else _export)(args[1:])
     except KeyboardInterrupt:
-        print("interrupted: nothing is left behind", file=sys.stderr)
+        print("interrupted: all unfinished output was removed", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"error: {_in_options(str(error))}", file=sys.stderr)
@@ -58,7 +58,7 @@ def run(args: Sequence[str]) -> int:
 
 def _convert(args: Sequence[str]) -> int:
     if not args or args[0] not in FORMATS:
-        parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
+        parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset from another format. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
         # Reports the error or prints the help, and does not return.
@@ -79,7 +79,7 @@ def _convert(args: Sequence[str]) -> int:
     common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="for any other column; may be repeated")
     common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
-    common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do about samples that cannot be converted [default: stop]")
+    common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do with samples that cannot be converted [default: stop]")
     added = parser.add_argument_group("adding to an existing dataset")
     added.add_argument(
         "--append",
@@ -90,10 +90,10 @@ def _convert(args: Sequence[str]) -> int:
     added.add_argument(
         "--on-known-key",
         choices=("stop", "skip"),
-        help="with --append: what to do about samples whose keys the dataset already has [default: stop]",
+        help="with --append: what to do with samples whose keys the dataset already has [default: stop]",
     )
     own = _of_format(parser, opener)
-    storage = parser.add_argument_group("storage, as for `shardpack pack`; by default JPEGs and all bits are kept")
+    storage = parser.add_argument_group("storage options, as for `shardpack pack`; by default, JPEGs stay unchanged and arrays keep all bits")
     storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
     for name in _pack.StorageOptions.__annotations__:
         _add_stored(storage, name)
@@ -135,7 +135,7 @@ def _export(args: Sequence[str]) -> int:
     parser = _parser("export", "DATASET FORMAT OUT", "Write a dataset in another format.")
     parser.add_argument("dataset", metavar="DATASET", help="folder of a dataset")
     parser.add_argument("format", metavar="FORMAT", choices=OUTWARD, help=" or ".join(OUTWARD))
-    parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty or not exist")
+    parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty, or must not exist yet")
     parser.add_argument("--generation", metavar="N", type=int, help="generation of a dataset that has grown or shrunk, from 1 [default: the newest]")
     parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
     parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")

@@ -24,7 +24,7 @@ class Concat(Dataset):
             if dataset._members is not None:
                 raise _shardpack.UsageError(
                     f"concat: dataset {number}: expected a whole dataset, found {dataset!r}\n"
-                    "hint: concatenate whole datasets, and take the subset of the result"
+                    "hint: concatenate the whole datasets, then take a subset of the result"
                 )
         self._parts: list[Dataset] = []
         for dataset in datasets:

@@ -57,7 +57,7 @@ class Core:
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, inner, self._workers, self._pid)
         if inner.positions() == 0:
-            _warn.warn("the dataset has no samples, so the loader gives no batches")
+            _warn.warn("the dataset has no samples, so the loader returns no batches")
         if self._resume is not None:
             inner.restore(*self._resume)
         return inner

@@ -462,7 +462,7 @@ class Subset(Dataset):
             twice = np.sort(members)[:-1][np.diff(np.sort(members)) == 0][0]
             raise _shardpack.UsageError(
                 f"subset: sample {twice} occurs twice\n"
-                "hint: to draw samples more often, pass weights to the Loader"
+                "hint: to draw samples several times, pass weights to the Loader"
             )
         self._path, self._verify_crc = self._whole._path, self._whole._verify_crc
         self._max_record = self._whole._max_record
@@ -519,6 +519,6 @@ def _reopened(
         raise _shardpack.UsageError(
             f"`{path}` was packed again: generation {generation} was {expected} and is now "
             f"{dataset._opened.version}\n"
-            "hint: make the loader again from the new dataset"
+            "hint: open the dataset again and create a new loader"
         )
     return dataset

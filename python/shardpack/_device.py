@@ -11,7 +11,7 @@ from shardpack import _shardpack, _warn
 from shardpack._convert import Framework, jax_device
 
 _CUDA = re.compile(r"cuda(?::(\d{1,9}))?")
-_MEANT = 'hint: decode="host" decodes on the host without this message'
+_MEANT = 'hint: decode="host" decodes on the host without this warning'
 
 
 def stage_for(decode: str, to: Framework | None, device: str, transform: object) -> _shardpack.Stage | None:
@@ -39,7 +39,7 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
             hint = f"\n{_MEANT}" if decodes and decode == "auto" else ""
             raise RuntimeError(f"cannot {'decode on' if decodes else 'use'} {device}: {reason}{hint}") from None
         if decodes:
-            _warn.warn(f"the host decodes instead of {device}: {reason}\n{_MEANT}")
+            _warn.warn(f"decoding on the host instead of {device}: {reason}\n{_MEANT}")
         return None
 
 
@@ -66,7 +66,7 @@ def check_process(pid: int) -> None:
     if os.getpid() != pid:
         raise RuntimeError(
             "a loader that decodes on a device cannot be used after fork\n"
-            "hint: make the loader in the child, or start workers with spawn"
+            "hint: create the loader in the child process, or start workers with the method spawn"
         )
 
 

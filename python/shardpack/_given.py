@@ -97,7 +97,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
             first = np.asarray(found[~fits].flat[0]).item()
             raise _shardpack.UsageError(
                 f"field {field!r}: expected a list of values that fit {dtype}, found {first!r}\n"
-                "hint: round or clip them first, or give another type in `schema`"
+                "hint: round or clip them first, or set another type in `schema`"
             )
         return np.asarray(value, kind)
 
@@ -173,7 +173,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
 
 def _mask_as_picture(field: str, found: str, how: str) -> Exception:
     return _shardpack.UsageError(
-        f"field {field!r}: expected a mask as an array, found {found}, which would be loaded as RGB and scaled\n"
+        f"field {field!r}: expected a mask as an array, found {found}; loaders would load it as RGB and scale it like a photo\n"
         f'hint: {how} gives the class numbers; schema={{{field!r}: "image"}} stores it as a picture'
     )
 
@@ -196,7 +196,7 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
     """
     if field != "image" or kind not in (None, "image"):
         return array
-    keep = '; schema={"image": "array"} stores it as it is'
+    keep = '; schema={"image": "array"} stores the array unchanged'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
         hint = "pass the picture file (read_bytes()) or its uint8 pixels"

@@ -479,7 +479,7 @@ class Loader:
     def __getitem__(self, index: object) -> NoReturn:
         # A DataLoader must not mistake the loader for a map-style dataset.
         raise TypeError(
-            "a loader cannot be indexed: iterate over it, or index its dataset\n"
+            "a loader cannot be indexed: iterate over the loader, or index its dataset\n"
             "hint: in a torch DataLoader: DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"
         )
 

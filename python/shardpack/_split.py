@@ -64,7 +64,7 @@ def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, data
         if kinds.get(given, "scalar") != "scalar":
             raise _shardpack.UsageError(
                 f"{option}: expected a scalar field, found {given!r} of kind {kinds[given]}, "
-                "which the indexes do not hold\n"
+                "which is not stored in the indexes\n"
                 f"hint: {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
             )
         return given

@@ -39,7 +39,7 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     if saved != generation:
         raise _shardpack.UsageError(
             f"the state is from generation {saved}, but the dataset is generation {generation}\n"
-            f"hint: the order of an epoch depends on the generation: finish this epoch with Dataset(path, "
-            f"generation={saved}), and start the next one with a new loader of the newest generation"
+            f"hint: the order of an epoch depends on the generation. To finish this epoch, use Dataset(path, "
+            f"generation={saved}); start the next epoch with a new loader of the newest generation"
         )
     return state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit

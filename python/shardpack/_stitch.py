@@ -103,16 +103,16 @@ class Stitcher:
         if options.augment is not None:
             raise _shardpack.UsageError(f"stitch: the loader must not augment, found augment={options.augment!r}")
         if options.mix is not None or options.balanced or options.weights is not None or options.class_weights is not None:
-            raise _shardpack.UsageError("stitch: the loader must return each scene once, without weights or mix")
+            raise _shardpack.UsageError("stitch: the loader must return each scene exactly once, so it cannot have weights or mix")
         if loader.world_size > 1:
             raise _shardpack.UsageError(
-                f"stitch: rank {loader.rank} of {loader.world_size} gets only some patches of each scene\n"
-                "hint: give each rank its own scenes: "
+                f"stitch: rank {loader.rank} of {loader.world_size} gets only a part of the patches of each scene\n"
+                "hint: assign whole scenes to each rank: "
                 "Loader(dataset.subset(range(rank, len(dataset), ranks)), rank=0, world_size=1, …)"
             )
         if options.end == "drop":
             raise _shardpack.UsageError(
-                'stitch: end="drop" drops patches\nhint: end="uneven" or end="pad"'
+                'stitch: end="drop" would drop patches\nhint: end="uneven" or end="pad"'
             )
         if window not in ("uniform", "hann"):
             raise _shardpack.UsageError(f"window: expected uniform or hann, found {window!r}")
@@ -237,7 +237,7 @@ class Stitcher:
         more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise _shardpack.UsageError(
             f"patches are missing: {some}{more}\n"
-            "hint: add every batch of the epoch; skipped damaged scenes have no patches"
+            "hint: add every batch of the epoch; damaged scenes that the loader skipped have no patches"
         )
 
     def __enter__(self) -> Stitcher:

@@ -34,7 +34,7 @@ def refuse_workers(loader: Loader) -> None:
     if options.stage is not None:
         raise RuntimeError(
             "a loader whose batches are on a device cannot run in workers of a DataLoader\n"
-            'hint: iterate over the loader itself, or use num_workers=0; device="cpu" lets workers decode'
+            'hint: iterate over the loader itself, or use num_workers=0; with device="cpu", workers can decode'
         )
     if options.transform_workers:
         raise RuntimeError(

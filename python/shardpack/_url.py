@@ -17,13 +17,13 @@ def is_url(path: object) -> bool:
 
 
 _MANUAL = "(docs/stores.md, \"Changing a dataset in a store\")"
-COPY_AND_SEND = f"copy the dataset here, change the copy, and upload the new files, `manifest.json` last {_MANUAL}"
+COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and upload the new files, `manifest.json` last {_MANUAL}"
 """Hint for additions and removals in a store."""
-COPY_AND_DELETE = f"copy the dataset here, compact the copy, and delete the same files in the store, manifests first {_MANUAL}"
+COPY_AND_DELETE = f"copy the dataset to this machine, compact the copy, and delete the same files from the store, manifests first {_MANUAL}"
 """Hint for compacting in a store."""
 
 
-def refuse(function: str, *, hint: str = "copy the data here first, or mount the store", **paths: object) -> None:
+def refuse(function: str, *, hint: str = "copy the data to this machine first, or mount the store", **paths: object) -> None:
     """Raise an error for URLs in functions that need local folders."""
     for name, path in paths.items():
         if is_url(path):
@@ -45,11 +45,11 @@ def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[st
     ``None``.
     """
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")
+        raise TypeError(f"storage_options: expected a mapping from option names to values, found {type(options).__name__}")
     given = {name: value for name, value in more.items() if value is not None}
     for name in given:
         if name in (options or {}):
-            raise TypeError(f"{name}: given twice, as an argument and in storage_options")
+            raise TypeError(f"{name}: passed twice, as an argument and in storage_options")
     both = {**(options or {}), **given}
     text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in both.items()}
     return list(text.items())

@@ -53,7 +53,7 @@ def of_more_bands(pictures: int) -> None:
     """Warn that an extra band of stored pictures will not be decoded."""
     if pictures > 0:
         have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
-        warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loading drops the band")
+        warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loaders drop the band")
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:

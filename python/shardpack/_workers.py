@@ -90,8 +90,8 @@ def _pickled(function: Transform) -> bytes:
     if file is not None and not os.path.exists(file):
         # A spawned process runs the program's file, so the file must exist.
         raise RuntimeError(
-            f"transform_workers: cannot start processes of the program {file}, which is not a file\n"
-            "hint: save the program as a file and run that, or leave transform_workers out"
+            f"transform_workers: cannot start processes, because the program {file} is not a file\n"
+            "hint: save the program to a file and run the file, or leave transform_workers out"
         )
     try:
         pickled = pickle.dumps(function)
@@ -106,7 +106,7 @@ def _pickled(function: Transform) -> bytes:
     except ModuleNotFoundError:
         raise TypeError(
             f"transform: cannot pickle {function!r} for transform_workers: {reason}\n"
-            "hint: define it at the top level of a module, or install cloudpickle"
+            "hint: define the function at the top level of a module, or install cloudpickle"
         ) from None
     by_value: bytes = cloudpickle.dumps(function)
     return by_value

@@ -165,7 +165,7 @@ class Writer:
         )
         if append and not shuffle and not self._inner.keeps_order():
             self._inner.abort()
-            hint = "leave the option out: the dataset decides it"
+            hint = "leave the option out: the existing dataset determines it"
             raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}")
         self._classes = self._inner.classes()
         if append:

@@ -198,7 +198,7 @@ def random_affine(
         able to hold it. Masks of objects (:func:`shardpack.align.instance_masks`) are 0 outside.
     """
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
-        raise ValueError(f"translate: expected fractions of width and height, found {translate!r}")
+        raise ValueError(f"translate: expected fractions of the width and height, found {translate!r}")
     both = [] if translate is None else [str(_number("translate", share)) for share in translate]
     four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4
     along_x, along_y = (shear[:2], shear[2:]) if four else (shear, None)  # type: ignore[index]

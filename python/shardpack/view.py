@@ -182,12 +182,12 @@ def crop(
     Crop(view='rrc96,scale=0.05..0.25', augment=None, times=8, name='local')
     """
     if not isinstance(view, str):
-        raise TypeError(f"view: expected a text such as 'rrc96', found {view!r}")
+        raise TypeError(f"view: expected text such as 'rrc96', found {view!r}")
     words = [] if augment is None else [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected results of shardpack.augment, found {augment!r}")
+        raise TypeError(f"augment: expected results of functions in shardpack.augment, found {augment!r}")
     if not (name is None or isinstance(name, str)):
-        raise TypeError(f"name: expected a text, found {name!r}")
+        raise TypeError(f"name: expected text, found {name!r}")
     count = _integer("times", times, "a whole number")
     if count < 1:
         raise ValueError(f"times: expected at least 1, found {count}")

@@ -84,8 +84,10 @@ impl Packing {
                 }
                 let known = PackOptions::canonical(&name, &value).map_err(raise)?;
                 if known.is_none() {
-                    let said =
-                        format!("recipe: `{recipe}` has the option `{}`, unknown to `pack`", name.escape_debug());
+                    let said = format!(
+                        "recipe: `{recipe}` has the option `{}`, which `pack` does not have",
+                        name.escape_debug()
+                    );
                     return Err(UsageError::new_err(said));
                 }
                 all.push((name, value));

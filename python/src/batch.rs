@@ -232,7 +232,7 @@ impl PyTensor {
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err(
-                "DLPack: this tensor cannot be copied on export\nhint: copy the imported tensor",
+                "DLPack: this tensor cannot be copied during export\nhint: import the tensor, then copy it",
             ));
         }
         // The CPU has no streams. On a device, the values are complete, so the consumer need not wait.

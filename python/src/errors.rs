@@ -12,16 +12,16 @@ create_exception!(
     shardpack,
     FormatError,
     PyValueError,
-    "A file violates the specification of its format: it is damaged, or of another format."
+    "A file violates the specification of its format: it is damaged, or has another format."
 );
 create_exception!(shardpack, LimitError, PyValueError, "A file exceeds the limits for memory or samples.");
 create_exception!(
     shardpack,
     NoDeviceError,
     PyRuntimeError,
-    "There is no CUDA driver on this machine, no device with this number, or the driver or the device is too old."
+    "This machine has no CUDA driver or no device with this number, or the driver or device is too old."
 );
-create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
+create_exception!(shardpack, UsageError, PyValueError, "An argument contradicts the dataset or another argument.");
 
 create_exception!(shardpack, RepeatedKeyError, UsageError, "Two samples have the same key.");
 create_exception!(shardpack, KnownKeyError, UsageError, "The dataset already has a sample with this key.");

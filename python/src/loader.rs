@@ -272,7 +272,7 @@ impl PyLoader {
             true => Ok(()),
             false => Err(PyRuntimeError::new_err(
                 "this loader was started in the parent process and cannot be used after fork\n\
-                 hint: make the loader in the child, or start workers with spawn",
+                 hint: create the loader in the child process, or start workers with the method spawn",
             )),
         }
     }

@@ -55,14 +55,14 @@ struct CropOption {
 impl CropOption {
     fn crop(&self) -> PyResult<PictureCrop> {
         let ImageMode::View(view) = self.view.parse().map_err(raise)? else {
-            return Err(UsageError::new_err("crops: `raw` gives stored bytes, which have no crops"));
+            return Err(UsageError::new_err("crops: `raw` returns stored bytes, which cannot be cropped"));
         };
         let augment = match &self.augment {
             None => Augments::default(),
             Some(text) => parse_augment(text).map_err(raise)?,
         };
         if !augment.arrays.is_none() || !augment.bands.is_empty() {
-            let text = "crops: the augmentation of a crop is for pictures, but it has one of arrays";
+            let text = "crops: a crop can only have augmentations for pictures, but this one is for arrays";
             return Err(UsageError::new_err(format!("{text}\nhint: pass it to `augment` of the loader")));
         }
         Ok(PictureCrop { view, augment: augment.pictures, name: self.name.clone() })

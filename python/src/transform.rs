@@ -25,7 +25,7 @@ impl fmt::Debug for Function {
 impl Transform for Function {
     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note> {
         let called = Python::try_attach(|py| self.call(py, row).map_err(|error| describe(py, &error).into()));
-        called.unwrap_or_else(|| Err("the interpreter is ending".into()))
+        called.unwrap_or_else(|| Err("the Python interpreter is shutting down".into()))
     }
 }
 

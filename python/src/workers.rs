@@ -77,13 +77,14 @@ impl Workers {
     }
 
     fn start(&self, number: usize) -> Result<UnixStream, Note> {
-        let (mut ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for a process: {error}"))?;
+        let (mut ours, theirs) =
+            UnixStream::pair().map_err(|error| format!("cannot create a socket for a worker process: {error}"))?;
         let started = Python::try_attach(|py| {
             // From now on, the other side owns this descriptor.
             let started = self.processes.call_method1(py, "start", (number, theirs.into_raw_fd()));
             started.map(drop).map_err(|error| describe(py, &error))
         });
-        started.ok_or("the interpreter is ending")??;
+        started.ok_or("the Python interpreter is shutting down")??;
         let note = match error_of(&mut ours) {
             Ok(None) => {
                 self.had_one.store(true, Ordering::Relaxed);
@@ -93,9 +94,9 @@ impl Workers {
                 self.ended(number);
                 format!("in the worker: {text}").into()
             }
-            Err(_) => Note::from(format!("a worker {} before it was ready", self.ended(number))).with_hint(
-                "its output says why; each worker runs the program once more, so put the program's work below \
-                 `if __name__ == \"__main__\":`",
+            Err(_) => Note::from(format!("a worker process {} before it was ready", self.ended(number))).with_hint(
+                "its output shows the reason; each worker imports your program again, so put the work of the program \
+                 below `if __name__ == \"__main__\":`",
             ),
         };
         // Every later row would fail in the same way.

@@ -234,8 +234,8 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
 
 
 def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
-    for augment, hint in (("hflip", r'mirror pictures with the view: (.|\n)*image="full,flip=0.5"'), ("rot90", "turn pictures with `random_rotation`")):
-        with pytest.raises(sp.UsageError, match=f"flips and turns change arrays, but only pictures are loaded\nhint: {hint}"):
+    for augment, hint in (("hflip", r'to mirror pictures, use the view: (.|\n)*image="full,flip=0.5"'), ("rot90", "to turn pictures, use `random_rotation`")):
+        with pytest.raises(sp.UsageError, match=f"flips and turns apply to arrays, but only pictures are loaded\nhint: {hint}"):
             sp.Loader(scenes, 2, image="full", fields=["image"], augment=augment)
     mixed: dict[str, Any] = {"augment_batch": sp.augment.mixup(), "num_classes": 3}
     with pytest.raises(sp.UsageError, match=r"mixed batches: no picture field is loaded\nhint: name .*`fields`"):
@@ -256,7 +256,7 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         (
             {"align": {"mask": "mask,picture=image"}, "fields": ["mask"], "augment": [sp.augment.random_affine(5)]},
             sp.UsageError,
-            "the picture that the field follows is not loaded",
+            "picture that this field follows, but that picture is not loaded",
         ),
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),

@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
             writer.write(sample(3) | change, key="x")
     less = sample(3)
     del less["caption"]
-    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: missing: the dataset has this field, of kind text\nhint: give None"):
+    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: this field is missing; in the dataset it is of kind text\nhint: pass None"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write(less, key="x")
     with pytest.raises(sp.UsageError, match="schema: field `score`: expected float64, as in the dataset, found text"):
@@ -152,7 +152,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: without `append=True`, a new dataset is created there"):
         sp.Writer(tmp_path / "new", append=True)
     assert not (tmp_path / "new").exists()
-    with pytest.raises(sp.UsageError, match="already holds a dataset of 2 samples\nhint: .*`append=True` to add to it"):
+    with pytest.raises(sp.UsageError, match="already contains a dataset of 2 samples\nhint: .*`append=True` to add to it"):
         sp.Writer(tmp_path / "out")
 
 
@@ -335,7 +335,7 @@ def test_a_profile_that_the_dataset_has_no_field_for_is_refused(tmp_path: Path) 
     path = tmp_path / "profile.jpg"
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     Image.new("RGB", (40, 24)).save(path, icc_profile=profile)
-    with pytest.raises(sp.UsageError, match="sample `b`: field `image`: the picture has a colour profile, and the dataset has no field `icc`"):
+    with pytest.raises(sp.UsageError, match="sample `b`: field `image`: the picture has a colour profile, but the dataset has no field `icc`"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write({"image": path}, key="b")
     # A dataset with the field accepts pictures with and without a profile.

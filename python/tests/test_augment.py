@@ -235,7 +235,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"augment": "flip"}, "augmentation: expected one of hflip, vflip, dflip, rot90, random_gain, band_jitter, band_dropout, random_gamma, gaussian_noise for arrays, or one of trivial_augment_wide.*found `flip`"),
         ({"augment": [sp.augment.mixup()]}, r"`mixup.*` is not an augmentation for single samples\nhint: `augment_batch` mixes"),
         ({"augment": "cutmix(alpha=0.5)"}, "\nhint: `augment_batch` mixes"),
-        ({"mean": 0.5}, r"mean and std without a field name are for pictures, but `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
+        ({"mean": 0.5}, r"mean and std without a field name apply to pictures, but `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
         ({"mean": [1, 2, 3]}, r'mean: expected numbers up to 1, .*, found 2\nhint: .*for a cube, name the field: mean=\{"cube": …\}'),
         ({"augment": "band_dropout(p=2)"}, "`p` in band_dropout: expected LOW..HIGH from 0 to 1"),
         ({"augment": "band_dropout"}, r"band augmentation: expected p=NUMBER, found `band_dropout`"),
@@ -244,9 +244,9 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
         ({"mean": {"cube": 1}}, None),
         ({"mean": {"cube": [1, 2]}}, r"field `cube`: mean and std: expected 1 number, or 8.*found 2"),
-        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: 2 means and 3 standard deviations: give the same number of both, or one of either"),
+        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: 2 means and 3 standard deviations: pass as many means as standard deviations, or a single number for one of them"),
         ({"mean": {"mask": 1}}, "`mask`, which has mean and std: expected float16, bfloat16 or float32, found uint8"),
-        ({"mean": {"cub": 1}}, "mean and std: field `cub` is not a decoded array of the batch"),
+        ({"mean": {"cub": 1}}, "mean and std: field `cub` is not loaded as a decoded array"),
         ({"std": {"cube": 0}}, "field `cube`: std: expected finite numbers above 0, found 0"),
         ({"std": {"cube": -1}}, "field `cube`: std: expected finite numbers above 0, found -1"),
         ({"std": {"cube": [1, 1, 0, 1, 1, 1, 1, 1]}}, "field `cube`: band 2: std: expected finite numbers above 0, found 0"),
@@ -268,7 +268,7 @@ def test_arguments_that_do_not_fit(cubes: Path, options: dict[str, Any], match: 
     "options", [{"augment": [1]}, {"mean": {"cube": "white"}}, {"mean": {"cube": 1}, "std": 2.0}, {"mean": {"cube": [[1]]}}]
 )
 def test_arguments_of_other_types(cubes: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="augment: expected words|mean of cube: expected a number|only one of them is a mapping"):
+    with pytest.raises(TypeError, match="augment: expected names|mean of cube: expected a number|only one of them is a mapping"):
         sp.Loader(sp.Dataset(cubes), **options)
 
 

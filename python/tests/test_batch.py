@@ -246,5 +246,5 @@ def test_what_a_ragged_field_cannot_have_is_told(tmp_path: Path) -> None:
             writer.write({"image": np.zeros((size, size, 3), np.uint8)})
     images = next(iter(sp.Loader(sp.Dataset(tmp_path / "out"), 2)))["image"]
     assert images[0].ndim == 3 and not hasattr(images, "__array_interface__")
-    with pytest.raises(AttributeError, match="has no attribute 'shape': its rows differ in size\nhint: image=\"rrc224\""):
+    with pytest.raises(AttributeError, match="has no attribute 'shape': its rows have different sizes\nhint: image=\"rrc224\""):
         images.shape  # noqa: B018

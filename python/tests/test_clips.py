@@ -181,7 +181,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
                 writer.write({"clip": value})
         with pytest.raises(TypeError, match="expected frames as the bytes or Paths of JPEGs, found int"):
             writer.write({"clip": [3]})
-    with pytest.raises(sp.UsageError, match="this picture is not in any folder"):
+    with pytest.raises(sp.UsageError, match="this picture is not in a folder"):
         (tmp_path / "flat").mkdir()
         (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
         sp.pack(tmp_path / "flat", tmp_path / "none", clips=True)
@@ -278,7 +278,7 @@ def test_clips_are_added(source: Path, tmp_path: Path) -> None:
     # Files next to folders are not clips, as when the dataset was packed.
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
-    with pytest.raises(sp.UsageError, match="this picture is not in any folder"):
+    with pytest.raises(sp.UsageError, match="this picture is not in a folder"):
         sp.add(tmp_path / "out", tmp_path / "flat")
     assert len(sp.Dataset(tmp_path / "out")) == 10
 

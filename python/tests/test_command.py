@@ -199,7 +199,7 @@ def test_the_line_of_progress_is_gone_before_an_error(monkeypatch: pytest.Monkey
         raise failure
 
     monkeypatch.setattr(_command, "convert", convert)
-    for failure, said in ((ValueError("no"), "error: no"), (KeyboardInterrupt(), "interrupted: nothing is left behind")):
+    for failure, said in ((ValueError("no"), "error: no"), (KeyboardInterrupt(), "interrupted: all unfinished output was removed")):
         monkeypatch.setattr(sys, "stderr", terminal := Terminal())
         _command.run(["convert", "mds", "a", "b"])
         assert terminal.shown() == [said, ""] and "converting 3, 3 samples/s" in terminal.getvalue()

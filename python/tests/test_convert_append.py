@@ -170,7 +170,7 @@ def test_the_command_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "`--append` to add to it" in capsys.readouterr().err
     assert run(["convert", "webdataset", str(two), out, "--append"]) == 2
     error = capsys.readouterr().err
-    assert "photos/003" in error and "hint: `--on-known-key skip` leaves such samples out" in error
+    assert "photos/003" in error and "hint: `--on-known-key skip` skips such samples" in error
     assert run(["convert", "webdataset", str(two), out, "--append", "--on-known-key", "skip", "--classes", "owl,dog"]) == 0
     said = capsys.readouterr().out
     assert f"added 2 samples to `{out}`" in said and "generation 2, 6 samples" in said

@@ -162,7 +162,7 @@ def test_areas_of_coco_are_not_made_up(tmp_path: Path) -> None:
     sp.convert("coco", write_coco(tmp_path / "none", annotations=[box(), box()]), tmp_path / "out")
     assert "area" not in kinds(tmp_path / "out")
     path = write_coco(tmp_path / "some", annotations=[box(area=3), box(), box()])
-    with pytest.warns(UserWarning, match="the areas are left out, because 2 of 3 annotations have none"):
+    with pytest.warns(UserWarning, match="the areas are left out, because 2 of 3 annotations have no area"):
         report = sp.convert("coco", path, tmp_path / "two")
     assert "area" not in report["fields"] and len(report["notes"]) == 1
     sp.convert("coco", write_coco(tmp_path / "all", annotations=[box(area=3)]), tmp_path / "three")
@@ -232,7 +232,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
     labels = root / "labels" / "train"
     (labels / "classes.txt").write_text("cat\n")
     (labels / "a2.txt").write_text("0 0.5 0.5 0.1 0.1\n")
-    with pytest.raises(sp.SourceError, match=r"a2.txt`: labels without a picture: no `a2` in `.*train`"):
+    with pytest.raises(sp.SourceError, match=r"a2.txt`: these labels have no picture: there is no `a2` in `.*train`"):
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
     report = sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (3, 1)
@@ -410,7 +410,7 @@ def test_splits_of_yolo_that_are_taken_together_are_a_note(tmp_path: Path) -> No
     root = write_yolo(tmp_path / "yolo")
     (root / "data.yaml").unlink()
     add_split(root, "val")
-    with pytest.warns(UserWarning, match="images`: all splits are converted together: train, val\nhint: split='train' selects one"):
+    with pytest.warns(UserWarning, match="images`: all splits are converted into one dataset: train, val\nhint: split='train' selects one"):
         report = sp.convert("yolo", root, tmp_path / "all", names=NAMES)
     assert report["samples"] == len(OBJECTS) + 1 and len(report["notes"]) == 1
     assert sp.convert("yolo", root, tmp_path / "one", split="val", names=NAMES)["notes"] == []

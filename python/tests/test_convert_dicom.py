@@ -214,9 +214,9 @@ def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
 
     assert "two slices are at the position 3" in why("twice", oriented(3), oriented(3))
     turned = oriented(4) | {"ImageOrientationPatient": [0, 1, 0, 0, 0, 1]}
-    assert "the slices have several orientations" in why("turned", oriented(3), turned)
+    assert "the slices have different orientations" in why("turned", oriented(3), turned)
     assert "expected slices of one shape, found [4, 5] and [6, 5]" in why("shapes", oriented(3), oriented(4) | {"shape": (4, 5)})
-    assert "some of 2 files have neither a position nor a number" in why("bare", {}, {"InstanceNumber": 1})
+    assert "some of the 2 files have neither a position nor a number" in why("bare", {}, {"InstanceNumber": 1})
     assert "expected at most max_sample_bytes" in why("huge", {"Rows": 65535, "Columns": 65535})
     save(tmp_path / "cut" / "a.dcm", plane(0))
     whole = (tmp_path / "cut" / "a.dcm").read_bytes()

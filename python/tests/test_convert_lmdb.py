@@ -134,9 +134,9 @@ def test_a_prefix_that_begins_as_another_does(tmp_path: Path) -> None:
     ("entries", "message"),
     [
         ({}, "the source has no samples"),
-        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: expected data, found a pickle, which can run code\nhint: pass a function"),
+        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: expected data, found a pickle, which is not loaded because it can run code\nhint: pass a function"),
         ({b"a": jpeg(1), b"b": b"text"}, r"key `b`: expected a JPEG.*found bytes that begin with: 74 65 78 74"),
-        ({b"a": b"\x08"}, r"key `a`: neither a picture nor a Caffe Datum: "),
+        ({b"a": b"\x08"}, r"key `a`: neither a picture nor a valid Caffe Datum: "),
         ({b"../a": jpeg(1)}, r"key `\.\./a`"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_child_that_cannot_load_lmdb_is_no_damage(tmp_path: Path, monkeypatch:
     write(tmp_path / "a", {b"0": jpeg(0)})
     # The child process also gets this path.
     monkeypatch.setattr(_lmdb_entries.sys, "path", [path for path in sys.path if "site-packages" not in path])
-    with pytest.raises(sp.SourceError, match="the process that reads it failed: ModuleNotFoundError: No module named 'lmdb'") as caught:
+    with pytest.raises(sp.SourceError, match="the process that reads the environment failed: ModuleNotFoundError: No module named 'lmdb'") as caught:
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input=skip)
     assert "damage" not in str(caught.value)
 

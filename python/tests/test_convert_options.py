@@ -77,7 +77,7 @@ def test_names_that_fields_cannot_have_and_names_that_collide(tmp_path: Path) ->
 def test_a_schema_that_the_first_sample_does_not_show(tmp_path: Path) -> None:
     source = Items([{"text": None, "x": 1}, {"text": "b", "x": 2}])
     with pytest.raises(
-        ValueError, match=r"1 column cannot be converted\n  text: the first sample has None here"
+        ValueError, match=r"1 column cannot be converted\n  text: the first sample has None in this column"
     ):
         sp.convert("torchvision", source, tmp_path / "out")
     sp.convert("torchvision", source, tmp_path / "out", schema={"text": "text", "x": "float32"})

@@ -96,16 +96,16 @@ def test_normalised_integers_are_float32(tmp_path: Path) -> None:
 
 
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
-    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: for pictures, name the field or give mean and std"):
+    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: to change the type of pictures, name the field, or pass mean and std"):
         sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std: no pictures are loaded as floats.*\n.*choose float16, bfloat16 or float32"),
+        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std apply only to pictures that are loaded as floats, and there are none.*\n.*load the pictures as float16, bfloat16 or float32"),
         ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected a decoded picture or array, one of \[image\], found `label`"),
-        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array with three axes to load as float16"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array with three axes is loaded, so float16 has no effect"),
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),
         ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),
         ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "std: expected finite numbers above 0, found 0"),
@@ -165,8 +165,8 @@ def test_without_a_driver_the_loader_says_so_once_and_the_host_decodes(photos: P
             stats = loader.stats()
             assert (stats["refused"], stats["refused_first"], stats["predicted_device_bytes"]) == ({}, {}, 0)
     assert [str(one.message) for one in said] == [
-        "the host decodes instead of cuda:1: device 1: no driver\n"
-        'hint: decode="host" decodes on the host without this message'
+        "decoding on the host instead of cuda:1: device 1: no driver\n"
+        'hint: decode="host" decodes on the host without this warning'
     ]
     assert said[0].filename == __file__
 

@@ -80,5 +80,5 @@ def test_a_container_is_packed_into_a_container(azure: tuple[Any, dict[str, Any]
     changed[-1] ^= 1
     sp.plan("az://data/cubes", tmp_path / "out", 1, listing=tmp_path / "listing", storage_options=options)
     container.upload_blob("cubes/05.npy", bytes(changed), overwrite=True)
-    with pytest.raises(Exception, match="az://data/cubes/05.npy` changed since it was listed"):
+    with pytest.raises(Exception, match="az://data/cubes/05.npy` has changed since it was listed"):
         sp.pack("az://data/cubes", tmp_path / "out", listing=tmp_path / "listing", storage_options=options)

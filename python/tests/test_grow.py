@@ -51,7 +51,7 @@ def test_generations_are_opened_by_number(grown: Path) -> None:
         sp.Dataset(grown, generation=3)
     with pytest.raises(ValueError, match="expected an integer from 1"):
         sp.Dataset(grown, generation=0)
-    with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*: the path is a file, not a folder"):
+    with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*: this is a file, and only the folder of a dataset has generations"):
         sp.Dataset(grown / "manifest.json", generation=1)
     for generation in (1, 2, None):
         report = sp.verify(grown, deep=True, digest=True, generation=generation)
@@ -71,7 +71,7 @@ def test_a_table_with_a_column_of_keys_of_its_own(tmp_path: Path) -> None:
     for name, rows in (("first", "photo,id\na.jpg,1\n"), ("week", "scan,id\nb.jpg,2\n")):
         (tmp_path / f"{name}.csv").write_text(rows)
     sp.pack(first, tmp_path / "out", labels=tmp_path / "first.csv", key_column="photo")
-    with pytest.raises(sp.UsageError, match='key column `photo`.*\nhint: `key_column=NAME` names another'):
+    with pytest.raises(sp.UsageError, match='key column `photo`.*\nhint: `key_column=NAME` selects another column'):
         sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv")
     sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv", key_column="scan")
     assert sorted(sp.Dataset(tmp_path / "out").columns["id"]) == [1, 2]
@@ -200,10 +200,10 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 def test_urls_are_refused_in_words(tmp_path: Path) -> None:
     for call, hint in (
         (lambda: sp.add("s3://bucket/train", tmp_path), "upload the new files, `manifest.json` last"),
-        (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy the data here first"),
+        (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy the data to this machine first"),
         (lambda: sp.remove("s3://bucket/train", ["a"]), "upload the new files, `manifest.json` last"),
-        (lambda: sp.compact("s3://bucket/train"), "delete the same files in the store, manifests first"),
-        (lambda: sp.report("s3://bucket/train"), "copy the data here first"),
+        (lambda: sp.compact("s3://bucket/train"), "delete the same files from the store, manifests first"),
+        (lambda: sp.report("s3://bucket/train"), "copy the data to this machine first"),
     ):
         with pytest.raises(sp.UsageError, match=rf"needs a local folder, found the URL s3://.*\nhint: .*{hint}"):
             call()

@@ -194,12 +194,12 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"image": 224}, "image: expected a string such as 'rrc224', found 224"),
         ({"cube": (16, 16)}, r"cube: expected a string such as 'patch64x64', found \(16, 16\)"),
         ({"layout": None}, "layout: expected a string"),
-        ({"bands": [True, False, True]}, r"bands: expected band numbers, found a mask\nhint: bands=np.flatnonzero\(mask\)"),
-        ({"bands": np.arange(4) > 1}, "found a mask"),
+        ({"bands": [True, False, True]}, r"bands: expected band numbers, found a boolean mask\nhint: bands=np.flatnonzero\(mask\)"),
+        ({"bands": np.arange(4) > 1}, "found a boolean mask"),
         ({"end": True}, "end: expected a string"),
         ({"fields": "image"}, r"found the string 'image'\nhint: fields=\['image'\]"),
         ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: threads"),
-        ({"drop_last": True}, '\nhint: use end="drop"'),
+        ({"drop_last": True}, '\nhint: end="drop"'),
         ({"pin_memory": True}, '\nhint: to="torch", device="cuda"'),
         ({"collate_fn": abs}, "\nhint: batches are tensors"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
@@ -215,7 +215,7 @@ def test_habits_meet_a_hint(dataset: sp.Dataset, options: dict[str, Any], text: 
 
 
 def test_a_dataset_without_samples_is_a_warning(dataset: sp.Dataset) -> None:
-    with pytest.warns(UserWarning, match="no samples, so the loader gives no batches"):
+    with pytest.warns(UserWarning, match="no samples, so the loader returns no batches"):
         loader = sp.Loader(dataset.subset(dataset.labels == 99), 8, image="rrc32")
     assert len(loader) == 0 and list(loader) == []
 

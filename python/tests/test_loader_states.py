@@ -18,7 +18,7 @@ def test_ranks_share_an_epoch(dataset: sp.Dataset) -> None:
     ranks = [keys(sp.Loader(dataset, 4, rank=rank, world_size=3)) for rank in range(3)]
     assert [len(rank) for rank in ranks] == [20, 20, 20]
     assert sorted(sum(ranks, [])) == sorted(dataset.keys)
-    with pytest.raises(sp.UsageError, match="both or neither"):
+    with pytest.raises(sp.UsageError, match="both of them or neither"):
         sp.Loader(dataset, rank=1)
     with pytest.raises(sp.UsageError, match="below the world size"):
         sp.Loader(dataset, rank=3, world_size=3)

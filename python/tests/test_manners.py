@@ -111,7 +111,7 @@ def test_a_fork_of_a_busy_loader_says_so(squares: Path) -> None:
         try:
             next(iteration)
         except RuntimeError as error:
-            code = 0 if "hint: make the loader in the child" in str(error) else 2
+            code = 0 if "hint: create the loader in the child process" in str(error) else 2
         try:
             # Batches must stay valid, and closing must not touch the parent's threads.
             code = code or (0 if batch["image"].shape == (8, 32, 32, 3) else 3)

@@ -66,7 +66,7 @@ def test_where_none_is_declared_is_said(tmp_path: Path) -> None:
     floats: dict[str, Any] = {"dtype": "float32"}
     with pytest.raises(sp.UsageError, match=r"no decoded array with three axes declares a no-data value\n.*GDAL_NODATA"):
         sp.Loader(data, no_data=0.0, **floats)
-    with pytest.raises(sp.UsageError, match=r"field `cube` declares none \(samples inspected: 8\)"):
+    with pytest.raises(sp.UsageError, match=r"field `cube` declares no no-data value \(samples inspected: 8\)"):
         sp.Loader(data, no_data={"cube": 0.0}, **floats)
     with pytest.raises(TypeError, match="no_data of cube: expected a number, found '0'"):
         sp.Loader(data, no_data={"cube": "0"}, **floats)  # type: ignore[dict-item]

@@ -125,7 +125,7 @@ def test_alpha_is_told(tmp_path: Path) -> None:
     ]:
         (tmp_path / name).mkdir()
         (tmp_path / name / name).write_bytes(data)
-        with pytest.warns(UserWarning, match="^1 picture has an alpha channel: the file is stored unchanged, but loading drops alpha"):
+        with pytest.warns(UserWarning, match="^1 picture has an alpha channel: the file is stored unchanged, but loaders drop alpha"):
             sp.pack(tmp_path / name, tmp_path / f"{name} out")
         assert np.array_equal(loaded(tmp_path / f"{name} out"), rgb(data))
 

@@ -164,7 +164,7 @@ def test_a_plan_and_its_listing(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="option `kind`"):
         sp.pack(source, tmp_path / "other", kind="cubes", **options)
     for wrong in ({"part": (1, 2)}, {"force": True}):
-        with pytest.raises(sp.UsageError, match="has no effect on a plan"):
+        with pytest.raises(sp.UsageError, match="has an effect only on `pack`"):
             sp.plan(source, tmp_path / "out", 2, **wrong)  # type: ignore[arg-type]
 
 
@@ -179,7 +179,7 @@ def test_errors_speak_python(tmp_path: Path) -> None:
         ({"jpeg": "fast"}, sp.UsageError, "jpeg: expected tile, keep or reencode, found `fast`"),
         ({"quality": 80}, sp.UsageError, 'quality: has no effect if `jpeg` is tile\nhint: the option has an effect with `jpeg="reencode"` only'),
         ({"shard_size": "8 potatoes"}, sp.UsageError, "unknown unit"),
-        ({"values": "f16"}, sp.UsageError, "the source holds pictures"),
+        ({"values": "f16"}, sp.UsageError, "the source has pictures"),
     ]:
         with pytest.raises(error) as caught:
             sp.pack(source, out, **options)  # type: ignore[arg-type]
@@ -362,7 +362,7 @@ def test_of_several_variables_each_file_gives_its_first(tmp_path: Path) -> None:
     dataset = sp.Dataset(tmp_path / "out")
     assert [int(dataset.by_key(key)["cube"][0, 0, 0]) for key in ("a.npz", "b.npz")] == [1, 2]
     assert dataset.recipe["variable"] == ["cube", "*_corrected"]
-    with pytest.raises(sp.UsageError, match=r"no numeric array named `x`, `y\*`: the file has `cube` .*, `other`"):
+    with pytest.raises(sp.UsageError, match=r"no numeric array has the name `x`, `y\*`; the file has `cube` .*, `other`"):
         sp.pack(source, tmp_path / "none", variable=["x", "y*"])
     week = tmp_path / "week"
     week.mkdir()

@@ -106,7 +106,7 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     for loader, own in zip(loaders, words, strict=True):
         for other, its in zip(loaders, words, strict=True):
             if loader is not other:
-                with pytest.raises(sp.UsageError, match=f"the state counts {its}, but the loader counts {own}"):
+                with pytest.raises(sp.UsageError, match=f"the state counts {its}, but this loader counts {own}"):
                     loader.load_state_dict(other.state_dict())
     assert "unit" not in loaders[0].state_dict()
     with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
@@ -119,7 +119,7 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
         ({"patches": "all"}, "patches: expected random, grid, balanced or class weights, found 'all'"),
-        ({"patches": "balanced"}, "patches by class need several patches per sample"),
+        ({"patches": "balanced"}, "patches by class are possible only with several patches per sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: weight of class 1: expected a finite number of at least 0, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
         ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no integer mask is loaded"),
@@ -128,8 +128,8 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
         ({"patches": "grid", "overlap": 12}, "patch overlap: expected less than a patch, 16 × 12, found 12 × 12"),
         ({"open_scenes": 3}, "open_scenes=3 needs several patches"),
-        ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a size"),
-        ({"patches_per_sample": 3, "cube": "center8x8"}, "random or a grid, not Center"),
+        ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a patch size"),
+        ({"patches_per_sample": 3, "cube": "center8x8"}, "random or a grid, found Center"),
         ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "at most 24 (patches in an epoch), found 100"),
     ]:
         with pytest.raises(ValueError) as raised:
@@ -192,11 +192,11 @@ def test_origins_of_one_patch_and_of_none(scenes: sp.Dataset, values: list[NDArr
     assert batch.origins[8:].tolist() == [[-1, -1]] * 8 == batch.scene_sizes[8:].tolist()
     for row, (y, x) in enumerate(batch.origins[:8].tolist()):
         np.testing.assert_array_equal(batch["cube"][row], values[int(batch.indices[row])][y : y + 16, x : x + 12])
-    with pytest.raises(AttributeError, match="origins: the loader cuts no patches"):
+    with pytest.raises(AttributeError, match="origins: the loader does not cut patches"):
         _ = next(iter(sp.Loader(scenes, 2, fields=["height"]))).origins
     kept = pickle.loads(pickle.dumps(batch))
     np.testing.assert_array_equal(kept.origins, batch.origins)
-    with pytest.raises(AttributeError, match="made from fields alone"):
+    with pytest.raises(AttributeError, match="built from its fields by another library"):
         _ = sp.Batch(dict(batch)).origins
 
 
@@ -268,9 +268,9 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
             seen.add((step, int(y[0, 1, 0] - y[0, 0, 0]), int(x[0, 0, 1] - x[0, 0, 0])))
     assert {step for step, _, _ in seen} == {1, -1}
     assert {(1, 0, 0), (-1, 0, 0)} & seen and len(seen) >= 6, seen  # transposed, too
-    with pytest.raises(sp.UsageError, match="`dflip` flips the planes of volumes, but no boxes are cut"):
+    with pytest.raises(sp.UsageError, match="`dflip` mirrors the depth of volumes, but no volumes are loaded"):
         sp.Loader(dataset, 3, augment="dflip", fields=["mask"], cube="patch6x6")
-    with pytest.raises(sp.UsageError, match="field `table` is not a volume and cannot be turned with volumes"):
+    with pytest.raises(sp.UsageError, match="field `table` is not a volume, so it cannot be flipped or turned with the volumes"):
         sp.Loader(dataset, 8, augment="hflip", fields=["volume", "table"], **options)
     bands = ["band_dropout(p=0.5,value=-1)"]
     batch = next(iter(sp.Loader(dataset, 24, augment=bands, dtype="float32", fields=["volume", "mask"], **options)))

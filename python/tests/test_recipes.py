@@ -61,7 +61,7 @@ def test_names_are_written_by_functions() -> None:
     with pytest.raises(ValueError, match="scale: expected a lower and an upper end"):
         sp.augment.random_erasing(scale=(0.1,))
     for shares in [(0.1,), "12"]:
-        with pytest.raises(ValueError, match="translate: expected fractions of width and height"):
+        with pytest.raises(ValueError, match="translate: expected fractions of the width and height"):
             sp.augment.random_affine(5, shares)
     with pytest.raises(ValueError, match="shear: expected a lower and an upper end"):
         sp.augment.random_affine(5, shear=(1, 2, 3))
@@ -160,7 +160,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "`alpha` in mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
         ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no integer field `label` is loaded"),
-        ({"num_classes": 3}, "num_classes needs augment_batch"),
+        ({"num_classes": 3}, "num_classes has an effect only with augment_batch"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.Loader(dataset, **options)

@@ -98,7 +98,7 @@ def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
 
 
 def test_a_writer_counts_pictures_with_alpha(tmp_path: Path) -> None:
-    text = "^1 picture has an alpha channel or another extra band: the file is stored unchanged, but loading drops the band$"
+    text = "^1 picture has an alpha channel or another extra band: the file is stored unchanged, but loaders drop the band$"
     with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "out") as writer:
         writer.write({"left": png(np.zeros((4, 4, 4), np.uint8)), "right": png(np.zeros((4, 4, 3), np.uint8))})
     told(list(found))
@@ -206,14 +206,14 @@ def load(dataset: sp.Dataset, *fields: str, **options: Any) -> sp.Batch:
 @pytest.mark.parametrize("image", ["rrc64", "center64", "rrc32"])
 @pytest.mark.parametrize("cube", ["patch64x64", "center32x32", "cycle16x16"])
 def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: str, layout: str) -> None:
-    text = "would not match: picture `image` is cut, scaled or mirrored, but `mask` is not\nhint: have the array follow the picture"
+    text = "would not match: picture `image` is cut, scaled or mirrored, but `mask` is not\nhint: align the array with the picture"
     with pytest.raises(sp.UsageError, match=text):
         load(masked, "image", "mask", image=image, cube=cube, layout=layout)
     assert load(masked, "image", image=image)["image"].shape[0] == 4
     assert load(masked, "mask", cube=cube)["mask"].shape[0] == 4
     with pytest.raises(sp.UsageError, match="picture `image` is whole, but patches are cut from `mask`"):
         load(masked, "image", "mask", cube=cube, layout=layout)
-    with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or turned\nhint: have the array follow the picture"):
+    with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or turned\nhint: align the array with the picture"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
     # An array that differs in size from the picture may be cut on its own.

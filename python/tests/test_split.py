@@ -137,7 +137,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 0.5, "seed": 0.5}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "stratify": "lable"}, sp.UsageError, "no scalar field 'lable'; the scalar fields are label, site, weight"),
         ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify`, field `weight`: expected integers, found float64"),
-        ({"shares": 0.5, "groups": "note"}, sp.UsageError, "found 'note' of kind text, which the indexes do not hold"),
+        ({"shares": 0.5, "groups": "note"}, sp.UsageError, "found 'note' of kind text, which is not stored in the indexes"),
         ({"shares": 0.5, "groups": [1, 2]}, sp.UsageError, "expected 200, one for each sample, found 2"),
         ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "integers, booleans or texts"),
         ({"shares": 0.5, "groups": lambda key: None}, TypeError, "integers, booleans or texts"),
@@ -150,7 +150,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         dataset.subset([]).split(0.5)
     # A part of a growing split contains only hashes from its own half.
     part = dataset.split(0.5, growing=True)[0]
-    with pytest.raises(sp.UsageError, match="to split a part of a growing split, use another `?seed"):
+    with pytest.raises(sp.UsageError, match="to split a part of a growing split again, use another `?seed"):
         part.split(0.6, growing=True)
     assert len(part.split(0.6, growing=True, seed=1)) == 2
 

@@ -146,10 +146,10 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
         raise KeyError
     for options, said in [
         ({"patches": "random"}, 'must have patches="grid"'),
-        ({"end": "drop"}, 'end="drop" drops patches'),
-        ({"rank": 0, "world_size": 2}, "rank 0 of 2 gets only some patches"),
+        ({"end": "drop"}, 'end="drop" would drop patches'),
+        ({"rank": 0, "world_size": 2}, "rank 0 of 2 gets only a part of the patches"),
         ({"augment": "hflip"}, "must not augment, found augment='hflip'"),
-        ({"weights": np.ones(len(SIZES))}, "must return each scene once"),
+        ({"weights": np.ones(len(SIZES))}, "must return each scene exactly once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.stitch(sp.Loader(scenes, 6, **(GRID | {"end": "uneven"} | options)))  # type: ignore[arg-type]

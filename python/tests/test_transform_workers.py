@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused(photos: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ValueError, match="transform_workers"):
         sp.Loader(dataset, transform=noise, transform_workers=-1)
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(TypeError, match="(?s)transform: cannot pickle .* for transform_workers: .*hint: define it at the top"):
+    with pytest.raises(TypeError, match="(?s)transform: cannot pickle .* for transform_workers: .*hint: define the function at the top"):
         sp.Loader(dataset, transform=lambda row: None, transform_workers=1)
 
 
@@ -178,10 +178,10 @@ with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "lab
 """
     pytest.importorskip("cloudpickle")
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
-    assert "its program has no file\nhint: define it" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
+    assert "its program has no file\nhint: define the function" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
     # Python cannot run a program from stdin again in another process.
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
-    assert "RuntimeError: transform_workers: cannot start processes of the program <stdin>, which is not a file" in done.stderr
+    assert "RuntimeError: transform_workers: cannot start processes, because the program <stdin> is not a file" in done.stderr
 
 
 def test_a_loader_with_workers_can_be_copied_and_resumed(photos: Path) -> None:

@@ -180,10 +180,10 @@ def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:
         batch.views("nothing")
     with pytest.raises(ValueError, match="the batch has none"):
         next(iter(sp.Loader(sp.Dataset(cubes), 4))).views()
-    with pytest.raises(RuntimeError, match="not the one that the loader returned"):
+    with pytest.raises(RuntimeError, match="this batch is a copy"):
         sp.Batch({"image": np.zeros(3)}).views("image")
     views = next(iter(sp.Loader(ramps, 4, image="rrc8"))).views("image")
-    with pytest.raises(ValueError, match="along the last axis"):
+    with pytest.raises(ValueError, match="expected a last axis with x and y"):
         views.to_source(0, [1.0, 2.0, 3.0])
 
 

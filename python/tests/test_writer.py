@@ -283,7 +283,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
             ("image", tmp_path, sp.UsageError, f"field 'image': not a regular file: {tmp_path}"),
             ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pathlib.Path('a.jpg')"),
-            ("image", "a cat", sp.UsageError, "found text\nhint: give the bytes of a file, not its name"),
+            ("image", "a cat", sp.UsageError, "found text\nhint: pass the bytes of the file, not its name"),
             ("label", 1 << 64, sp.UsageError, "field 'label': expected an integer of at most 64 bits"),
             ("label", (1 << 64) - 1, sp.UsageError, "expected the number of a class, 0 to 1"),
             ("label", "\ud800", sp.UsageError, "field 'label': the text is not valid Unicode"),

@@ -28,7 +28,7 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
     with sp.Writer(out) as writer:
         writer.write({"i": 1})
     before = files(out)
-    with pytest.raises(sp.UsageError, match="already holds a dataset of 1 sample\nhint: use `?force=True"):
+    with pytest.raises(sp.UsageError, match="already contains a dataset of 1 sample\nhint: use `?force=True"):
         sp.Writer(out)
     with pytest.raises(ZeroDivisionError), sp.Writer(out, force=True) as writer:
         writer.write({"i": 2})

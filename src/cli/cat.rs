@@ -32,7 +32,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
         None => match dataset.schema().stored().next() {
             Some(field) => &field.name,
             None => {
-                let hint = Hint::new("name a scalar field with ").and([Setting::named("field")]);
+                let hint = Hint::new("choose a scalar field with ").and([Setting::named("field")]);
                 bail!(Hinted::new("the dataset has no stored field", hint))
             }
         },
@@ -54,9 +54,9 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
             let binary = matches!(field.kind, FieldKind::Image | FieldKind::Array | FieldKind::Bytes)
                 || content.is_hidden_text();
             if binary && asked.is_none() && io::stdout().is_terminal() {
-                let hint = Hint::new("name a file with ").and([Setting::named("output")]);
+                let hint = Hint::new("choose a file with ").and([Setting::named("output")]);
                 let hint = hint.then(" (`-` writes to the terminal), or redirect stdout");
-                bail!(Hinted::new(format!("field `{name}` is binary"), hint));
+                bail!(Hinted::new(format!("field `{name}` is binary and is not written to a terminal"), hint));
             }
             let mut out = BufWriter::new(io::stdout().lock());
             content.write_to(&mut out)?;
@@ -98,7 +98,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
         (None, Ok(index)) if index < dataset.len() => Ok(index),
         (None, Ok(index)) => {
             let samples = units::plural(dataset.len(), "sample");
-            bail!("sample index {index} is past the end: the dataset has {samples}")
+            bail!("there is no sample {index}: the dataset has {samples}")
         }
         (None, Err(_)) => bail!(Hinted::new(
             format!("no sample has the key `{}`, and it is not an index below {}", show::plain(sample), dataset.len()),
@@ -135,8 +135,8 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
         ([], Ok(index)) if index < dataset.len() => {
             if number_keys {
                 show::note(&format!(
-                    "note: read {index} as an index; it may also be a key, because some keys are numbers and not all \
-                     keys can be read"
+                    "note: {index} was taken as an index; it could also be a key, because some keys are numbers and \
+                     not all keys could be read"
                 ));
             }
             Ok(index)

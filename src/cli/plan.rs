@@ -56,13 +56,13 @@ fn text(found: &Forecast, listing: Option<&Path>) -> String {
         units::seconds(measured.seconds_for(found.source_bytes))
     );
     let rate = format!(
-        "{}: {} on {} of this machine, without the time for writing",
+        "{}: {} on {} of this machine, not counting the time for writing",
         units::plural(measured.samples, "sample"),
         units::rate(measured.source_bytes, measured.seconds),
         units::plural(measured.threads as u64, "thread"),
     );
     let memory = format!(
-        "{} for samples in progress, and {} for file list, plan and program",
+        "{} for samples in progress, and {} for the file list, the plan and the program",
         units::bytes(found.memory_bytes),
         units::bytes(found.plan_rss_bytes)
     );

@@ -5,18 +5,18 @@ use shardpack_format::{Hinted, visible_path};
 use std::path::Path;
 
 /// Hint for commands that read a dataset at a URL.
-pub(crate) const COPY: &str = "copy the data here first, or mount the store";
+pub(crate) const COPY: &str = "copy the data to this machine first, or mount the store";
 /// Hint for commands that add to or remove from a dataset at a URL.
-pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and upload the new files, \
+pub(crate) const COPY_AND_SEND: &str = "copy the dataset to this machine, change the copy, and upload the new files, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
 /// Hint for compacting a dataset at a URL.
-pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete from the store the \
-     files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
+pub(crate) const COPY_AND_DELETE: &str = "copy the dataset to this machine, compact the copy, and delete from the \
+     store the files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
 /// Fails if `path` is a URL, where a folder is required. `what` names the command, and `hint` says what to do instead.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` works on local folders, not on URLs: `{}`", visible_path(path));
+        let text = format!("`{what}` works only on local folders, not on URLs: `{}`", visible_path(path));
         shardpack_pack::bail!(Hinted::new(text, hint));
     }
     Ok(())
@@ -25,7 +25,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
 /// Fails if the output of a command is a URL. The command would otherwise write to a folder named `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` writes to local paths, not to URLs: `{}`", visible_path(path));
+        let text = format!("`{what}` writes only to local paths, not to URLs: `{}`", visible_path(path));
         shardpack_pack::bail!(Hinted::new(text, "use a local path, then copy the files to the store"));
     }
     Ok(())

@@ -52,7 +52,7 @@ pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {
     } else {
         let mut text = String::new();
         told(&survey.notes).iter().for_each(|note| text += &format!("note: {note}\n"));
-        damage.iter().for_each(|damage| text += &format!("damaged, but nothing was lost: {damage}\n"));
+        damage.iter().for_each(|damage| text += &format!("damaged, but no sample was lost: {damage}\n"));
         lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
         let more = survey.places_lost().saturating_sub(SHOWN as u64);
         if more > 0 {

@@ -93,7 +93,7 @@ fn pictures_text(of: &PictureSummary) -> String {
     }
     let how = [
         (of.tiled, "in tiles", "a crop reads and decodes only its part, on CPU and GPU"),
-        (of.in_rows, "in rows", "a crop decodes all rows that it touches"),
+        (of.in_rows, "in rows", "a crop decodes all rows of blocks that it touches"),
         (of.kept, "unchanged files", "a crop decodes the picture from its start"),
     ];
     let how = how.into_iter().filter(|(n, ..)| *n > 0);
@@ -104,7 +104,10 @@ fn pictures_text(of: &PictureSummary) -> String {
     }
     if of.profiles_dropped > 0 {
         let dropped = units::count(of.profiles_dropped);
-        rows.push(("ICC profiles", format!("{dropped} dropped: each is damaged or does not match the stored colours")));
+        rows.push((
+            "ICC profiles",
+            format!("{dropped} dropped, because each is damaged or does not match the stored colours"),
+        ));
     }
     if of.below_target > 0 {
         rows.push(("below target", share(of.below_target)));

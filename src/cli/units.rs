@@ -17,7 +17,7 @@ pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a rate for people: whole bytes will do"
+        reason = "only displayed: whole bytes are enough"
     )]
     let per_s = (bytes as f64 / seconds.max(1e-9)) as u64;
     format!("{}/s", self::bytes(per_s))

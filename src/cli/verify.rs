@@ -72,16 +72,18 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
         (false, 0) => format!("`{name}` is whole: {checked}: {read}"),
         (false, n) if n == undecodable => {
             let files = if n == 1 { "file was" } else { "files were" };
-            hints.insert(format!("the source {files} already damaged; `shardpack salvage` cannot help").into());
+            hints.insert(
+                format!("the source {files} already damaged before packing, so `shardpack salvage` cannot help").into(),
+            );
             match n {
-                1 => format!("`{name}` is undamaged, but 1 picture does not decode: {read}"),
-                n => format!("`{name}` is undamaged, but {} pictures do not decode: {read}", units::count(n)),
+                1 => format!("`{name}` is undamaged, but 1 picture cannot be decoded: {read}"),
+                n => format!("`{name}` is undamaged, but {} pictures cannot be decoded: {read}", units::count(n)),
             }
         }
         (false, n) => {
             hints.insert(
-                "`shardpack salvage` copies the undamaged samples and rebuilds a manifest; without an undamaged \
-                 manifest, removed samples may come back"
+                "`shardpack salvage` copies the undamaged samples and rebuilds a manifest; if no manifest is \
+                 undamaged, removed samples may come back"
                     .into(),
             );
             format!(
@@ -94,7 +96,7 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
                 },
                 match undecodable {
                     0 => String::new(),
-                    n => format!(", and {} that did not decode before packing either", units::plural(n, "picture")),
+                    n => format!(", and {} that could not be decoded before packing", units::plural(n, "picture")),
                 },
             )
         }

@@ -131,7 +131,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     let of_sources =
         args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
     if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
-        bail!("`{source}` is a dataset: options for candidates, metrics and reading apply only to source files");
+        bail!("`{source}` is a dataset, but options for candidates, metrics and reading apply only to source files");
     }
     if args.source.is_none() && asked.device.is_some() {
         let said = format!("has no effect, because the dataset `{source}` is decoded only if `source` is given");
@@ -267,10 +267,10 @@ fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<
         SourceKind::Images
             if args.is_on_cubes() || ["variable", "spatial"].iter().any(|name| is_given(&args.reading, name)) =>
         {
-            bail!("the source holds pictures: options for errors, codecs and variables apply only to cubes")
+            bail!("the source has pictures, but the options for errors, codecs and variables apply only to cubes")
         }
         SourceKind::Cubes if args.is_on_pictures() => {
-            bail!("the source holds cubes: options for quality and sizes apply only to pictures")
+            bail!("the source has cubes, but the options for quality and sizes apply only to pictures")
         }
         _ => Ok(()),
     }

@@ -22,9 +22,9 @@ pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     if force || !path.exists() || is_report(path) {
         return Ok(());
     }
-    let hint = Hint::set([Setting::any("output", "FILE")]).then(" names another file, ");
-    let hint = hint.and([Setting::on("force")]).then(" replaces this one");
-    bail!(Hinted::new(format!("`{}` exists but is not a report", path.display()), hint))
+    let hint = Hint::set([Setting::any("output", "FILE")]).then(" writes to another file, ");
+    let hint = hint.and([Setting::on("force")]).then(" replaces this file");
+    bail!(Hinted::new(format!("`{}` already exists and is not a report", path.display()), hint))
 }
 
 fn is_report(path: &Path) -> bool {

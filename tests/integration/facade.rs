@@ -77,7 +77,7 @@ fn a_subset_takes_one_line() {
     assert_eq!(batches.iter().map(|batch| batch.indices()).collect::<Vec<_>>(), [[1, 3, 5]]);
     let order = shardpack::order::Order::of(&dataset, 0);
     let both = options().subset([1]).sampling(std::sync::Arc::new(order)).open().unwrap_err();
-    assert!(both.to_string().contains("a subset and a sampling cannot be combined"), "{both}");
+    assert!(both.to_string().contains("a subset cannot be combined with a sampling"), "{both}");
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn another_dataset_of_the_same_names_and_sizes_is_another_dataset() {
     assert_eq!(into_out(&b, None).unwrap().samples_reused, 0);
     assert!(into_out(&b, None).is_ok(), "the same again: nothing to do");
     let error = into_out(&a, None).unwrap_err().to_string();
-    assert!(error.contains("` already holds a dataset of 3 samples"), "{error}");
+    assert!(error.contains("` already contains a dataset of 3 samples"), "{error}");
 }
 
 #[test]

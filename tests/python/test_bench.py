@@ -227,12 +227,12 @@ class Refused(BenchTest):
         # The 3 × 32 × 32 levels become floats of two bytes. The scalars do not change.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
-            (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std: no pictures are loaded as floats"),
+            (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std apply only to pictures that are loaded as floats, and there are none"),
             (["--dtype", "float16", "--std", "0"], "std: expected finite numbers above 0, found 0"),
             (["--dtype", "float16", "--std=-0.5"], "std: expected finite numbers above 0, found -0.5"),
             (["--dtype", "float16", "--mean", "0.1,0.2"], "mean: expected a number, or three for red, green and blue, found 2 numbers"),
             (["--dtype", "float64", "--mean", "0"], "expected uint8, float16, bfloat16 or float32, found float64"),
-            (["--dtype", "float16"], "hint: for pictures, name the field or give mean and std"),
+            (["--dtype", "float16"], "hint: to change the type of pictures, name the field, or pass mean and std"),
         ]:
             with self.subTest(args=args):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *args).err)

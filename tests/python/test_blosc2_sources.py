@@ -166,7 +166,7 @@ class Blosc2Sources(CommandTest):
 
         case(
             "a.b2frame",
-            "the Blosc2 frame has no metalayer `b2nd`, so it has no shape",
+            "the Blosc2 frame has no metalayer `b2nd`, so the shape of the array is unknown",
             'write the array with `blosc2.asarray(array, urlpath="FILE.b2nd")`',
             write_file=lambda path: blosc2.SChunk(data=array, urlpath=path, mode="w"),
         )

@@ -68,7 +68,7 @@ class Buckets(CommandTest):
         again = self.pack("--json").json()
         self.assertEqual((again["outcome"], again["samples"]), ("already-complete", 12))
         other = ("pack", self.source, self.url, "--shard-size", "128KiB", "--spool", self.spool)
-        self.assertIn("already holds a dataset of 12 samples", self.expect(2, *other).err)
+        self.assertIn("already contains a dataset of 12 samples", self.expect(2, *other).err)
         self.assert_the_same()
         self.ok(*other, "--force")
         self.ok("pack", self.source, self.here, "--shard-size", "128KiB", "--force")
@@ -182,7 +182,7 @@ class Buckets(CommandTest):
                 self.ok("plan", source, self.url, "--parts", "2", *options, *more)
                 self.client.put_object(Bucket=self.bucket, Key="cubes/cube005.npy", Body=(self.source / "cube005.npy").read_bytes())
             refused = self.expect(2, "pack", source, self.tmp / "changed", *options, *more)
-            self.assertIn(f"`{source}/cube005.npy` changed since it was listed", refused.err)
+            self.assertIn(f"`{source}/cube005.npy` has changed since it was listed", refused.err)
 
     def test_a_killed_run_on_a_bucket_continues(self):
         self.put(self.source, "cubes")

@@ -123,7 +123,7 @@ class GrowTest(CommandTest):
         for path in self.data.glob("manifest*"):
             path.unlink()
         refused = self.expect(2, "salvage", self.data, self.tmp / "refused")
-        self.assertIn("its shards may hold removed samples", refused.err.splitlines()[0])
+        self.assertIn("its shards may contain removed samples", refused.err.splitlines()[0])
         self.assertFalse((self.tmp / "refused").exists())
 
     def test_keys_from_a_text_file_of_another_system(self):
@@ -143,7 +143,7 @@ class GrowTest(CommandTest):
         before = digests(self.data)
         for command in (("pack", self.week, self.data), ("pack", self.tmp / "in", self.data, "--shard-size", "40KiB")):
             refused = self.expect(2, *command).err
-            self.assertIn("holds generation 2 of a dataset (50 samples), but no manifest.json", refused)
+            self.assertIn("contains generation 2 of a dataset (50 samples), but no manifest.json", refused)
             self.assertIn("copy `manifest-0002.json` to manifest.json", refused)
         self.assertIn("copy `manifest-0002.json`", self.expect(2, "add", self.data, self.week).err)
         self.assertEqual(digests(self.data), before)

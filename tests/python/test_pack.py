@@ -129,7 +129,7 @@ class Pictures(CommandTest):
         table = self.tmp / "t.csv"
         table.write_text("filename,species,site\n" + "".join(f"{n}.jpg,{'owl' if n % 2 else 'fox'},{n}\n" for n in range(len(names))))
         guessed = self.ok("pack", flat, self.tmp / "guessed", "--labels", table)
-        self.assertIn("note: using column `species` as labels", guessed.err)
+        self.assertIn("note: column `species` is used as the labels", guessed.err)
         self.assertIn("the column `species` of", guessed.out)
         named = self.ok("pack", flat, self.tmp / "named", "--labels", table, "--label-column", "species")
         self.assertNotIn("took the column", named.err)
@@ -138,7 +138,7 @@ class Pictures(CommandTest):
         ]
         self.assertEqual(fields[0], fields[1] | {"species"})
         missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
-        self.assertIn("expected the label column `kind`, found `species`, `site`", missing.err)
+        self.assertIn("the table has no label column `kind`, only `species`, `site`", missing.err)
         # The warning must not be repeated.
         for number in range(2):
             (self.tmp / "more").mkdir(exist_ok=True)
@@ -197,7 +197,7 @@ class Pictures(CommandTest):
         self.assertIn("note: followed 1 link that leads out of the source (first: `linked`)", result.err)
         self.assertEqual(len(self.ok("ls", self.tmp / "out").out.split()), 7 + 4)
         (source / "back").symlink_to(self.tmp)
-        self.assertIn("`back`: link leads in a circle", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
+        self.assertIn("`back`: the link leads back to a folder above it", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
         (source / "back").unlink()
         # The output may also be behind a link.
         (source / "linked").unlink()
@@ -272,7 +272,7 @@ class Refusals(CommandTest):
 
         skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
         self.assertIn("notes.bin", skipped.out + skipped.err)
-        self.assertIn("ignored 1 file next to the samples: `class 0/README.txt`", skipped.err)
+        self.assertIn("ignored 1 file that is not a sample: `class 0/README.txt`", skipped.err)
         self.ok("verify", self.tmp / "out", "--deep")
         self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 6)
 

@@ -224,7 +224,7 @@ class SegmentIndexes(CommandTest):
         for options in (("--jpeg", "tile", "--no-segment-index"), ("--jpeg", "reencode", "--no-segment-index")):
             self.assertIn("`--jpeg keep` only", self.expect(2, "pack", source, self.tmp / "out", *options).err)
         self.ok("pack", source, self.tmp / "tiled")
-        self.assertIn("no field of pictures that are kept", self.expect(2, "compact", self.tmp / "tiled", "--segment-index").err)
+        self.assertIn("no pictures that are kept", self.expect(2, "compact", self.tmp / "tiled", "--segment-index").err)
 
 
 class Reencoded(CommandTest):

@@ -33,11 +33,11 @@ class Plan(CommandTest):
         self.assertIn(" 1/30", told)
         self.assertIn("… and 18 more (--json lists all)", told)
         self.assertRegex(told, r"empty parts +1-29: a smaller --shard-size makes more shards")
-        self.assertRegex(told, r"measured on +6 samples: .* without the time for writing")
+        self.assertRegex(told, r"measured on +6 samples: .* not counting the time for writing")
         self.assertRegex(told, r"listing .*for each part, or once for all parts with --listing FILE")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
-            self.assertIn(f"{option[0]}: has no effect on a plan", refused.err)
+            self.assertIn(f"{option[0]}: has an effect only on `pack`", refused.err)
         self.expect(2, "plan", source, self.tmp / "out", "--parts", "0")
 
     def test_parts_with_a_listing_have_the_bytes_of_one_run_without(self):

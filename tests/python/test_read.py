@@ -213,7 +213,7 @@ class Cat(CommandTest):
         hurt_footer(shards(self.tmp / "numbered")[1])
         result = self.ok("cat", self.tmp / "numbered", "0")
         self.assertEqual(result.bytes, jpeg(0))
-        self.assertIn("note: read 0 as an index; it may also be a key, because some keys are numbers", result.err)
+        self.assertIn("note: 0 was taken as an index; it could also be a key, because some keys are numbers", result.err)
         self.assertEqual(self.ok("cat", self.tmp / "numbered", "101").bytes, jpeg(1))
 
 

@@ -31,8 +31,8 @@ class SecondTry(CommandTest):
         source = pictures(self.tmp / "src", 30)
         self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
         refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
-        self.assertIn("holds an unfinished dataset with a different option `jpeg`: \"tile\" then, \"keep\" now", refused.err)
-        self.assertIn("hint: to continue, use the old options and unchanged sources; to start over, add `--force`", refused.err)
+        self.assertIn("contains an unfinished dataset with a different option `jpeg`: \"tile\" before, \"keep\" now", refused.err)
+        self.assertIn("hint: to continue, repeat the command with the same options and unchanged sources; to start over, add `--force`", refused.err)
 
     def test_changed_cubes_are_reported_in_one_line(self):
         source = cubes(self.tmp / "src", 3)
@@ -40,11 +40,11 @@ class SecondTry(CommandTest):
         first = sorted(source.rglob("*.npy"))[0]
         np.save(first, np.arange(60 * 50 * 9, dtype=np.int16).reshape(60, 50, 9))
         refused = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("already holds a dataset of 3 samples, packed from files with other names, sizes, labels or contents\n", refused.err)
+        self.assertIn("already contains a dataset of 3 samples, packed from files with other names, sizes, labels or contents\n", refused.err)
         self.assertIn("hint: use `--force` to replace it", refused.err)
         self.assertLess(len(refused.err), 400)
         other = self.expect(2, "pack", source, self.tmp / "out", "--values", "keep")
-        self.assertIn("packed with a different option `values`: \"auto\" then, \"keep\" now", other.err)
+        self.assertIn("packed with a different option `values`: \"auto\" before, \"keep\" now", other.err)
 
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
@@ -63,7 +63,7 @@ class SecondTry(CommandTest):
         for path in (paths[0], paths[3]):
             self.assertIn(f"{path.relative_to(source)}: value at [", skipped.err)
         self.assertIn("note: 2 cubes left out, with values beyond float16", skipped.err)
-        self.assertIn("`--values keep` stores the values as they are", skipped.err)
+        self.assertIn("`--values keep` stores the values unchanged", skipped.err)
         self.assertIn("packed 3 samples", skipped.out)
         self.ok("pack", source, self.tmp / "kept", "--values", "keep")
 
@@ -75,13 +75,13 @@ class SecondTry(CommandTest):
         self.assertNotIn("packing", again.err)
         merged = self.ok("merge", self.tmp / "out")
         self.assertIn("holds 3 samples in 1 shard", merged.out)
-        self.assertIn("there was nothing to merge", merged.out)
+        self.assertIn("nothing was left to merge", merged.out)
         other = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
-        text = "` already holds a dataset of 3 samples, packed with a different option `jpeg`: \"tile\" then, \"keep\" now"
+        text = "` already contains a dataset of 3 samples, packed with a different option `jpeg`: \"tile\" before, \"keep\" now"
         self.assertIn(text, other.err)
         (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
         more = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("` already holds a dataset of 3 samples, packed from other files: now there are 4\nhint: use `--force`", more.err)
+        self.assertIn("` already contains a dataset of 3 samples, packed from other files; now there are 4\nhint: use `--force`", more.err)
 
     def test_reading_an_unfinished_dataset_gives_a_hint_to_continue(self):
         source = pictures(self.tmp / "src", 6, classes=1)
@@ -101,7 +101,7 @@ class SecondTry(CommandTest):
     def test_more_parts_than_shards_give_a_note(self):
         source = pictures(self.tmp / "src", 3)
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
-        self.assertIn("note: 2 parts, but only 1 shard: some parts have nothing to pack\nhint: a smaller `--shard-size`", part.err)
+        self.assertIn("note: 2 parts, but only 1 shard: the remaining parts would be empty\nhint: a smaller `--shard-size`", part.err)
         early = self.expect(2, "merge", self.tmp / "out")
         self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1)\nhint: pack these parts again, then merge: --array=2", early.err)
         self.ok("pack", source, self.tmp / "out", "--part", "2/2")

@@ -104,7 +104,7 @@ class SlurmTest(CommandTest):
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, *options)
             self.assertEqual(done.returncode, 0, done.stderr)
         # Without --force, a part with other options is refused before it writes anything.
-        self.assertIn("holds an unfinished dataset", self.run_task(1).stderr)
+        self.assertIn("contains an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
         self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
         self.assertIn("pack the smaller group, --array=1,3-4, again with `--force`", refused.err)

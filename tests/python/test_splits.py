@@ -20,7 +20,7 @@ class Splits(CommandTest):
     def test_a_dataset_for_each_split_with_the_same_classes(self):
         result = self.ok("pack", self.source(), self.tmp / "out", "--splits")
         self.assertIn("packed 4 samples into", result.out)
-        self.assertIn("note: `test`: no labels: the samples are not in folders", result.err)
+        self.assertIn("note: `test`: no labels: the samples are not in class folders", result.err)
         self.assertEqual(names(self.tmp / "out"), ["test", "train", "val"])
         for split, keys in (("train", ["ant/1.jpg 0", "bee/2.jpg 1", "cat/3.jpg 2", "cat/4.jpg 2"]), ("val", ["bee/5.jpg 1", "cat/6.jpg 2"])):
             self.ok("verify", self.tmp / "out" / split, "--deep", "--digest")
@@ -66,7 +66,7 @@ class Splits(CommandTest):
     def test_impossible_requests_are_refused(self):
         source = self.source()
         self.ok("pack", source / "train", self.tmp / "one")
-        self.assertIn("is a dataset: it cannot hold the datasets of the splits", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
+        self.assertIn("is a dataset: the datasets of the splits cannot be written into it", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
         planned = self.expect(2, "plan", source, self.tmp / "out", "--splits", "--parts", 2)
         self.assertIn("--splits: a plan describes one dataset", planned.err)
         listing = self.expect(2, "pack", source, self.tmp / "out", "--splits", "--listing", self.tmp / "l")

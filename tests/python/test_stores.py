@@ -117,17 +117,17 @@ class Stores(CommandTest):
 
     def test_impossible_requests_are_refused(self):
         for args, hint in (
-            (("salvage", "s3://bucket/train", self.tmp / "out"), "copy the data here first"),
+            (("salvage", "s3://bucket/train", self.tmp / "out"), "copy the data to this machine first"),
             (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
             (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
             (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
             (("add", "s3://bucket/train", self.tmp), "upload the new files, `manifest.json` last"),
-            (("add", self.dataset, "s3://bucket/train"), "copy the data here first"),
+            (("add", self.dataset, "s3://bucket/train"), "copy the data to this machine first"),
             (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "upload the new files, `manifest.json` last"),
             (("compact", "s3://bucket/train"), "delete from the store the files that the copy no longer has, manifests first"),
         ):
             refused = self.expect(2, *args).err
-            self.assertRegex(refused, "(works on local folders, not on|writes to local paths, not to) URLs: `s3://bucket/train`")
+            self.assertRegex(refused, "(works only on local folders, not on|writes only to local paths, not to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
             self.assertIn("is read-only; datasets are written to s3://, gs:// or az://", self.expect(2, *args).err)
@@ -159,7 +159,7 @@ class Stores(CommandTest):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         url = f"http://127.0.0.1:{server.server_port}"
-        self.assertIn("the server ignores ranges", self.expect(2, "cat", url, "0").err)
+        self.assertIn("the server does not support ranges", self.expect(2, "cat", url, "0").err)
 
 
 if __name__ == "__main__":

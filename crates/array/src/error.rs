@@ -52,7 +52,7 @@ impl EncodeError {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let as_they_are =
-            |hint: Hint| Some(hint.and([Setting::word("values", "keep")]).then(" stores the values as they are"));
+            |hint: Hint| Some(hint.and([Setting::word("values", "keep")]).then(" stores the values unchanged"));
         match self {
             Self::OutOfRange { .. } => {
                 let fixed = [Setting::word("values", "fixed"), Setting::any("max_error", "E")];
@@ -83,8 +83,8 @@ impl Explain for EncodeError {
 
 fn at_least(smallest: f64) -> String {
     match smallest.is_finite() {
-        true => format!("this array needs at least {smallest}"),
-        false => "no bound is possible for the range of this array".to_owned(),
+        true => format!("the smallest possible bound for this array is {smallest}"),
+        false => "the values of this array span too wide a range for 16-bit fixed point".to_owned(),
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
         let error = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest };
         let hint = |smallest| error(smallest).hint().unwrap().told(Voice::Command);
         assert!(error(0.75).to_string().contains("at least 0.75"));
-        assert_eq!(hint(0.75), "`--max-error 0.75`; or `--values keep` stores the values as they are");
+        assert_eq!(hint(0.75), "`--max-error 0.75`; or `--values keep` stores the values unchanged");
         assert!(!error(f64::INFINITY).to_string().contains("inf"));
-        assert_eq!(hint(f64::INFINITY), "`--values keep` stores the values as they are");
+        assert_eq!(hint(f64::INFINITY), "`--values keep` stores the values unchanged");
     }
 }

@@ -18,7 +18,7 @@ pub fn floats_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
             bytes.as_chunks().0.iter().map(|&element| $convert(<$type>::from_le_bytes(element))).collect()
         };
     }
-    #[allow(clippy::cast_precision_loss, reason = "said above")]
+    #[allow(clippy::cast_precision_loss, reason = "see the comment above")]
     match dtype {
         Dtype::I8 => each!(i8, f64::from),
         Dtype::U16 => each!(u16, f64::from),

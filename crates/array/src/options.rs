@@ -95,8 +95,10 @@ impl ArrayOptions {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
             (None, Some(level)) => {
-                let hint = Hint::new("name a codec with ").and([Setting::named("codec")]);
-                return Err(Error::usage(format!("level {level} needs a codec")).with_hint(hint));
+                let hint = Hint::new("choose a codec with ").and([Setting::named("codec")]);
+                return Err(
+                    Error::usage(format!("compression level {level} has no effect without a codec")).with_hint(hint)
+                );
             }
             (_, None) => {}
         }
@@ -106,7 +108,7 @@ impl ArrayOptions {
         match (self.values, self.max_error) {
             (Values::Fixed, None) => {
                 let hint = Hint::set([Setting::any("max_error", "E")]).then(" sets it, in the data's units");
-                Err(Error::usage("fixed-point values require a maximum error").with_hint(hint))
+                Err(Error::usage("fixed-point values need a maximum error").with_hint(hint))
             }
             (Values::Keep | Values::F16, Some(max_error)) => {
                 Err(Error::usage(format!("a maximum error of {max_error} requires values auto or fixed")))

@@ -54,7 +54,7 @@ pub struct Candidate {
 impl Candidate {
     /// Returns the compression ratio: source bytes per stored byte.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
+    #[allow(clippy::cast_precision_loss, reason = "only displayed")]
     pub fn ratio(&self) -> f64 {
         self.source_bytes as f64 / self.payload_bytes.max(1) as f64
     }
@@ -102,7 +102,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::usage("the options leave no way to store the array").into()),
+        (None, None) => Err(Error::usage("no candidate left: the options exclude every way to store the array").into()),
     }
 }
 

@@ -79,7 +79,7 @@ impl BandAugmentation {
     /// Returns a scale and a bias for each band. They combine the normalisation in `bands` with `changes`, applied in
     /// order. They are computed in float64 and rounded once.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
         let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
         let gains: Vec<f64> = places()

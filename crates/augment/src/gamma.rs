@@ -44,7 +44,7 @@ impl Gamma {
     }
 
     /// Applies the power to a row whose values range from `low` to `high`. Values equal to `keep` do not change.
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
     pub fn change(&self, [low, high]: [f32; 2], keep: Option<f32>, values: &mut [f32]) {
         let (low, range) = (f64::from(low), f64::from(high) - f64::from(low));
         for value in values {

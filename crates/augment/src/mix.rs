@@ -108,7 +108,7 @@ impl FromStr for Mix {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const NAMES: &str = "mixup or cutmix, with alpha in brackets where it is not 1, such as mixup(alpha=0.2)";
+        const NAMES: &str = "mixup or cutmix, with alpha in brackets if it is not 1, such as mixup(alpha=0.2)";
         let (name, mut given) = call(text, "batch augmentation", NAMES)?;
         let alpha = given.or("alpha", 1.0)?;
         let mix = match name {

@@ -33,7 +33,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
     pub(crate) fn new(draws: &Draws, sigma: f64) -> Self {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }

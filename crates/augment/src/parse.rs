@@ -26,7 +26,7 @@ impl Augmentation {
 }
 
 fn names() -> String {
-    let example = "with options in brackets where they are not the defaults, such as random_erasing(p=0.25)";
+    let example = "with options other than the defaults in brackets, such as random_erasing(p=0.25)";
     format!("one of {}, {example}", Augmentation::NAMES.join(", "))
 }
 

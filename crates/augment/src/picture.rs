@@ -79,7 +79,7 @@ pub(crate) fn level(value: f32) -> u8 {
 }
 
 /// Rounds a float64 to the nearest float32, in the same way as torch converts Python numbers.
-#[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+#[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32
 }

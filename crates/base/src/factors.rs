@@ -18,7 +18,7 @@ use shardpack_format::{Error, Result};
 /// # Errors
 /// `Usage` if the mean is not finite, the standard deviation is not a finite number above 0, or the factors
 /// do not fit float32.
-#[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+#[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
 pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
     if !mean.is_finite() {
         return Err(Error::usage(format!("mean: expected finite numbers, found {mean}")));

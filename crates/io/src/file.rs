@@ -113,5 +113,5 @@ pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, C
 
 fn not_regular(found: &str) -> Cause {
     Cause::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}"))
-        .with_hint("remove the file, or choose another folder: the packer opens no links, pipes or devices")
+        .with_hint("remove it, or choose another folder: the packer does not open links, pipes or devices")
 }

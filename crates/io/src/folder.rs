@@ -48,10 +48,10 @@ impl Storage for Folder {
         let refuse_link = |errno| match errno {
             // On a symlink, NOFOLLOW alone fails with LOOP. If DIRECTORY is set too, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
-                "`{}` is a symlink or lies behind a symlink: only files inside the dataset's own folder are opened",
+                "`{}` is a symbolic link, or its path contains one: only files in the dataset's own folder are opened",
                 path.display()
             ))
-            .with_hint("put the file itself into the folder; a shard can also be opened by its own path"),
+            .with_hint("replace the link with the file itself, or open the shard by its own path"),
             other => open_error(&path, other),
         };
         let mut folder = None;

@@ -73,7 +73,7 @@ pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: 
         let fail = |source| Error::Io { path: path.into(), action: "read", offset: Some(at), source };
         match file.read_at(rest, at) {
             Ok(0) => {
-                let why = format!("the file ends here, {} bytes too early", rest.len());
+                let why = format!("the file ends {} bytes too early", rest.len());
                 return Err(fail(Cause::new(ErrorKind::UnexpectedEof, why)));
             }
             Ok(n) => done += n.min(rest.len()),

@@ -199,7 +199,7 @@ impl JpegHeader {
         self.width = be16(body, 3).ok_or(SHORT)?;
         self.component_count = *body.get(5).ok_or(SHORT)?;
         if self.height == 0 {
-            return Err("a height of 0 (to be defined by a later DNL segment, which few decoders read)");
+            return Err("a height of 0 (a later DNL segment defines it, which few decoders support)");
         }
         if self.width == 0 {
             return Err("a width of 0");

@@ -65,7 +65,7 @@ impl Rect {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "rectangle of a picture: expected at least one pixel, within {width} × {height}, found {self}"
+            "rectangle in a picture: expected at least one pixel within {width} × {height}, found {self}"
         )))
     }
 }

@@ -43,7 +43,7 @@ impl Scaling {
     /// ```
     /// use shardpack_jpeg::Scaling;
     /// let error = Scaling::normalised([124.0, 116.0, 104.0], [58.0, 57.0, 57.0]).unwrap_err();
-    /// assert_eq!(error.to_string(), "mean: expected numbers up to 1, because pictures have values from 0 to 1, found 124");
+    /// assert_eq!(error.to_string(), "mean: expected numbers up to 1, because pictures are scaled to 0 to 1, found 124");
     /// ```
     ///
     /// # Errors
@@ -53,8 +53,9 @@ impl Scaling {
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
-                let hint = Hint::new("divide numbers for levels from 0 to 255 by 255").only(Voice::Python, "; ");
-                let expected = "numbers up to 1, because pictures have values from 0 to 1";
+                let hint = Hint::new("if your numbers are for levels from 0 to 255, divide them by 255")
+                    .only(Voice::Python, "; ");
+                let expected = "numbers up to 1, because pictures are scaled to 0 to 1";
                 return Err(Error::usage(format!("{what}: expected {expected}, found {large}"))
                     .with_hint(hint.only(Voice::Python, OF_A_CUBE)));
             }

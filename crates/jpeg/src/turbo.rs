@@ -100,7 +100,7 @@ impl Handle {
         // SAFETY: the instance is alive. The library checks the parameter and the value.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
             0 => Ok(()),
-            _ => Err(Error::usage(format!("libjpeg-turbo refuses the value {value} of its parameter {parameter}"))),
+            _ => Err(Error::usage(format!("libjpeg-turbo does not accept {value} for its parameter {parameter}"))),
         }
     }
 

@@ -235,7 +235,7 @@ impl Dataset {
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
         let slot = slots.get(number).ok_or_else(|| {
-            Error::usage(format!("shard {number} is past the end: the dataset has {} shards", slots.len()))
+            Error::usage(format!("there is no shard {number}: the dataset has {} shards", slots.len()))
         })?;
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
@@ -355,10 +355,7 @@ impl Dataset {
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
-            _ => Err(Error::usage(format!(
-                "sample index {index} is past the end: the dataset has {} samples",
-                self.len()
-            ))),
+            _ => Err(Error::usage(format!("there is no sample {index}: the dataset has {} samples", self.len()))),
         }
     }
 

@@ -124,7 +124,7 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
     let within = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
     let range = within(span.start).zip(within(span.end));
     let bytes = range.and_then(|(start, end)| buffer.get(start..end));
-    bytes.ok_or_else(|| Error::usage(format!("the buffer of {} bytes does not hold record {record}", buffer.len())))
+    bytes.ok_or_else(|| Error::usage(format!("the buffer of {} bytes does not contain record {record}", buffer.len())))
 }
 
 pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {

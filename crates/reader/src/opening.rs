@@ -81,7 +81,10 @@ impl DatasetOptions {
     pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
         let Some(generation) = generation else { return Ok(()) };
         let path = path.display();
-        Err(Error::usage(format!("cannot open generation {generation} of `{path}`: the path is a file, not a folder")))
+        Err(Error::usage(format!(
+            "cannot open generation {generation} of `{path}`: this is a file, and only the folder of a dataset has \
+             generations"
+        )))
     }
 
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
@@ -228,9 +231,9 @@ fn no_manifest(storage: &dyn Storage) -> Error {
         n => {
             let shards = if n == 1 { "shard" } else { "shards" };
             Error::usage(format!("`{}` has {n} {shards}, but no manifest.json", storage.path().display())).with_hint(
-                "`shardpack salvage` restores the newest undamaged manifest-000N.json, or rebuilds the manifest if \
-                 there is none, in which case removed samples may come back; a single shard can also be opened by its \
-                 path",
+                "`shardpack salvage` restores the newest undamaged manifest-000N.json; if there is none, it rebuilds \
+                 the manifest from the shards, and removed samples may come back. \
+                 You can also open a single shard by its path",
             )
         }
     }

@@ -30,8 +30,8 @@ impl Union {
                     Some((known, first)) => {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
-                        let hint = "pack one of the datasets again: `concat` requires the same kind and type \
-                                    for fields with the same name";
+                        let hint = "pack one of the datasets again: `concat` needs fields with the same name to have \
+                                    the same kind and type";
                         return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
                             .with_hint(hint));
                     }
@@ -98,7 +98,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
         let before = *first.get_or_insert(dataset);
         if before.classes().is_some() != named.is_some() {
             let (with, without) = if named.is_some() { (dataset, before) } else { (before, dataset) };
-            let hint = "pack both datasets with class names, or both without: classes are matched by name";
+            let hint = "pack both datasets with class names, or both without: `concat` matches classes by name";
             return Err(Error::usage(format!(
                 "the labels of `{}` have class names, the labels of `{}` have none",
                 with.path().display(),

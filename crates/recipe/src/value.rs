@@ -103,7 +103,7 @@ impl Given<'_> {
     pub fn float(self) -> Result<f64> {
         let number = match self.value {
             OptionValue::Float(number) => Some(*number),
-            #[allow(clippy::cast_precision_loss, reason = "a number where any may stand")]
+            #[allow(clippy::cast_precision_loss, reason = "any number is accepted here")]
             OptionValue::Integer(number) => Some(*number as f64),
             OptionValue::Text(text) => text.parse().ok(),
             _ => None,

@@ -122,7 +122,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
         Subject::Dataset => ("Stored as", "became"),
     };
     let mut sentences = vec![format!("{named} {}.", candidate.name)];
-    #[allow(clippy::cast_precision_loss, reason = "for people")]
+    #[allow(clippy::cast_precision_loss, reason = "only displayed")]
     let before = report.whole.source_bytes as f64;
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
@@ -255,8 +255,8 @@ fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeti
     let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
     sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
         (true, false) => None,
-        (true, true) => Some(format!("No lossy one among them is {COSTS_LITTLE} times smaller.")),
-        (false, _) => Some(format!("Those with less loss are more than {COSTS_LITTLE} times as large.")),
+        (true, true) => Some(format!("None of the lossy ones is {COSTS_LITTLE} times smaller.")),
+        (false, _) => Some(format!("Candidates with less loss are more than {COSTS_LITTLE} times as large.")),
     });
     let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
     if let Some(other) = refused.min_by(|a, b| size(a).total_cmp(&size(b)))

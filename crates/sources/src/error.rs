@@ -36,7 +36,7 @@ pub enum SourceError {
     },
     /// The source has no samples.
     #[error(
-        "`{}` holds no samples: {} examined, {bad} unusable, {ignored} ignored{}",
+        "`{}` contains no samples: {} examined, {bad} unusable, {ignored} ignored{}",
         visible_path(src),
         plural(*.files, "file"),
         first_reason(.first_bad)
@@ -55,7 +55,7 @@ pub enum SourceError {
     },
     /// The source has both pictures and cubes, and no option chooses between them.
     #[error(
-        "`{}` holds both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
+        "`{}` contains both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
         visible_path(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
         visible(first_cube)
     )]
@@ -107,10 +107,10 @@ pub enum SourceError {
         hint: Hint,
     },
     /// The caller set [`SourceOptions::cancel`](crate::SourceOptions::cancel).
-    #[error("interrupted while the source was listed")]
+    #[error("interrupted while listing the source")]
     Cancelled,
     /// A file has changed since it was listed.
-    #[error("`{}` changed since it was listed: expected {expected}, found {found}", visible_path(path))]
+    #[error("`{}` has changed since it was listed: expected {expected}, found {found}", visible_path(path))]
     Changed {
         /// Path of the file.
         path: PathBuf,
@@ -164,7 +164,7 @@ impl Explain for SourceError {
             }
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
-            Self::Changed { .. } => vec!["run the command again when no program writes to the source".into()],
+            Self::Changed { .. } => vec!["run the command again once no other program writes to the source".into()],
             Self::Io { source, .. } => source.hint().into_iter().collect(),
             Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
         }

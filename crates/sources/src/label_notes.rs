@@ -62,8 +62,8 @@ impl Folders<'_> {
             let names = list(inputs.iter().chain(&truths).copied(), NAMED);
             let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
             let note =
-                format!("labels come from folder names, but {names} {look} like parts of a dataset, not classes");
-            let hint = Hint::new("pack the folder with the samples, or ").and([no_classes()]);
+                format!("labels are taken from folder names, but {names} {look} like parts of a dataset, not classes");
+            let hint = Hint::new("pack only the folder with the samples, or ").and([no_classes()]);
             notes.push(Note::new(note).with_hint(hint));
         }
         notes.extend(self.parts_within());
@@ -84,7 +84,7 @@ impl Folders<'_> {
         let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => {
-                let note = format!("labels come from folder names, but {names} {look} like splits, not classes");
+                let note = format!("labels are taken from folder names, but {names} {look} like splits, not classes");
                 Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
             }
             // Pictures are only without labels here if the user chose that, so they need no note.
@@ -148,11 +148,15 @@ impl Folders<'_> {
             let class = common.split('/').next().unwrap_or_default();
             let (folders, named) = (plural(names.len() as u64, "folder"), list(names.iter().copied(), NAMED));
             let note = format!(
-                "all samples get the class `{}`: labels are the names of the first-level folders, but the samples \
-                 are in {folders} further down ({named})",
+                "all samples get the class `{}`, because labels are the names of the first-level folders, but the \
+                 samples are in {folders} below it ({named})",
                 class.escape_debug()
             );
-            Note::new(note).with_hint(format!("pack `{}/{}`, which has these folders", self.src, common.escape_debug()))
+            Note::new(note).with_hint(format!(
+                "pack `{}/{}` instead, which contains these folders",
+                self.src,
+                common.escape_debug()
+            ))
         })
     }
 
@@ -163,7 +167,8 @@ impl Folders<'_> {
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
         (is_told && in_folders && self.names.len() > 1).then(|| {
             let note = format!(
-                "no labels: the cubes are in {}, whose names are not taken as classes by default ({})",
+                "no labels: the cubes are in {}, but by default the names of folders with cubes are not used as \
+                 classes ({})",
                 plural(self.names.len() as u64, "folder"),
                 list(self.names.iter().map(String::as_str), NAMED)
             );
@@ -284,9 +289,9 @@ mod tests {
         };
         assert_eq!(
             told(&["x/y/cat/1.jpg", "x/y/dog/1.jpg", "x/y/dog/deep/2.jpg"]),
-            ["all samples get the class `x`: labels are the names of the first-level folders, \
-              but the samples are in 2 folders further down (`cat`, `dog`)\n\
-              hint: pack `SRC/x/y`, which has these folders"]
+            ["all samples get the class `x`, because labels are the names of the first-level folders, but the \
+                 samples are in 2 folders below it (`cat`, `dog`)\n\
+                 hint: pack `SRC/x/y` instead, which contains these folders"]
         );
         // No note: each of these sources has a single class folder, and its samples are not all in
         // several folders further down.

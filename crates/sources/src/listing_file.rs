@@ -201,7 +201,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     // For a single file, the root is the file's folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
-        return Err(refusal(file, "source", expected, found, "pack the listed source, under the same path"));
+        return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
     }
     if !options.follow_links && !options.files.has(src) {
         for folder in std::iter::once(&head.root).chain(&options.masks) {
@@ -264,7 +264,7 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
 }
 
 fn again() -> Hint {
-    Hint::new("write the listing again: plan with ").and([Setting::any("listing", "FILE")])
+    Hint::new("write a new listing: plan with ").and([Setting::any("listing", "FILE")])
 }
 
 fn refusal(

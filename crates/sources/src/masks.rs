@@ -196,7 +196,7 @@ impl Masks {
                 if found.len() == 1 && sample_names.files(name).len() > 1 {
                     let others = sample_names.files(name).len();
                     return Err(flaw(format!(
-                        "expected a mask `{}.*`, found only a mask for `{name}`, a name that {others} samples share",
+                        "expected a mask `{}.*`, found only a mask for `{name}`, but {others} samples have this name",
                         stem(sample.key)
                     )));
                 }
@@ -226,7 +226,7 @@ impl Masks {
                         (None, None) => "none".to_owned(),
                     };
                     let hint = affix.as_ref().map(|affix| {
-                        format!("give each mask the name of its picture or cube: the names here also contain `{affix}`")
+                        format!("give each mask the name of its picture or cube: these names also contain `{affix}`")
                     });
                     let flaw = flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key)));
                     Err(flaw.with_hint(hint.map(Hint::from)))

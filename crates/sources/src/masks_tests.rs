@@ -46,8 +46,8 @@ fn no_mask_or_two_are_flaws() {
         [
             "expected one mask, found 2: `a.npy`, `a.png`",
             "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
-            "expected a mask `p/c.*`, found only a mask for `c`, a name that 2 samples share",
-            "expected a mask `q/c.*`, found only a mask for `c`, a name that 2 samples share",
+            "expected a mask `p/c.*`, found only a mask for `c`, but 2 samples have this name",
+            "expected a mask `q/c.*`, found only a mask for `c`, but 2 samples have this name",
             "expected a mask `d.*`, found none",
         ]
     );
@@ -233,7 +233,7 @@ fn masks_with_longer_names_get_a_hint_with_the_difference() {
     let options = SourceOptions { masks: Some(root.path().join("masks")), ..SourceOptions::default() };
     let Err(SourceError::BadInputs(bad)) = enumerate(&root.path().join("src"), &options) else { panic!() };
     let hints: Vec<String> = bad.hints().iter().map(ToString::to_string).collect();
-    assert_eq!(hints, ["give each mask the name of its picture or cube: the names here also contain `_clouds`"]);
+    assert_eq!(hints, ["give each mask the name of its picture or cube: these names also contain `_clouds`"]);
 }
 
 #[test]

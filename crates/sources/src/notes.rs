@@ -30,7 +30,10 @@ pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
     let at_least = if found.is_at_least { "at least " } else { "" };
     let note = format!("{at_least}{files} that could be samples {are} ignored (first: {first})");
-    Some(Note::new(note).with_hint("rename files and folders that begin with a dot, or pack that folder by itself"))
+    Some(
+        Note::new(note)
+            .with_hint("remove the dot from the names of such files and folders, or pack the hidden folder by itself"),
+    )
 }
 
 /// Returns a note on 16-bit PNGs packed as arrays.
@@ -46,7 +49,8 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
          {first})",
         plural(count, "PNG picture")
     );
-    let hint = Hint::set([Setting::word("kind", "images")]).then(" keeps the files, which are decoded to 8 bits");
+    let hint = Hint::set([Setting::word("kind", "images")])
+        .then(" stores the files themselves, which loaders decode to 8 bits");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -63,15 +67,16 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
         more += 1;
         elsewhere = elsewhere.or((name != variable).then_some(name));
     }
-    let mut note = format!("took variable {} of {}, which also holds ", list([variable], 1), list([key.as_str()], 1));
+    let mut note =
+        format!("packed variable {} of {}; the file also has ", list([variable], 1), list([key.as_str()], 1));
     note += &list(others.iter().map(String::as_str), NAMED);
     if more > 0 {
-        note += &format!("; chose a variable in {} more", plural(more, "file"));
+        note += &format!("; also chose a variable in {} more", plural(more, "file"));
     }
     if let Some(name) = elsewhere {
         note += &format!(", not always the same: also {}", list([name], 1));
     }
-    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" chooses another");
+    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" selects another");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -84,7 +89,7 @@ fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     let count = rare.count() as u64 + 1;
     let (pictures, are) = (plural(count, "picture"), verb(count, "is", "are"));
     let first = list([key.as_str()], 1);
-    Some(format!("{pictures} that few decoders read {are} stored unchanged (first: {first}, {what})").into())
+    Some(format!("{pictures} that few decoders can read {are} stored unchanged (first: {first}, {what})").into())
 }
 
 /// Returns the pictures with more than 8 bits per sample, which decode to 8 bits.
@@ -103,7 +108,7 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     );
     let hint = Hint::new("to load all bits, pack these pictures by themselves, with ")
         .and([Setting::word("kind", "cubes")])
-        .then(": they become arrays");
+        .then(", which stores them as arrays");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -120,8 +125,8 @@ fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
         Beside::Band => ("a band besides red, green and blue", "it"),
     };
     let note =
-        format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loading drops {it} (first: {first})");
-    let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" makes arrays of TIFFs, with all bands");
+        format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loaders drop {it} (first: {first})");
+    let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" packs TIFFs as arrays with all bands");
     let is_tiff = matches!(&of.content, SampleContent::Picture(picture) if picture.media_type == "image/tiff");
     Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })
 }
@@ -140,11 +145,11 @@ mod tests {
         put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
         assert_eq!(notes(&SourceOptions::default()), [""; 0]);
         put(root.path(), "a.npz", npz(&[("x", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2])), ("Y", npy_of(&[3, 4]))]));
-        let told = "took variable `x` of `a.npz`, which also holds `gt`, `Y`";
-        let hint = "\nhint: `--variable NAME` chooses another";
+        let told = "packed variable `x` of `a.npz`; the file also has `gt`, `Y`";
+        let hint = "\nhint: `--variable NAME` selects another";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; chose a variable in 1 file more, not always the same: also `z`";
+        let more = "; also chose a variable in 1 file more, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // The name of the chosen array is stored with the sample.
@@ -182,8 +187,14 @@ mod tests {
         put(root.path(), "a.jpg", Jpeg::default().bytes());
         put(root.path(), "b.jpg", Jpeg { sof: 3, ..Jpeg::default() }.bytes());
         let notes = || notes_of(&enumerate(root.path(), &SourceOptions::default()).unwrap());
-        assert_eq!(notes(), ["1 picture that few decoders read is stored unchanged (first: `b.jpg`, lossless JPEG)"]);
+        assert_eq!(
+            notes(),
+            ["1 picture that few decoders can read is stored unchanged (first: `b.jpg`, lossless JPEG)"]
+        );
         put(root.path(), "c.jpg", Jpeg { sof: 9, ..Jpeg::default() }.bytes());
-        assert_eq!(notes(), ["2 pictures that few decoders read are stored unchanged (first: `b.jpg`, lossless JPEG)"]);
+        assert_eq!(
+            notes(),
+            ["2 pictures that few decoders can read are stored unchanged (first: `b.jpg`, lossless JPEG)"]
+        );
     }
 }

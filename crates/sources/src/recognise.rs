@@ -48,7 +48,8 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>
     match cubes::probe_in(path, options) {
         Ok(Some(kind)) => cube(path, kind, options),
         Ok(None) => {
-            let flaw = Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`"));
+            let flaw =
+                Flaw::new(BadKind::Unknown, format!("neither a picture nor a cube: the file begins with `{start}`"));
             Recognised::Unknown(flaw.with_hint(convertible(path, file, options)))
         }
         Err(error) => bad(cube_flaw(&error)),

@@ -102,18 +102,19 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
         let count = refused.len() as u64;
         let (is, its) = (verb(count, "is", "are"), verb(count, "its", "their"));
         let named = list(refused.iter().copied(), NAMED);
-        notes.push(Note::new(format!("{named} {is} not packed: all {its} samples are bad input")));
+        notes.push(Note::new(format!("{named} {is} not packed, because all {its} samples are bad input")));
     }
     if !others.is_empty() {
         let is = verb(others.len() as u64, "is", "are");
         let others = list(others.iter().copied(), NAMED);
-        notes.push(Note::new(format!("{others} {is} not packed: no samples")));
+        notes.push(Note::new(format!("{others} {is} not packed: no samples were found there")));
     }
     if !names.iter().any(|name| is_split(name)) {
         let names = list(names.iter().map(String::as_str), NAMED);
-        let note = format!("each folder becomes a separate dataset, but none has the name of a split: {names}");
+        let note =
+            format!("each folder is packed into a separate dataset, but no folder has the name of a split: {names}");
         let hint = Hint::new("without ").and([Setting::named("splits")]);
-        notes.push(Note::new(note).with_hint(hint.then(" they are classes, or parts of one dataset")));
+        notes.push(Note::new(note).with_hint(hint.then(" , these folders become classes, or parts of one dataset")));
     }
     notes
 }
@@ -148,7 +149,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
         // The note on empty folders is about this split only.
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
-            let none = || (!labelled.is_empty()).then(|| "no labels: the samples are not in folders".to_owned());
+            let none = || (!labelled.is_empty()).then(|| "no labels: the samples are not in class folders".to_owned());
             notes.extend(told.or_else(none).map(|why| Note::new(why).about(&split.name)));
             continue;
         };

@@ -51,7 +51,7 @@ fn a_flat_split_has_no_labels_but_a_note() {
     assert_eq!(labels(&found.splits[0]), [("1.jpg", None)]);
     assert!(found.splits[0].listing.classes.is_empty());
     assert_eq!(found.splits[1].listing.classes, ["ant", "bee"]);
-    assert_eq!(told(&found.notes), ["`test`: no labels: the samples are not in folders"]);
+    assert_eq!(told(&found.notes), ["`test`: no labels: the samples are not in class folders"]);
     let mixed = splits(&["test/a/1.jpg", "test/1.jpg", "train/a/1.jpg"]);
     assert_eq!(told(&mixed.notes), ["`test`: no labels from folder names: 1 sample is in folders, but 1 is not"]);
 }
@@ -65,7 +65,7 @@ fn folders_and_files_that_are_no_splits_get_a_note() {
     let told: Vec<_> = found.notes.iter().map(|note| note.text.as_str()).collect();
     let expected = [
         "`annotations` is not packed: no samples",
-        "ignored 1 file next to the samples: `annotations/train.json`",
+        "ignored 1 file that is not a sample: `annotations/train.json`",
         "1 class has no samples in any split: `empty`",
     ];
     assert_eq!(told, expected);
@@ -81,7 +81,7 @@ fn folders_and_files_that_are_no_splits_get_a_note() {
     assert_eq!(found.splits[1].listing.bad[0].key, "a/bad.bin");
 
     let classes = splits(&["ant/1.jpg", "bee/1.jpg"]);
-    assert!(classes.notes[0].text.contains("none has the name of a split: `ant`, `bee`"), "{:?}", classes.notes);
+    assert!(classes.notes[0].text.contains("no folder has the name of a split: `ant`, `bee`"), "{:?}", classes.notes);
     let file = enumerate(&root.path().join("beside.jpg"), &SourceOptions::default()).unwrap_err().to_string();
     assert!(file.ends_with("expected a folder that holds a folder for each split, found a file"), "{file}");
 }
@@ -94,7 +94,10 @@ fn a_split_with_only_bad_input_differs_from_a_folder_without_samples() {
     let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
     let found = enumerate(root.path(), &skip).unwrap();
     assert_eq!(found.bad.iter().map(|bad| bad.key.as_str()).collect::<Vec<_>>(), ["test/1.jpg"]);
-    let expected = ["`test` is not packed: all its samples are bad input", "`empty` is not packed: no samples"];
+    let expected = [
+        "`test` is not packed, because all its samples are bad input",
+        "`empty` is not packed: no samples were found there",
+    ];
     let notes: Vec<String> = found.notes.iter().map(|note| note.text.clone()).collect();
     assert_eq!(notes, expected);
 }

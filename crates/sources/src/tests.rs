@@ -50,7 +50,7 @@ fn class_folders_of_pictures() {
     assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
     assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    assert_eq!(notes(&listing), ["1 of 4 class folders holds no samples, and keeps its label: `ant`"]);
+    assert_eq!(notes(&listing), ["1 of 4 class folders has no samples, and keeps its label: `ant`"]);
     assert!(
         matches!(listing.samples[0].content, SampleContent::Picture(picture) if (picture.width, picture.height) == (2, 3))
     );
@@ -131,7 +131,7 @@ fn files_next_to_samples_are_ignored_and_named() {
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!(keys(&listing), ["a/1.jpg", "a/2.jpg", "b/picture.txt"]);
     assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
-    let note = "ignored 5 files next to the samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
+    let note = "ignored 5 files that are not samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
                 `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
@@ -147,10 +147,10 @@ fn files_next_to_samples_are_ignored_and_named() {
 #[test]
 fn nothing_to_pack_is_an_error() {
     let text = |files: &[(&str, Vec<u8>)]| enumerate(tree(files).path(), &skip()).unwrap_err().to_string();
-    assert!(text(&[]).ends_with("holds no samples: 0 files examined, 0 unusable, 0 ignored"));
+    assert!(text(&[]).ends_with("contains no samples: 0 files examined, 0 unusable, 0 ignored"));
     assert!(text(&[(".x", vec![1]), ("y", b"text".to_vec())]).ends_with(
-        "holds no samples: 1 file examined, 1 unusable, 1 ignored\n\
-         first: `y`: neither picture nor cube: begins with `text`"
+        "contains no samples: 1 file examined, 1 unusable, 1 ignored\n\
+         first: `y`: neither a picture nor a cube: the file begins with `text`"
     ));
 }
 
@@ -194,7 +194,7 @@ fn tables_give_labels_and_columns() {
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0]);
     assert_eq!(listing.columns, [TableColumn { name: "age".into(), values: ColumnValues::Int(vec![8, 7]) }]);
     assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
-    let note = "ignored 1 file next to the samples: `ages.csv`";
+    let note = "ignored 1 file that is not a sample: `ages.csv`";
     assert!(notes(&listing).iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
     // If the table has no labels, folder names are used.
     let listing = with("ages.csv");
@@ -406,7 +406,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
     let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field \
                 `cube` (first: `cat/a.png`)\n\
-                hint: `--kind images` keeps the files, which are decoded to 8 bits";
+                hint: `--kind images` stores the files themselves, which loaders decode to 8 bits";
     assert_eq!(notes(&arrays), [told]);
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);

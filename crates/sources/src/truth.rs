@@ -155,21 +155,24 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
             list([truth.as_str()], 1),
             list([cube.as_str()], 1),
         );
-        let hint = Hint::new("rename a file that is a sample of its own, or take masks from a folder with ");
+        let hint = Hint::new("rename a file that is a sample itself, or take masks from a folder with ");
         beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
     }
     if let Some((place, owners, integers)) = unclear.first() {
         let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
         let why = match integers {
-            true => format!("may belong to any of {names}"),
-            false => format!("belongs to {names} by name, but holds non-integer numbers"),
+            true => format!("could belong to any of {names}"),
+            false => format!("belongs to {names} by its name, but has values that are not integers"),
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
             more => format!("; {more} more like it"),
         };
-        let note = format!("{} is packed as a sample: ground truth that {why}{more}", list([key(*place)], 1));
-        let hint = Hint::new("move ground truth to a separate folder, with files named like the cubes, and give ");
+        let note = format!(
+            "{} is packed as a sample, although it looks like ground truth: it {why}{more}",
+            list([key(*place)], 1)
+        );
+        let hint = Hint::new("move ground truth to a separate folder, with files named like the cubes, and pass ");
         beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
     }
     let mut taken = taken.into_iter();
@@ -243,13 +246,18 @@ mod tests {
         let listing = of(&[("X_1.npy", cube.clone()), ("X_2.npy", cube.clone()), ("X_gt.npy", truth)]);
         assert_eq!(listing.samples.len(), 3);
         let said = told(&listing);
-        assert!(said[0].contains("`X_gt.npy` is packed as a sample: ground truth that may belong to any"), "{said:?}");
-        assert!(said[0].ends_with("and give `--masks DIR`"), "{said:?}");
+        assert!(
+            said[0].contains(
+                "`X_gt.npy` is packed as a sample, although it looks like ground truth: it could belong to any"
+            ),
+            "{said:?}"
+        );
+        assert!(said[0].ends_with("and pass `--masks DIR`"), "{said:?}");
         // Fractions cannot be class numbers.
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);
-        assert!(told(&listing)[0].contains("holds non-integer numbers"), "{:?}", told(&listing));
+        assert!(told(&listing)[0].contains("has values that are not integers"), "{:?}", told(&listing));
         let classes = npy_with("<f8", &[4, 3], &[2f64; 12].map(f64::to_le_bytes).concat());
         assert_eq!(of(&[("X.npy", cube), ("X_gt.npy", classes)]).samples.len(), 1);
     }

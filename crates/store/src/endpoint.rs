@@ -36,20 +36,20 @@ impl Address<'_> {
         };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::usage(format!("{}: the URL contains a user or a password", what()))
-                .with_hint("give credentials as separate options: docs/stores.md lists their names"));
+                .with_hint("pass credentials as separate options: docs/stores.md lists their names"));
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
             let found = format!("{}, which is not encrypted", found());
             let hint = match protocol {
                 Protocol::Azure => {
-                    "permit it with AZURE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
+                    "allow it with AZURE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
                 Protocol::GoogleCloud => {
-                    "permit it with GOOGLE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
+                    "allow it with GOOGLE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
-                Protocol::Hub(_) => "permit it with the storage option `allow_http`",
+                Protocol::Hub(_) => "allow it with the storage option `allow_http`",
                 Protocol::S3 | Protocol::Http => {
-                    "permit it with AWS_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
+                    "allow it with AWS_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
             };
             return Err(Error::usage(format!("{}: expected https://, found {found}", what())).with_hint(hint));

@@ -130,7 +130,7 @@ async fn try_once(
     if let Some(coding) = result.attributes.get(&Attribute::ContentEncoding)
         && let Some(found) = CODINGS.into_iter().find(|known| coding.eq_ignore_ascii_case(known))
     {
-        let words = format!("the server compresses the object (Content-Encoding: {found})");
+        let words = format!("the server sends the object compressed (Content-Encoding: {found})");
         return Err(
             RequestError::last(ErrorKind::Unsupported, words).with_hint("store and serve the object uncompressed")
         );

@@ -94,7 +94,8 @@ impl HubRepository {
     fn refused(&self, status: u16, dataset: &str) -> Error {
         let (name, revision) = (&self.name, self.revision.escape_debug());
         let text = format!(
-            "`{}`: the hub shows no dataset `{name}` with the revision `{revision}` (status {status})",
+            "`{}`: the hub has no dataset `{name}` with the revision `{revision}`, or does not let you read it \
+             (status {status})",
             dataset
         );
         let hint = "check the name; for a private or gated dataset set HF_TOKEN, or the storage option `hf_token`";

@@ -82,7 +82,7 @@ impl Location {
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
             return Err(Error::usage("the URL contains a user or a password")
-                .with_hint("give credentials in the environment, or as storage options"));
+                .with_hint("set credentials in the environment, or pass them as storage options"));
         }
         let mut plain = url.clone();
         plain.set_query(None);
@@ -90,9 +90,9 @@ impl Location {
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
             let text = format!(
-                "`{name}`: the URL has a query or a fragment, which cannot be passed on to the requests for the shards"
+                "`{name}`: the URL has a query or a fragment, which the requests for the shards cannot include"
             );
-            return Err(Error::usage(text).with_hint("give tokens as storage options"));
+            return Err(Error::usage(text).with_hint("pass tokens as storage options"));
         }
         if url.scheme() == "file" {
             let path =

@@ -50,7 +50,7 @@ impl Remote {
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder in the store: {error}")))?;
         if options.cache.is_some() {
-            return Err(Error::usage("the cache works only for datasets that are opened by their URL"));
+            return Err(Error::usage("only datasets that are opened by their URL can be cached"));
         }
         Self::start(store, key, folder, options, None)
     }

@@ -43,6 +43,6 @@ impl Growth<'_> {
             return remove_next(&self.target);
         }
         let hint = Hint::new("run that command again to continue, or use ").and([Setting::on("force")]);
-        Err(Error::refused(interrupted(self.target.path()), hint.then(" to discard its work")))
+        Err(Error::refused(interrupted(self.target.path()), hint.then(" to discard its files")))
     }
 }

@@ -49,7 +49,7 @@ impl Claims {
             let found = self.read(&claim.name)?;
             if found.as_ref() != Some(&claim.text) {
                 let (text, hint) = match found {
-                    None => ("the claim held by this run was removed".to_owned(), "this run has stopped: run it again"),
+                    None => ("another run removed this run's claim".to_owned(), "this run has stopped: run it again"),
                     Some(holder) => (
                         format!("another run has taken over: {holder}"),
                         "this run has stopped, and has not changed the other run's files",

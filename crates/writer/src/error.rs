@@ -149,8 +149,8 @@ impl Error {
             Self::NoSpace { .. } => "free some space, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to continue: finished shards are kept".into(),
             Self::Damaged { .. } => start_over(
-                "`shardpack salvage` recovers the undamaged samples of the newest readable manifest; without a readable \
-                 manifest, removed samples may come back; ",
+                "`shardpack salvage` recovers the undamaged samples of the newest readable manifest; if no manifest \
+                 is readable, removed samples may come back; ",
             ),
             Self::Io { source, .. } => return source.hint(),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),

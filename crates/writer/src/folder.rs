@@ -114,8 +114,8 @@ impl Survey {
         let what = format!("output folder `{}`", target.path().display());
         if !foreign.is_empty() {
             let hint =
-                "choose another folder, or move these files away: the packer never removes files from other programs";
-            return Err(Error::usage(format!("{what} holds other files: {}", list(&foreign)), hint));
+                "choose another folder, or move these files away: the packer never removes files of other programs";
+            return Err(Error::usage(format!("{what} contains other files: {}", list(&foreign)), hint));
         }
         if force || self.is_being_removed {
             return Ok(());
@@ -126,7 +126,7 @@ impl Survey {
         {
             let samples = crate::error::samples(newest.samples);
             let what = format!(
-                "{what} holds generation {} of a dataset ({samples}), but no {MANIFEST_NAME}",
+                "{what} contains generation {} of a dataset ({samples}), but no {MANIFEST_NAME}",
                 newest.generation()
             );
             let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to restore it; "));
@@ -135,7 +135,7 @@ impl Survey {
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
             let hint = start_over("`shardpack salvage` rebuilds a manifest, but removed samples may come back; ");
-            return Err(Error::usage(format!("{what} holds shards without their manifest: {}", list(&strays)), hint));
+            return Err(Error::usage(format!("{what} holds shards without a manifest: {}", list(&strays)), hint));
         }
         Ok(())
     }

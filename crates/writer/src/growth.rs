@@ -172,11 +172,12 @@ impl<'a> Growth<'a> {
         folder.create()?;
         let prepared = prepare_or(&folder, plan, options, |_| {
             let what = format!(
-                "{}, but this command is different, or its files have changed",
+                "{}, but this command has other options, or its files have changed",
                 interrupted(self.target.path())
             );
-            let hint = Hint::new("run that command again to continue, or this one with ").and([Setting::on("force")]);
-            Error::refused(what, hint.then(" to discard its work"))
+            let hint =
+                Hint::new("to continue, run that command again; or run this one with ").and([Setting::on("force")]);
+            Error::refused(what, hint.then(" to discard its files"))
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
@@ -212,11 +213,11 @@ impl<'a> Growth<'a> {
         }
         if head.difference_on_resume(written).is_some() {
             let what = format!(
-                "`{}` already holds generation {}, with the samples of an earlier attempt",
+                "`{}` already has generation {}, with the samples of an earlier attempt",
                 self.target.path().display(),
                 now.generation()
             );
-            return Err(Error::refused(what, "add the remaining samples in a new addition"));
+            return Err(Error::refused(what, "add the remaining samples with a new `add`"));
         }
         Ok(Some(self.noted(report.clone())))
     }
@@ -251,7 +252,7 @@ impl<'a> Growth<'a> {
                         file.name = shard_name_of(number, generation);
                     }
                     if taken.contains(&file.name) {
-                        let what = format!("`{}` holds another file `{}`", self.target.path().display(), file.name);
+                        let what = format!("`{}` contains another file `{}`", self.target.path().display(), file.name);
                         return Err(Error::refused(what, "move that file away"));
                     }
                     total.merge(tally_of(self.target.path(), entry)?);
@@ -270,7 +271,7 @@ impl<'a> Growth<'a> {
 }
 
 pub(crate) fn interrupted(out: &Path) -> String {
-    format!("`{}` holds an interrupted addition or removal", out.display())
+    format!("`{}` holds the files of an interrupted `add` or `remove`", out.display())
 }
 
 pub(crate) fn damaged(error: Error) -> Error {
@@ -299,8 +300,7 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let (now, now_bytes) = read_manifest(target, MANIFEST_NAME)?;
     let generation = next.generation();
     if next.dataset_id != now.dataset_id || generation < now.generation() {
-        let what =
-            format!("`{}` holds a generation of another dataset, or an older generation", folder.path().display());
+        let what = format!("`{}` holds another dataset, or an older generation of this one", folder.path().display());
         return Err(Error::refused(what, "remove that folder"));
     }
     if generation > now.generation() {
@@ -345,7 +345,7 @@ fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "`{}` is not generation {generation} of dataset {}, whose manifest needs this name",
+        "`{}` is not generation {generation} of dataset {}, but the manifest of that generation must have this name",
         target.file(&name).display(),
         now.dataset_id
     );

@@ -18,7 +18,7 @@ const MAX_TEXT_BYTES: u64 = 4096;
 
 /// Returns the hint for a store, where the claim of a run that was killed on another machine remains.
 fn store_hint() -> Hint {
-    Hint::new("wait for the other packer, or stop it; if it was killed, use ")
+    Hint::new("wait for the other packer, or stop it; if it was killed, add ")
         .and([Setting::on("take_over")])
         .then(" to continue its work")
 }

@@ -54,12 +54,12 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
         let id = manifest.dataset_id.to_string();
         if let Some(other) = journals.iter().find(|j| j.head.dataset_id != id) {
             let text = format!("{} holds dataset {id}, and a part of dataset {}", what(), other.head.dataset_id);
-            return Err(Error::usage(text, "pack the parts into a folder of their own"));
+            return Err(Error::usage(text, "pack the parts into a separate folder"));
         }
         return already_complete(target, manifest, started);
     }
     let Some(first) = journals.first() else {
-        return Err(Error::usage(format!("{} holds no readable journal of a part", what()), "pack the parts again"));
+        return Err(Error::usage(format!("{} holds no part with a readable journal", what()), "pack the parts again"));
     };
     refuse_mixture(&journals, &what())?;
     let head = &first.head;

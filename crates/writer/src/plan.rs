@@ -145,7 +145,7 @@ impl Plan {
             hint: "split the input into several datasets".into(),
         })?;
         if count == 0 {
-            return Err(Error::usage("samples: expected at least one, found none", ""));
+            return Err(Error::usage("there are no samples to pack", ""));
         }
         let mut order: Vec<u32> = (0..count).collect();
         if let Some(seed) = options.shuffle {
@@ -269,7 +269,7 @@ pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
-            let hint = "readers refuse more by default: use fewer or shorter fields, classes and options";
+            let hint = "readers reject larger metadata by default: use fewer or shorter fields, classes and options";
             Error::Limit { what, limit, found, hint: hint.into() }
         }
         other => other.into(),

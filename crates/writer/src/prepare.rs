@@ -41,9 +41,12 @@ pub(crate) fn prepare_or(
     survey.refuse(target, plan.dataset_id(), start_over)?;
     if survey.is_being_removed {
         if options.part.is_some() {
-            let hint = Hint::new("run once with ").and([Setting::on("force")]).then(" and without ");
+            let hint = Hint::new("run the command once with ").and([Setting::on("force")]).then(" and without ");
             let hint = hint.and([Setting::named("part")]).then(", or remove the folder");
-            return Err(Error::usage(format!("{} holds a partly removed dataset", what()), hint));
+            return Err(Error::usage(
+                format!("{} holds a dataset that an interrupted run has partly removed", what()),
+                hint,
+            ));
         }
         survey.remove_all(target)?;
         survey = Survey::take(target)?;
@@ -57,7 +60,7 @@ pub(crate) fn prepare_or(
             if manifest.generation() > 1 {
                 let (samples, generation) = (samples(manifest.samples), manifest.generation());
                 let what = format!(
-                    "`{}` was packed from these files and has changed since: generation {generation} holds {samples}",
+                    "`{}` was packed from these files and has changed since: generation {generation} has {samples}",
                     target.path().display()
                 );
                 let hint = Hint::new("`shardpack add` adds new samples; ").and([Setting::on("force")]);
@@ -67,7 +70,7 @@ pub(crate) fn prepare_or(
         }
         let generation = manifest.generation();
         let hint = match options.part {
-            Some(_) => "remove the folder first: a part cannot replace a dataset".into(),
+            Some(_) => "remove the folder first, because a single part cannot replace a whole dataset".into(),
             None if generation > 1 => Hint::new("`shardpack add` adds new samples; use ")
                 .and([Setting::on("force")])
                 .then(" to replace all generations, or choose another folder"),
@@ -76,7 +79,7 @@ pub(crate) fn prepare_or(
         let others = if options.force { String::new() } else { why_other(plan, &manifest) };
         let grown = if generation > 1 { format!(" in generation {generation}") } else { String::new() };
         let held = samples(manifest.samples);
-        let what = format!("`{}` already holds a dataset of {held}{grown}{others}", target.path().display());
+        let what = format!("`{}` already contains a dataset of {held}{grown}{others}", target.path().display());
         return Err(Error::refused(what, hint));
     }
     let own_name = journal_name(options.part);
@@ -117,10 +120,10 @@ pub(crate) fn replace_or_append() -> Hint {
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     match recipe_difference(&plan.metadata().recipe, &manifest.shard_recipe()) {
         Some(Difference { what, values: Some((now, then)) }) => {
-            format!(", packed with a different {what}: {then} then, {now} now")
+            format!(", packed with a different {what}: {then} before, {now} now")
         }
         _ if plan.sample_count() != manifest.samples => {
-            format!(", packed from other files: now there are {}", plan.sample_count())
+            format!(", packed from other files; now there are {}", plan.sample_count())
         }
         _ => ", packed from files with other names, sizes, labels or contents".to_owned(),
     }
@@ -128,12 +131,13 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
 
 fn other_run(difference: Difference, out: &Path) -> Error {
     let Difference { what: thing, values } = difference;
-    let begun = format!("`{}` holds an unfinished dataset", out.display());
+    let begun = format!("`{}` contains an unfinished dataset", out.display());
     let what = match values {
-        Some((here, there)) => format!("{begun} with a different {thing}: {there} then, {here} now"),
+        Some((here, there)) => format!("{begun} with a different {thing}: {there} before, {here} now"),
         None => format!("{begun}, and the {thing} have changed since"),
     };
-    let hint = Hint::new("to continue, use the old options and unchanged sources; to start over, add ");
+    let hint =
+        Hint::new("to continue, repeat the command with the same options and unchanged sources; to start over, add ");
     let hint = hint.and([Setting::on("force")]);
     Error::refused(what, hint)
 }
@@ -150,7 +154,8 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
     let (begun, wanted) = (words(begun), words(wanted));
     Err(Error::usage(
         format!(
-            "{what} holds an unfinished dataset that a run began to write {begun}, but this run writes the dataset {wanted}"
+            "{what} contains an unfinished dataset that a run began to write {begun}, but this run writes the dataset \
+             {wanted}"
         ),
         hint,
     ))

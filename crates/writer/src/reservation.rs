@@ -63,8 +63,8 @@ impl Reservation {
         let content = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
             _ if force => return Ok(reservation),
             (None, true) => return Ok(reservation),
-            (Some(manifest), _) => format!("already holds a dataset of {}", crate::error::samples(manifest.samples)),
-            (None, false) => "holds an unfinished dataset".to_owned(),
+            (Some(manifest), _) => format!("already contains a dataset of {}", crate::error::samples(manifest.samples)),
+            (None, false) => "contains an unfinished dataset".to_owned(),
         };
         // Nothing can be added to a dataset in a store or to an incomplete dataset.
         let hint = match survey.manifest {
@@ -86,7 +86,7 @@ impl Reservation {
     ) -> Result<Report> {
         if let Some(part) = options.part {
             return Err(Error::usage(
-                format!("part {part} cannot be written into a reserved folder: parts share their folder"),
+                format!("part {part} cannot be written into a reserved folder, because parts share a folder"),
                 "",
             ));
         }

@@ -87,7 +87,7 @@ impl Unfinished {
     pub fn hint(&self) -> Hint {
         match self.parts {
             Some(_) => format!("pack these parts again, then merge: --array={}", self.array()).into(),
-            None => "run the same `pack` again: it finishes the dataset without a merge".into(),
+            None => "run the same `pack` again: it finishes the dataset, and no merge is needed".into(),
         }
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
-            "`{}`: this file system has no locks: a run that is killed on another machine leaves its lock file behind",
+            "`{}`: this file system has no locks: if a run on another machine is killed, its lock file stays",
             target.path().display()
         ));
     }
@@ -282,7 +282,7 @@ pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> 
     T::deserialize(&entry.tally).map_err(|e| {
         Error::usage(
             format!(
-                "`{}`: the journal has an invalid tally for shard {}, which must hold no NaN or infinity: {e}",
+                "`{}`: the journal has an invalid tally for shard {}, which must not contain NaN or infinity: {e}",
                 out.display(),
                 entry.number
             ),

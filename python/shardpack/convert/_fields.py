@@ -250,7 +250,7 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
     else:
         hint = f"give arrays of class numbers, or masks=[{column!r}] with a format that has the option"
     return (
-        f"field `{shown(name)}` is named like a mask, but holds pictures, which are loaded as RGB and scaled like photos\n"
+        f"field `{shown(name)}` is named like a mask, but contains pictures, which loaders treat as photos: they are loaded as RGB and scaled\n"
         f"hint: {hint}; schema={{{name!r}: 'image'}} declares photos"
     )
 

@@ -178,13 +178,13 @@ def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
-        return Failed("the process that reads it closed its output")
+        return Failed("the process that reads the environment closed its output")
     if -code in _OF_BAD_MEMORY:
         how = signal.Signals(-code).name
-        return Damage(f"the environment is damaged: {how} killed the process that read it")
-    text = f"the process that reads it ended with exit code {code}"
+        return Damage(f"the environment is damaged: {how} killed the process that was reading it")
+    text = f"the process that reads the environment ended with exit code {code}"
     if code < 0:
-        text = f"the process that reads it was killed by {_signal_name(-code)}"
+        text = f"the process that reads the environment was killed by {_signal_name(-code)}"
         if -code == getattr(signal, "SIGKILL", None):
             text += ", perhaps for lack of memory"
     said_last.seek(max(0, said_last.seek(0, os.SEEK_END) - _MOST_SAID))
@@ -230,7 +230,7 @@ def _serve() -> None:
     except Damage as found:
         error, damage = str(found), True
     except Exception as found:
-        error = f"the process that reads it failed: {type(found).__name__}: {found}"
+        error = f"the process that reads the environment failed: {type(found).__name__}: {found}"
     try:
         text = json.dumps({"error": error, "damage": damage}).encode("ascii")
         _send(out, struct.pack("<II", _END, len(text)) + text)

@@ -37,7 +37,7 @@ def class_numbers(column: str, value: Any) -> Any:
         return value
     if is_picture_object(value):
         if value.mode not in ("1", "L", "P", "I", "I;16"):
-            hint = "save the class numbers themselves, not their colours"
+            hint = "save the class numbers, not their colours"
             raise SourceError(f"column {column!r}: expected a grey mask or one with a palette, found mode {value.mode}\nhint: {hint}")
         return np.asarray(value)
     if not isinstance(value, (bytes, bytearray, memoryview)):

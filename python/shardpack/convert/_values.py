@@ -161,7 +161,7 @@ def kind_of(field: str, value: Any) -> str:
     if is_picture_object(value):
         return "image"
     if value is None:
-        raise SourceError("the first sample has None here, so the kind is unknown\nhint: schema={...: ...}")
+        raise SourceError("the first sample has None in this column, so its kind is unknown\nhint: schema={...: ...}")
     raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
 
 

@@ -79,7 +79,7 @@ def open(
     notes = []
     if without := sum("area" not in one for one in annotations):
         if "area" in has:
-            notes.append(f"`{shown(path)}`: the areas are left out, because {without} of {len(annotations)} annotations have none")
+            notes.append(f"`{shown(path)}`: the areas are left out, because {without} of {len(annotations)} annotations have no area")
         has -= {"area"}
     points = _points(path, annotations)
     has |= {"keypoints"} if points else set()

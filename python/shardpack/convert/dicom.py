@@ -330,13 +330,13 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
             numbers = [0] * len(slices)
         if any(number is None for number in numbers):
             files = len({id(one.dataset) for one in slices})
-            raise SourceError(f"{where}: some of {files} files have neither a position nor a number")
+            raise SourceError(f"{where}: some of the {files} files have neither a position nor a number")
         places = [(float(number), float(one.frame)) for number, one in zip(numbers, slices, strict=True)]
     else:
         row, column = np.reshape(np.asarray(orientations[0], np.float64), (2, 3))
         normal = np.cross(row, column)
         if any(list(one) != list(orientations[0]) for one in orientations):
-            raise SourceError(f"{where}: the slices have several orientations\nhint: samples='files'")
+            raise SourceError(f"{where}: the slices have different orientations\nhint: samples='files'")
         places = [(float(np.dot(normal, np.asarray(one, np.float64))), 0.0) for one in positions]
     order = sorted(range(len(slices)), key=places.__getitem__)
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)

@@ -152,8 +152,8 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
         return {"image": data}
     if looks_pickled(data):
         raise ValueError(
-            "expected data, found a pickle, which can run code\n"
-            "hint: pass a function that reads such an entry, value=…"
+            "expected data, found a pickle, which is not loaded because it can run code\n"
+            "hint: pass a function that decodes such an entry, value=…"
         )
     if kind == "image":
         raise ValueError(
@@ -164,8 +164,8 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
         return parse_datum(data)
     except ValueError as error:
         raise ValueError(
-            f"neither a picture nor a Caffe Datum: {error}\n"
-            "hint: pass a function that reads such an entry, value=…"
+            f"neither a picture nor a valid Caffe Datum: {error}\n"
+            "hint: pass a function that decodes such an entry, value=…"
         ) from error
 
 
@@ -231,7 +231,7 @@ def _joined(
 
 def _text(column: str, data: bytes) -> str:
     if looks_pickled(data):
-        raise ValueError(f"{column!r}: expected a picture or text, found a pickle, which can run code")
+        raise ValueError(f"{column!r}: expected a picture or text, found a pickle, which is not loaded because it can run code")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -265,7 +265,7 @@ def _same(value: Any) -> Any:
 
 def _bytes(value: bytes | None) -> bytes | None:
     if value is not None and looks_pickled(value):
-        raise ValueError("expected data, found a pickle, which can run code")
+        raise ValueError("expected data, found a pickle, which is not loaded because it can run code")
     return value
 
 

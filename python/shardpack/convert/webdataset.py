@@ -451,7 +451,7 @@ def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any
         return data
     if last in PICKLES or (last not in TEXTS and looks_pickled(data)):
         raise ValueError(
-            f"expected data, found a pickle, which can run code: `.{extension}`\nhint: drop=[{extension!r}]"
+            f"expected data, found a pickle, which is not loaded because it can run code: `.{extension}`\nhint: drop=[{extension!r}]"
         )
     if last in NUMBERS:
         return _number(data)

@@ -121,7 +121,7 @@ def _merged(root: Path) -> list[str]:
     splits = [name for name in SPLITS if (root / name).is_dir()]
     if len(splits) < 2:
         return []
-    return [f"`{shown(root)}`: all splits are converted together: {', '.join(splits)}\nhint: split='{splits[0]}' selects one"]
+    return [f"`{shown(root)}`: all splits are converted into one dataset: {', '.join(splits)}\nhint: split='{splits[0]}' selects one"]
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
@@ -232,4 +232,4 @@ def _samples(files: Sequence[Path], reader: _Reader, stray: Sequence[Path]) -> I
         yield Sample(file.relative_to(reader.root).as_posix(), values, where)
     for file in stray:
         name = file.relative_to(reader.labels).with_suffix("").as_posix()
-        yield Problem(f"`{shown(file)}`: labels without a picture: no `{shown(name)}` in `{shown(reader.root)}`")
+        yield Problem(f"`{shown(file)}`: these labels have no picture: there is no `{shown(name)}` in `{shown(reader.root)}`")

@@ -100,7 +100,7 @@ def open(
             store.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"{where}: no Zarr group or array, or a damaged one: {error}") from error
+        raise SourceError(f"{where}: no Zarr group or array, or it is damaged: {error}") from error
     source.close = store.close
     return source
 

@@ -77,7 +77,11 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
     let mut samples = before.stats.samples + before.stats.skipped;
     while let Some(batch) = loader.next_batch() {
         samples += batch?.len() as u64;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for a bar: whole bytes will do")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "for a progress bar: whole bytes are enough"
+        )]
         bar.read(samples, (per_sample * samples as f64) as u64);
     }
     let after = Reading::take(loader);

@@ -146,12 +146,12 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         Limit::Network => network(epoch, workload),
         Limit::Memory => {
             let what = match workload.content {
-                WorkloadContent::Stored => "nothing is decoded, so any use of the records will take longer",
+                WorkloadContent::Stored => "nothing is decoded, so any real use of the records will take longer",
                 _ => "decoding takes less time than copying",
             };
             let more = match threads < cores {
                 true => format!("`--threads {cores}` copies on more cores"),
-                false => "there is nothing to change".into(),
+                false => "no setting can improve this".into(),
             };
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             format!("copying is the limit: records are copied from memory at {rate}, and {what}: {more}")
@@ -159,14 +159,14 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         Limit::Crc => {
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             let more = if threads < cores { format!("`--threads {cores}`") } else { "more cores".into() };
-            format!("checksums are the limit: {all} busy computing them at {rate}: {more} would help")
+            format!("checksums are the limit: {all} busy computing checksums at {rate}: {more} would help")
         }
         Limit::Decode => {
             let change = match (threads < cores, &workload.content) {
                 (true, _) => format!("the machine has {}: `--threads {cores}`", units::plural(cores as u64, "core")),
                 (false, content) => lighter(content),
             };
-            format!("decoding is the limit: {all} busy with it ({} of their time): {change}", share(epoch.decode_s))
+            format!("decoding is the limit: {all} busy decoding ({} of their time): {change}", share(epoch.decode_s))
         }
         Limit::Cores if threads > cores => format!(
             "the limit is the CPU: {threads} threads share {}: `--threads {cores}` is as fast and needs less memory",
@@ -185,13 +185,13 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             share(epoch.waited_for_slot_s),
             units::bytes(epoch.output_bytes / epoch.batches.max(1)),
             if slots < 3 {
-                "`--slots 3` lets them work while a batch is in use"
+                "`--slots 3` lets the threads work while a batch is in use"
             } else {
                 "raise `--batch-size`, so that fewer batches are handed over"
             },
         ),
         Limit::Slots => format!(
-            "too few samples are in progress: threads were idle {} of their time, because {} of {} do not keep \
+            "too few samples are in progress: threads were idle {} of their time, because {} with {} each do not keep \
              them busy: {}",
             share(epoch.other_s(threads)),
             units::plural(slots as u64, "slot"),
@@ -204,7 +204,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         ),
         Limit::Device => format!(
             "the device is the limit: threads were idle {} of their time while it copied and decoded: \
-             larger batches (`--batch-size`) or more of them (`--slots`) use it better",
+             larger batches (`--batch-size`) or more of them (`--slots`) keep it busier",
             share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
@@ -241,7 +241,7 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
 fn network(epoch: &Epoch, workload: &Workload) -> String {
     let change = match workload.single_reads {
         true => "`--order windowed` requests runs of 4 MiB instead of single samples",
-        false => "use a machine that is nearer to the store, or copy the dataset to a disk",
+        false => "use a machine closer to the store, or copy the dataset to a disk",
     };
     let rate = units::rate(epoch.read_bytes, epoch.seconds);
     format!("the network is the limit: it delivered {rate}: {change}")
@@ -251,8 +251,8 @@ fn lighter(content: &WorkloadContent) -> String {
     match content {
         WorkloadContent::Pictures { side: Some(side), in_parts: false, .. } => {
             format!(
-                "`compact --segment-index` or `pack --jpeg tile` lets views of {side} × {side} decode only the parts that \
-                 they show; otherwise use more cores"
+                "`compact --segment-index` or `pack --jpeg tile` lets views of {side} × {side} decode only the \
+                 visible parts; otherwise use more cores"
             )
         }
         WorkloadContent::Pictures { side: Some(side), short_side: Some(mean), .. }

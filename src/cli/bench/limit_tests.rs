@@ -102,7 +102,7 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`pack --prefer size`"],
         ),
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it delivered 50.0 MB/s"]),
-        ("network", far, s.clone(), vec!["it delivered 50.0 MB/s", "nearer to the store"]),
+        ("network", far, s.clone(), vec!["it delivered 50.0 MB/s", "closer to the store"]),
         (
             "network",
             Epoch { disk_bytes: Some(0), ..far },
@@ -118,7 +118,7 @@ fn figures_name_their_limit_and_what_to_change() {
             "memory",
             stored,
             s.clone(),
-            vec!["copying is the limit", "50.0 MB/s", "decoding takes less", "nothing to change"],
+            vec!["copying is the limit", "50.0 MB/s", "decoding takes less", "no setting can improve"],
         ),
         ("memory", stored, Workload { content: WorkloadContent::Stored, ..s.clone() }, vec!["nothing is decoded"]),
         (

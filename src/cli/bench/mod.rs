@@ -19,7 +19,7 @@ use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
 fn damaged() -> Hinted {
     let hint = Hint::new("`shardpack verify` lists all damaged samples; ").and([Setting::any("skip", "N")]);
-    Hinted::new("stopped at a damaged sample", hint.then(" skips up to N of them in each epoch"))
+    Hinted::new("stopped at a damaged sample", hint.then(" skips up to N damaged samples in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
@@ -42,7 +42,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
             // The loader counts skipped samples over all epochs, but the option is per epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
             let expected = format!("at most {} (`--skip`)", args.skip);
-            let error = || FormatError::format("number of damaged samples in one epoch", expected, epoch.skipped);
+            let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);
             few.then_some(epoch).ok_or_else(|| error().into())
         });
         match ran {
@@ -58,7 +58,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let median = epoch::median(&epochs);
     if args.cold && median.disk_bytes == Some(0) && setup.loader.dataset().traffic().requests == 0 {
         show::note(
-            "note: nothing was read from a disk despite `--cold`: the files are in memory (tmpfs), or their pages \
+            "note: nothing was read from a disk despite `--cold`: the files are in memory (tmpfs), or the page cache \
              could not be dropped",
         );
     }

@@ -196,7 +196,7 @@ impl Report<'_> {
         let whose = if threads == 1 { "the thread".to_owned() } else { format!("the {threads} threads") };
         let queued = median
             .queued_s
-            .map(|seconds| format!(", the threads waited for a core {} of the time", percent(seconds / all.max(1e-9))));
+            .map(|seconds| format!("; the threads waited for a core {} of the time", percent(seconds / all.max(1e-9))));
         format!(
             "time of {whose}, {} together{}\n{}\n\
              the consumer waited {} of the time, and found {:.1} batches ready on average; {} skipped\n",
@@ -213,7 +213,7 @@ impl Report<'_> {
         let stats = self.setup.loader.stats();
         let grown = match stats.grown_slots {
             0 => String::new(),
-            n => format!("; {} reallocated for larger batches", units::plural(n, "slot")),
+            n => format!("; {} reallocated because a batch was larger", units::plural(n, "slot")),
         };
         let held = if stats.window_in_page_cache {
             "slots; the page cache holds the window"
@@ -238,7 +238,7 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     }
     let hedges = match traffic.hedges {
         0 => String::new(),
-        n => format!(", {} sent twice", units::count(n)),
+        n => format!(", {} sent twice because the first answer was slow", units::count(n)),
     };
     format!(
         "network: {} for {}; {} retried{hedges}; at most {} in flight, {} held\n",
@@ -257,7 +257,7 @@ fn cache_text(cache: &CacheStats) -> String {
     let more = [
         (cache.evicted, "evicted"),
         (cache.dropped, "damaged"),
-        (cache.failed_writes, "writes failed, so the cache stopped growing"),
+        (cache.failed_writes, "failed writes, after which the cache stopped growing"),
     ];
     let more: String =
         more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", units::count(*n))).collect();
@@ -322,7 +322,7 @@ fn short_time(seconds: f64) -> String {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for people, never negative")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only displayed, and never negative")]
 const fn whole(value: f64) -> u64 {
     value.round() as u64
 }

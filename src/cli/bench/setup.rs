@@ -43,7 +43,7 @@ impl Setup {
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
-        bail!("`--augment-batch {list}`: the dataset has no class names");
+        bail!("`--augment-batch {list}` needs class names, which the dataset does not have");
     };
     Ok(BatchMix { choices, classes: u32::try_from(classes.len())? })
 }

@@ -118,9 +118,9 @@ fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
         drop(send);
         let mut total = Pass::default();
         for worker in workers {
-            let pass = worker
-                .join()
-                .map_err(|_| crate::Error::from("a worker thread panicked: this is a bug in shardpack"))??;
+            let pass = worker.join().map_err(|_| {
+                crate::Error::from("a worker thread panicked: this is a bug in shardpack, please report it")
+            })??;
             total.samples += pass.samples;
             total.read_bytes += pass.read_bytes;
             total.decoded_bytes += pass.decoded_bytes;

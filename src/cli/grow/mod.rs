@@ -67,11 +67,11 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
     let (name, report) = (dataset.display(), &added.packed.report);
     let known = match added.known {
         0 => String::new(),
-        n => format!("skipped {} whose keys the dataset already has\n", units::plural(n, "sample")),
+        n => format!("skipped {} with keys that the dataset already has\n", units::plural(n, "sample")),
     };
     let whole = format!("generation {} of {}", added.generation, units::plural(added.samples, "sample"));
     if report.outcome == Written::AlreadyComplete {
-        return format!("nothing to add: `{name}` already has these keys; it stays at {whole}\n{known}");
+        return format!("nothing to add: `{name}` already has samples with these keys; it remains {whole}\n{known}");
     }
     let reused = match report.shards_reused {
         0 => String::new(),
@@ -188,7 +188,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {
-        shardpack_pack::bail!("`{}` contains no keys: expected one on each line", file.display());
+        shardpack_pack::bail!("`{}` contains no keys: expected a file with one key on each line", file.display());
     }
     Ok(keys)
 }
@@ -216,10 +216,10 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
     }
     let name = args.dataset.display();
     if gone.generations.is_empty() && gone.shards.is_empty() {
-        show::print(&format!("nothing to delete: `{name}` has one generation\n"))?;
+        show::print(&format!("nothing to delete: `{name}` has only one generation\n"))?;
     } else {
         show::print(&format!(
-            "deleted {} of `{name}`, and {} ({}) that no other generation uses\n",
+            "deleted {} of `{name}`, and {} ({}) that only they used\n",
             units::plural(gone.generations.len() as u64, "older generation"),
             units::plural(gone.shards.len() as u64, "shard"),
             units::bytes(gone.bytes),

@@ -32,8 +32,8 @@ pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
         return Ok(ExitStatus::Fine);
     }
     show::hint(
-        &"`shardpack verify` lists all problems; `shardpack salvage` copies the undamaged samples; without an \
-          undamaged manifest, removed samples may come back"
+        &"`shardpack verify` lists all problems; `shardpack salvage` copies the undamaged samples; if no manifest is \
+          undamaged, removed samples may come back"
             .into(),
     );
     Ok(ExitStatus::Problem)
@@ -161,7 +161,7 @@ fn problems_text(facts: &Facts, shards: usize) -> String {
     let mut out = match facts.unreadable_shards {
         0 => "\nproblems\n".to_owned(),
         n => format!(
-            "\nproblems: {} of {} cannot be read; the ranges and class counts do not include {}\n",
+            "\nproblems: {} of {} cannot be read; the ranges and class counts above do not include {}\n",
             units::count(n),
             units::plural(shards as u64, "shard"),
             if n == 1 { "it" } else { "them" },

@@ -108,7 +108,7 @@ fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
         warn_subnormal(&packed.report);
     }
     if !args.json && reports.iter().any(|(_, packed)| packed.report.outcome == Written::AlreadyComplete) {
-        let hint = Hint::new("if a file changed but kept its size, ").and([Setting::on("force")]);
+        let hint = Hint::new("if a file has changed but still has the same size, ").and([Setting::on("force")]);
         show::hint(&hint.then(" packs again"));
     }
     Ok(outcome_of(&skipped))
@@ -150,7 +150,7 @@ pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
         let out = args.out.display();
         show::print(&match report.outcome {
             Written::AlreadyComplete => {
-                format!("already complete: `{out}` holds {samples} in {shards}, {size}; there was nothing to merge\n")
+                format!("already complete: `{out}` holds {samples} in {shards}, {size}; nothing was left to merge\n")
             }
             _ => format!("merged {samples} in {shards}, {size}, into `{out}`\n"),
         })?;
@@ -165,7 +165,7 @@ fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
     };
     let split = planned.split.map_or_else(String::new, |split| format!("`{}`: ", split.escape_debug()));
     let mut out = format!(
-        "{split}packing {} ({}) into {} with {}, with up to {} of samples in memory",
+        "{split}packing {} ({}) into {} with {}, with at most {} of samples in memory",
         units::plural(planned.samples, noun),
         units::bytes(planned.source_bytes),
         units::plural(u64::from(planned.shards), "shard"),
@@ -248,8 +248,9 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         text += &format!("fidelity of `{field}`, compared with its source\n{}", summary::fidelity_text(figures));
     }
     if report.outcome == Written::PartComplete {
-        text +=
-            &format!("this part is complete; once all parts are, `shardpack merge {out_name}` finishes the dataset\n");
+        text += &format!(
+            "this part is complete; when all parts are complete, `shardpack merge {out_name}` finishes the dataset\n"
+        );
     }
     text
 }
@@ -276,7 +277,7 @@ fn warn_below_target(report: &Report) {
     let count: u64 = report.fidelity.values().map(below).sum();
     if count > 0 {
         let pictures = units::plural(count, "picture");
-        show::note(&format!("warning: {pictures} did not reach the score of `--target`, not even at quality 100"));
+        show::note(&format!("warning: {pictures} did not reach the score of `--target`, even at quality 100"));
     }
 }
 
@@ -287,7 +288,7 @@ fn warn_subnormal(report: &Report) {
         let share = arrays.subnormal as f64 / arrays.values.max(1) as f64;
         if share > SUBNORMAL_WARNING {
             let text = format!(
-                "warning: {:.1} % of the values of `{field}` are below 2^-14, where float16 loses digits",
+                "warning: {:.1} % of the values in `{field}` are below 2^-14, where float16 has fewer digits",
                 100.0 * share
             );
             let hint = Hint::set([Setting::word("values", "fixed"), Setting::any("max_error", "E")])

@@ -28,7 +28,7 @@ pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {
     let data = match made {
         Ok((made, _)) => made,
         Err(_) if cancel.load(Ordering::Relaxed) => {
-            show::note("interrupted before anything was measured: there is no page");
+            show::note("interrupted before anything was measured, so no page was written");
             return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),
@@ -48,7 +48,7 @@ pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {
     Ok(match (data.provenance.interrupted, data.unreadable.is_empty()) {
         (Some(part), _) => {
             let (done, of) = (part.done, units::plural(part.of, "sample"));
-            show::note(&format!("interrupted: the report covers {done} of {of}"));
+            show::note(&format!("interrupted: the report covers only {done} of {of}"));
             ExitStatus::Interrupted
         }
         (None, true) => ExitStatus::Fine,

@@ -97,7 +97,7 @@ fn row(report: &Report, columns: &[TextColumn], position: usize, candidate: &Can
         (false, None) => "-".to_owned(),
     };
     let bytes = candidate.predictions.bytes;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for people")]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only displayed")]
     let size = bytes.map_or_else(|| "-".to_owned(), |bytes| units::bytes(bytes.value as u64));
     let mut cells = vec![
         format!("{}{mark}", candidate.number),

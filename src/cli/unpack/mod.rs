@@ -136,7 +136,7 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         bail!(Hinted::new(text, "unpack into another folder, or move the other files"));
     }
     if !impossible.is_empty() {
-        show::hint(&"`shardpack cat` writes a field to a file of any name".into());
+        show::hint(&"`shardpack cat` can write a field to a file with any name".into());
     }
     if damaged.is_empty() && !impossible.is_empty() {
         return Ok(ExitStatus::Problem);

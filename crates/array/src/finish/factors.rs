@@ -39,7 +39,8 @@ impl Factors {
         if !fits(mean) || !fits(std) {
             let (mean, std) = (mean.len(), std.len());
             return Err(Error::usage(format!(
-                "{mean} means and {std} standard deviations: give the same number of both, or one of either"
+                "{mean} means and {std} standard deviations: pass as many means as standard deviations, or a single \
+                 number for one of them"
             )));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);

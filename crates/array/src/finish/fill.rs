@@ -137,7 +137,7 @@ pub fn element_bytes(element: ElementType, value: f64) -> Option<Vec<u8>> {
             (float.is_finite() == value.is_finite()).then(|| float.to_le_bytes().to_vec())?
         }};
     }
-    #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
     let single = value as f32;
     Some(match element {
         ElementType::Bf16 => float!(bf16::from_f64(value)),

@@ -147,16 +147,18 @@ impl Finish {
         match self.warp.map(|warp| warp.sampling) {
             Some(Resampling::Bilinear { .. }) if As::float(element).is_none() => {
                 let expected = "expected float16, bfloat16 or float32";
-                return Err(Error::usage(format!("values between pixels: {expected}, found {element}")));
+                return Err(Error::usage(format!("interpolated values: {expected}, found {element}")));
             }
             Some(Resampling::Nearest { outside }) if element_bytes(element, outside).is_none() => {
-                return Err(Error::usage(format!("value outside an array of {element}: found {outside}")));
+                return Err(Error::usage(format!(
+                    "fill value for pixels outside the array: expected a value of {element}, found {outside}"
+                )));
             }
             _ => {}
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
-            return Err(Error::usage(format!("quarter turns require a square array, found {found}")));
+            return Err(Error::usage(format!("quarter turns need a square array, found {found}")));
         }
         Ok(element)
     }

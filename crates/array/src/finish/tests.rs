@@ -321,12 +321,15 @@ fn impossible_conversions_are_refused() {
     let sampled = |sampling| Finish { warp: Some(Warp { map: [0.0; 6], sampling }), ..Finish::NOTHING };
     let mixed = sampled(Resampling::Bilinear { outside: 0.0 });
     assert!(
-        apply(&mixed, Dtype::I32, [1, 1, 1]).contains("values between pixels: expected float16, bfloat16 or float32")
+        apply(&mixed, Dtype::I32, [1, 1, 1]).contains("interpolated values: expected float16, bfloat16 or float32")
     );
     let outside = sampled(Resampling::Nearest { outside: 255.0 });
-    assert!(apply(&outside, Dtype::I8, [1, 1, 1]).contains("value outside an array of int8: found 255"));
+    assert!(
+        apply(&outside, Dtype::I8, [1, 1, 1])
+            .contains("fill value for pixels outside the array: expected a value of int8, found 255")
+    );
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
-    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("quarter turns require a square array, found 4 × 5"));
+    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("quarter turns need a square array, found 4 × 5"));
     assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));
     let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
     let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };
@@ -339,7 +342,7 @@ fn impossible_conversions_are_refused() {
             Factors::new(mean, std)
                 .unwrap_err()
                 .to_string()
-                .contains("standard deviations: give the same number of both"),
+                .contains("standard deviations: pass as many means as standard deviations"),
             "{mean:?} {std:?}"
         );
     }

@@ -138,7 +138,9 @@ impl Region {
             }
         };
         if descriptor.shape.len() == 2 && bands != 1 {
-            return Err(Error::usage(format!("an array with two axes has one band, but the region requests {bands}")));
+            return Err(Error::usage(format!(
+                "the array has two axes, so it has one band, but {bands} were requested"
+            )));
         }
         let shape = match self.layout {
             Layout::AsShape => [self.height, self.width, bands],

@@ -128,7 +128,7 @@ impl TableWriter<'_> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+#[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 const fn single(value: f64) -> f32 {
     value as f32
 }

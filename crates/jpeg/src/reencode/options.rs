@@ -119,7 +119,7 @@ impl ReencodeOptions {
         }
         match self.resize {
             Resize::ShortSide(0) | Resize::LongSide(0) => {
-                Err(Error::usage("side to resize to: expected at least one pixel, found 0"))
+                Err(Error::usage("side after resizing: expected at least one pixel, found 0"))
             }
             _ => Ok(()),
         }

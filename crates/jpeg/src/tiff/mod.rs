@@ -75,13 +75,14 @@ impl<'a> Tiff<'a> {
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let directory = TiffDirectory::first(file)?;
         let side = |tag, what: &str| {
-            let side = u32::try_from(directory.integer_or(tag, 0)?).ok().filter(|side| *side > 0);
-            side.ok_or_else(|| Error::format(what, "1 to 2^32 - 1 pixels", "no such number"))
+            let found = directory.integer_or(tag, 0)?;
+            let side = u32::try_from(found).ok().filter(|side| *side > 0);
+            side.ok_or_else(|| Error::format(what, "1 to 2^32 - 1 pixels", found))
         };
         let (width, height) = (side(256, "TIFF width")?, side(257, "TIFF height")?);
-        let bands = directory.integer_or(277, 1)?;
-        let bands = usize::try_from(bands).ok().filter(|bands| (1..=MAX_BANDS).contains(bands));
-        let bands = bands.ok_or_else(|| Error::format("TIFF bands", format!("1 to {MAX_BANDS}"), "another number"))?;
+        let found = directory.integer_or(277, 1)?;
+        let bands = usize::try_from(found).ok().filter(|bands| (1..=MAX_BANDS).contains(bands));
+        let bands = bands.ok_or_else(|| Error::format("TIFF bands", format!("1 to {MAX_BANDS}"), found))?;
         let same = |tag, default: u64, what: &str| match directory.values(tag)? {
             None => Ok(default),
             Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "one value for all bands", "several")),

@@ -62,7 +62,7 @@ impl Batch {
             let shard = self.dataset().shard(number)?;
             let side = |column: &Col| {
                 let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
-                side.ok_or_else(|| Error::usage("the index holds no valid height or width of a picture"))
+                side.ok_or_else(|| Error::usage("the index has no valid height or width for a picture"))
             };
             let stored = [side(&height)?, side(&width)?];
             let turned = match orientation.filter(|column| column.is_in(&shard)) {

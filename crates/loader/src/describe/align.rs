@@ -36,7 +36,10 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
             refuse(format!("the field follows `{}`, which is not a picture field", named.escape_debug()))
         }
         ([], None) => refuse("the field follows a picture, but no picture field is loaded".into()),
-        (several, _) => refuse(format!("name the picture that the field follows: one of {}", several.join(", "))),
+        (several, _) => refuse(format!(
+            "several pictures are loaded: name the picture that the field follows: one of {}",
+            several.join(", ")
+        )),
     }
 }
 
@@ -68,7 +71,7 @@ pub(crate) fn plan_mask(
     let (dtype, to) = examples.element(dataset, name, options)?;
     let refuse = |reason: String| Err(Error::usage(format!("mask `{}`: {reason}", name.escape_debug())));
     if to != As::Decoded {
-        return refuse(format!("{dtype} does not hold all values of the mask"));
+        return refuse(format!("{dtype} cannot hold all values of the mask"));
     }
     let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
@@ -92,7 +95,7 @@ pub(crate) fn plan_mask(
 
 fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
     element_bytes(dtype, value).ok_or_else(|| {
-        let hint = Hint::new("choose another, such as ")
+        let hint = Hint::new("set another fill value, such as ")
             .only(Voice::Python, "sp.align.mask(fill=0)")
             .only(Voice::Rust, "`mask,fill=0`");
         let text = format!("mask `{}`: fill: expected a value of {dtype}, found {value}", name.escape_debug());
@@ -149,7 +152,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             return refuse(name, "mean and std are not supported".into());
         }
         if matches!(&options.output.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
-            return refuse(name, "a value for no-data is not supported".into());
+            return refuse(name, "replacing no-data is not supported".into());
         }
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
@@ -162,23 +165,24 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         }
     }
     if options.view.cube != CubeMode::Whole {
-        return refuse(first, "expected whole arrays, found patches or stored bytes".into())
+        return refuse(first, "only whole arrays can be aligned, but the batch has patches or stored bytes".into())
             .map_err(|error| error.with_hint("load the patches with a separate loader"));
     }
     if !options.view.augment.is_none() {
-        let hint = Hint::new("mirror both with the view: ").and([Setting::number("flip", 0.5)]);
+        let hint = Hint::new("to mirror both, use ").and([Setting::number("flip", 0.5)]).then(" in the view");
         return refuse(first, "the field cannot be flipped or turned without the picture that it follows".into())
             .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
-        return refuse(first, "expected all bands, found a selection".into());
+        return refuse(first, "a selection of bands cannot be aligned with a picture".into());
     }
     let moves = options.view.augment_pictures.iter().any(Augmentation::moves);
     if moves && array_augmentation(schema, options).is_some() {
-        let hint = Hint::new("name the picture field, too:  ").and([Setting::named("fields")]);
+        let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
         return refuse(
             first,
-            "an augmentation moves pixels, but the picture that the field follows is not loaded".into(),
+            "an augmentation moves the pixels of the picture that this field follows, but that picture is not loaded"
+                .into(),
         )
         .map_err(|error| error.with_hint(hint));
     }

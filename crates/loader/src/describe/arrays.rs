@@ -56,7 +56,8 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         }
         if place == PatchPlace::Cycle {
             return Err(Error::usage(
-                "volumes are cut at a random place or in the centre: `cycle` is for two-dimensional patches",
+                "`cycle` supports only two-dimensional patches: cut volumes at a random place (`patch`) or in the \
+                 centre (`center`)",
             ));
         }
     }
@@ -91,8 +92,10 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Source => {}
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
-                let error = Error::usage(format!("dtype: no decoded array with three axes to load as {dtype}"));
-                return Err(error.with_hint("for pictures, name the field or give mean and std"));
+                let error = Error::usage(format!(
+                    "dtype: no decoded array with three axes is loaded, so {dtype} has no effect"
+                ));
+                return Err(error.with_hint("to change the type of pictures, name the field, or pass mean and std"));
             }
         }
         ArrayDtype::Fields(fields) => {
@@ -123,21 +126,22 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         | FieldType::Raw(_) => false,
     };
     if options.view.augment.flip_planes && !matches!(options.view.cube, CubeMode::Volume { .. }) {
-        let hint = Hint::new("cut boxes, such as ").and([Setting::word("cube", "patch64x128x128")]);
-        return Err(Error::usage("`dflip` flips the planes of volumes, but no boxes are cut").with_hint(hint));
+        let hint = Hint::new("cut volumes with ").and([Setting::word("cube", "patch64x128x128")]);
+        return Err(Error::usage("`dflip` mirrors the depth of volumes, but no volumes are loaded").with_hint(hint));
     }
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
-            return Err(Error::usage("augmentation: no decoded array with two or three axes to flip or turn"));
+            return Err(Error::usage("flips and turns: no decoded array with two or three axes is loaded"));
         }
         let hint = match options.view.augment.flip_columns {
-            true => {
-                Hint::new("mirror pictures with the view: `rrcN` mirrors half of them, others take `flip`, such as ")
-                    .and([Setting::word("image", "full,flip=0.5")])
-            }
-            false => Hint::new("turn pictures with `random_rotation` or `random_affine`"),
+            true => Hint::new(
+                "to mirror pictures, use the view: `rrcN` mirrors half of them, and other views have the \
+                 option `flip`, such as ",
+            )
+            .and([Setting::word("image", "full,flip=0.5")]),
+            false => Hint::new("to turn pictures, use `random_rotation` or `random_affine`"),
         };
-        return Err(Error::usage("flips and turns change arrays, but only pictures are loaded").with_hint(hint));
+        return Err(Error::usage("flips and turns apply to arrays, but only pictures are loaded").with_hint(hint));
     }
     // If volumes are cut, only their planes are moved. Other arrays have different sides and would not move in the same
     // way.
@@ -147,8 +151,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         (options.view.cube, options.view.augment.is_none() && !plans.iter().any(is_moved), plans.iter().find(is_other))
     {
         let name = other.name.escape_debug();
-        let error = Error::usage(format!("field `{name}` is not a volume and cannot be turned with volumes"));
-        return Err(error.with_hint("leave the field out, or turn the volumes in a `transform`"));
+        let error =
+            Error::usage(format!("field `{name}` is not a volume, so it cannot be flipped or turned with the volumes"));
+        return Err(error.with_hint("leave the field out, or flip and turn the volumes in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
@@ -191,7 +196,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
         NoData::Cubes(_) => {
-            Error::usage("value for no-data: no decoded array with three axes declares a no-data value")
+            Error::usage("no-data replacement: no decoded array with three axes declares a no-data value")
         }
         // A field that exists but declares no no-data value fails later, when it is planned.
         NoData::Fields(fields) => {
@@ -201,7 +206,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
             };
             match fields.iter().find(|(name, _)| !is_known(name)) {
                 None => return Ok(()),
-                Some((name, _)) => not_loaded("value for no-data", name),
+                Some((name, _)) => not_loaded("no-data replacement", name),
             }
         }
     };
@@ -209,7 +214,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
 }
 
 fn not_loaded(option: &str, field: &str) -> Error {
-    Error::usage(format!("{option}: field `{}` is not a decoded array of the batch", field.escape_debug()))
+    Error::usage(format!("{option}: field `{}` is not loaded as a decoded array", field.escape_debug()))
 }
 
 /// Returns the axes from the packer's columns `height`, `width` and, for cubes, `channels`. Also returns true

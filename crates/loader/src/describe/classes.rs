@@ -31,7 +31,7 @@ impl ClassPlan {
             (CubeMode::Volume { size, .. }, Patches::PerSample(_)) => size,
             _ => {
                 return refuse(
-                    "give the number of patches per sample, and a size such as `patch64x64` or `patch16x64x64`",
+                    "set the number of patches per sample, and a size such as `patch64x64` or `patch16x64x64`",
                 );
             }
         };

@@ -39,8 +39,8 @@ impl Fields {
                 || self.objects.iter().any(|object| object.name == name)
                 || schema.fields().iter().any(|other| other.name == name && other.name != field.name);
             if is_taken {
-                let reason = format!("two fields are called `{}`", name.escape_debug());
-                return refuse(reason, "give each crop a name of its own");
+                let reason = format!("two fields have the name `{}`", name.escape_debug());
+                return refuse(reason, "give each crop a different name");
             }
             let mut described = pictures::plan(schema, &field.name, position, crop.view, options)?;
             let FieldType::Picture(picture) = &mut described.kind else { bug("a picture has another type") };
@@ -64,7 +64,7 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     }
     if options.view.image != ImageMode::View(View::whole()) {
         let hint = Hint::new("leave ").and([Setting::named("image")]).then(" out: each crop has its own view");
-        return refuse("each crop has a view of its own, but one more view is given for all pictures".into(), hint);
+        return refuse("each crop has its own view, so a view for all pictures has no effect".into(), hint);
     }
     if let Some((name, _)) = options.view.align.first() {
         let reason = format!("field `{}` follows one picture and cannot follow several crops", name.escape_debug());
@@ -76,8 +76,8 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
 /// Fails if there are crops but no picture, or if an augmentation would be wrong for one of the crops.
 pub(super) fn check_planned(fields: &Fields, options: &LoaderOptions) -> Result<()> {
     if !options.view.crops.is_empty() && !fields.plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
-        let hint = Hint::new("name a picture field in ").and([Setting::named("fields")]);
-        return refuse("no field of pictures is loaded".into(), hint);
+        let hint = Hint::new("add a picture field to ").and([Setting::named("fields")]);
+        return refuse("no picture field is loaded".into(), hint);
     }
     options.view.crops.iter().filter(|crop| !crop.augment.is_empty()).try_for_each(|crop| {
         let mut of_crop = options.clone();

@@ -127,7 +127,8 @@ impl Examples {
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
         if with.is_some() && !self.has_no_data && matches!(options.output.no_data, NoData::Fields(_)) {
             let (field, count) = (field.escape_debug(), self.looked_at);
-            let text = format!("value for no-data: field `{field}` declares none (samples inspected: {count})");
+            let text =
+                format!("no-data replacement: field `{field}` declares no no-data value (samples inspected: {count})");
             return Err(Error::usage(text).with_hint(DECLARED));
         }
         Ok(with.filter(|_| self.has_no_data))
@@ -180,7 +181,7 @@ impl Examples {
                 (false, false) => "whose bands are augmented",
             };
             let what = format!("element type of field `{field}`, {why}");
-            let hint = Hint::new("choose one of these as ").and([Setting::named("dtype")]);
+            let hint = Hint::new("choose one of them with ").and([Setting::named("dtype")]);
             return Err(
                 Error::usage(format!("{what}: expected float16, bfloat16 or float32, found {element}")).with_hint(hint)
             );
@@ -225,7 +226,7 @@ impl Examples {
             let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
             let types = types.join(", ");
             let error =
-                Error::usage(format!("field `{field}`: no element type holds the values of all samples: {types}"));
+                Error::usage(format!("field `{field}`: no element type can hold the values of all samples: {types}"));
             return Err(error.with_hint(format!("load the samples of each type separately, or leave `{field}` out")));
         };
         for Example { sample, descriptor, .. } in &self.samples {

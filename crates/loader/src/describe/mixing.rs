@@ -24,7 +24,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse(&reason).map_err(leave_out);
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
-        let hint = Hint::new("name the picture field, too:  ").and([Setting::named("fields")]);
+        let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
         return refuse("no picture field is loaded").map_err(|error| error.with_hint(hint));
     }
     if !plans

@@ -209,12 +209,12 @@ impl Fields {
                 .only(Voice::Python, format!("name the array field: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"))
                 .only(Voice::Rust, "use `normalise` for arrays");
             return Err(Error::usage(format!(
-                "mean and std without a field name are for pictures, but `{name}` is an array"
+                "mean and std without a field name apply to pictures, but `{name}` is an array"
             ))
             .with_hint(hint));
         }
-        Err(Error::usage("mean and std: no pictures are loaded as floats")
-            .with_hint("choose float16, bfloat16 or float32 as the element type for the pictures"))
+        Err(Error::usage("mean and std apply only to pictures that are loaded as floats, and there are none")
+            .with_hint("load the pictures as float16, bfloat16 or float32"))
     }
 
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
@@ -226,7 +226,7 @@ impl Fields {
             _ => "clip frames",
         };
         let hint =
-            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip from each folder of pictures");
+            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" stores each folder of pictures as a clip");
         let error = Error::usage(format!("{what}: no clip field is decoded"));
         Err(error.with_hint(hint))
     }

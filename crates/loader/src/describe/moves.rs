@@ -35,7 +35,7 @@ pub(crate) fn sampling(
 pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result<Vec<u8>> {
     element_bytes(element, value).ok_or_else(|| {
         let what = format!("`mask_fill` of field `{}`", field.escape_debug());
-        let hint = Hint::new("choose another, such as ")
+        let hint = Hint::new("set another fill value, such as ")
             .only(Voice::Python, "sp.augment.random_affine(…, mask_fill=0)")
             .only(Voice::Rust, "`mask_fill=0` in its brackets");
         Error::usage(format!("{what}: expected a value of {element}, found {value}")).with_hint(hint)
@@ -53,7 +53,10 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
         return match plans.iter().any(is_moved) {
             true => Ok(()),
-            false => Err(Error::usage("augmentation: no decoded picture, or array of two or three axes, to move")),
+            false => Err(Error::usage(
+                "augmentation: no decoded picture and no array with two or three axes is loaded, so there is nothing \
+                 to move",
+            )),
         };
     }
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
@@ -74,7 +77,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let error = Error::usage("picture augmentation: no field with decoded pictures is loaded");
     Err(match changes.iter().any(|change| change.outside().is_some()) {
-        true => error.with_hint("arrays take one `random_affine` or `random_rotation`, and no other of these"),
+        true => error.with_hint("arrays support only one of these augmentations: `random_affine` or `random_rotation`"),
         false => error,
     })
 }

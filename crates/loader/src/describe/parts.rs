@@ -6,7 +6,7 @@ use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Error;
 
 pub(crate) fn several_shapes(field: &str) -> Error {
-    Error::usage(format!("field `{field}` has arrays of several shapes, and the index does not hold them"))
+    Error::usage(format!("field `{field}` has arrays of several shapes, and the index does not contain these shapes"))
         .with_hint("leave the field out of the batch, and read it sample by sample")
 }
 

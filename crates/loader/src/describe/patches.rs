@@ -18,12 +18,12 @@ impl PatchPlan {
             CubeMode::Patch { height, width, place } => ([0, height, width], place),
             CubeMode::Volume { size, place } => (size, place),
             CubeMode::Whole | CubeMode::Raw => {
-                return Err(Error::usage("several patches per sample need a size, such as `patch64x64`"));
+                return Err(Error::usage("several patches per sample need a patch size, such as `patch64x64`"));
             }
         };
         if place != PatchPlace::Random {
-            let hint = "give the size as `patch64x64`";
-            let error = Error::usage(format!("several patches per sample are random or a grid, not {place:?}"));
+            let hint = "write the size as `patch64x64`";
+            let error = Error::usage(format!("several patches per sample must be random or a grid, found {place:?}"));
             return Err(error.with_hint(hint));
         }
         let (grid, unit) = match options.view.patches {
@@ -85,7 +85,8 @@ impl PatchPlan {
         let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());
         if let (Some(name), true) = (&left, options.resources.resident) {
             return Err(Error::usage(format!(
-                "several patches per sample with `resident`: the host, not the device, decodes field `{name}`"
+                "several patches per sample cannot be combined with `resident` for field `{name}`, because the host \
+                 decodes it"
             )));
         }
         if left.is_some() {
@@ -124,7 +125,7 @@ impl PatchPlan {
         }
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
         let [height, width] = &*sides else {
-            let text = "differ in size, and the index does not hold their sizes";
+            let text = "differ in size, and the index does not contain their sizes";
             return Err(Error::usage(format!("patch grid: the arrays of field `{}` {text}", plan.name))
                 .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
@@ -186,6 +187,7 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     }
     let hint = Hint::new("choose fields without pictures (").and([Setting::named("fields")]).then("), and ");
     let hint = hint.and([Setting::named("bands")]).then(" if cubes have different bands");
-    let text = "is not a scalar, an array that is cut, or an array with one shape";
+    let text =
+        "is neither a scalar, nor an array that is cut into patches, nor an array with the same shape in all samples";
     Error::usage(format!("several patches per sample: field `{field}` {text}")).with_hint(hint)
 }

@@ -97,9 +97,12 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     let fits = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(ArrayField { indexed, .. }) if indexed || is_mask(&plan.name));
     if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
         let (picture, array) = (first.name.escape_debug(), array.name.escape_debug());
-        return refuse(format!("the augmentation moves the pixels in `{picture}` but not in `{array}`")).map_err(
-            |error| error.with_hint("leave one of the two out of the fields, or choose augmentations of colours"),
-        );
+        return refuse(format!("the augmentation would move the pixels of `{picture}` but not those in `{array}`"))
+            .map_err(|error| {
+                error.with_hint(
+                    "leave one of the two out of the fields, or choose augmentations that change only colours",
+                )
+            });
     }
     Ok(())
 }

@@ -47,8 +47,8 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
         let follow = match size {
-            None if turned => "have the array follow the picture (`align`), so that the view mirrors both, ",
-            _ => "have the array follow the picture (`align`), ",
+            None if turned => "align the array with the picture (`align`), so that the view mirrors both, ",
+            _ => "align the array with the picture (`align`), ",
         };
         let hint = Hint::new("")
             .only(Voice::Python, follow)
@@ -62,7 +62,9 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             None if turned => format!("picture `{picture}` is whole, but `{name}` is flipped or turned"),
             _ => format!("picture `{picture}` is cut, scaled or mirrored, but `{name}` is not"),
         };
-        return Err(Error::usage(format!("pixels of pictures and arrays would not match: {reason}")).with_hint(hint));
+        return Err(
+            Error::usage(format!("the pixels of pictures and arrays would not match: {reason}")).with_hint(hint)
+        );
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Hint
 pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
     let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
     let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
-        Some(wider) => format!("choose `dtype` {wider}, which holds both"),
-        None => "load the samples of each type separately, because no type holds both".into(),
+        Some(wider) => format!("choose `dtype` {wider}, which can hold both"),
+        None => "load the samples of each type separately, because no type can hold both".into(),
     };
     let special = match (descriptor.no_data, &descriptor.transform) {
         (_, Transform::Fixed { .. }) => " (stored as fixed point)".to_owned(),
@@ -17,7 +17,7 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
         _ => String::new(),
     };
     let found = descriptor.decoded;
-    FormatError::usage(format!("field `{field}`: {dtype} does not hold all values of {found}{special}")).with_hint(hint)
+    FormatError::usage(format!("field `{field}`: {dtype} cannot hold all values of {found}{special}")).with_hint(hint)
 }
 
 /// Returns the error for a patch `[height, width]` that does not fit in its array.
@@ -37,8 +37,9 @@ pub(crate) fn check_no_data(
     match (descriptor.no_data, sampling) {
         (Some(no_data), Some(Resampling::Bilinear { .. })) if fill.is_none() && !no_data.is_nan() => {
             let name = field.escape_debug();
-            let text =
-                format!("field `{name}` declares the no-data value {no_data}, which a map would mix with others");
+            let text = format!(
+                "field `{name}` declares the no-data value {no_data}, and interpolation would mix it with other values"
+            );
             let hint = Hint::new("replace it with ").and([Setting::named("no_data")]);
             Err(FormatError::usage(text).with_hint(hint))
         }

@@ -343,5 +343,5 @@ impl Loader {
 
 fn forked() -> Error {
     Error::usage("this loader was started in the parent process and cannot be used after fork")
-        .with_hint("open the loader after the fork, or start workers with spawn")
+        .with_hint("open the loader after the fork, or start workers with the method spawn")
 }

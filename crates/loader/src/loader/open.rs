@@ -39,7 +39,7 @@ impl LoaderOptions<Dataset> {
         let Self { mut order, view, output, resources, dataset, subset } = self;
         if let Some(samples) = subset {
             if order.sampling.is_some() {
-                return Err(Error::usage("a subset and a sampling cannot be combined"));
+                return Err(Error::usage("a subset cannot be combined with a sampling"));
             }
             let members = Members::new(&Runs::of(&dataset, Runs::BYTES), samples);
             let whole = Order::of(&dataset, order.seed).mode(order.mode).lanes(order.lanes);
@@ -70,8 +70,8 @@ impl Loader {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
         if options.resources.stage.as_ref().is_some_and(|stage| stage.decodes()) && options.output.transform.is_some() {
-            let error = Error::usage("transform needs rows in host memory, but a device decodes them");
-            return Err(error.with_hint("decode on the host, or change whole batches"));
+            let error = Error::usage("transform needs rows in host memory, but they are decoded on a device");
+            return Err(error.with_hint("decode on the host, or change whole batches on the device"));
         }
         let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.order.sampling {

@@ -94,7 +94,9 @@ impl Mixture {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
             return Err(Error::usage(format!("source {number}: expected samples from one dataset, found a mixture"))
-                .with_hint("list the mixture's sources here, with each weight multiplied by the mixture's weight"));
+                .with_hint(
+                    "list the sources of that mixture directly, each with its weight times the mixture's weight",
+                ));
         }
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
         let pattern = Pattern::new(&weights, columns)?;

@@ -142,7 +142,7 @@ impl Split {
 
     fn way_out(&self) -> shardpack_format::Hint {
         if self.is_growing {
-            shardpack_format::Hint::new("to split a part of a growing split, use another ")
+            shardpack_format::Hint::new("to split a part of a growing split again, use another ")
                 .and([Setting::named("seed")])
         } else {
             "choose larger shares".into()

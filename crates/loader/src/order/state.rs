@@ -50,7 +50,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
             return Err(Error::usage(format!(
-                "the state counts {}, but the loader counts {}",
+                "the state counts {}, but this loader counts {}",
                 state.unit,
                 self.unit()
             )));

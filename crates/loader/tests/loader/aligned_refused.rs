@@ -125,7 +125,7 @@ fn invalid_alignments_are_refused_at_open() {
                 o.view.align = align(&[("mask", "mask,picture=image")]);
                 o.view.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()];
             },
-            "the picture that the field follows is not loaded",
+            "picture that this field follows, but that picture is not loaded",
         ),
         (
             &|o: &mut LoaderOptions| {

@@ -140,14 +140,14 @@ fn crops_that_contradict_other_options_are_refused() {
     let crops = || options().crops(crops());
     for image in [ImageMode::Raw, View::center_crop(8, 8).into()] {
         let error = refused(crops().image(image));
-        assert!(error.contains("crops: each crop has a view of its own") && error.contains("hint: leave"), "{error}");
+        assert!(error.contains("crops: each crop has its own view") && error.contains("hint: leave"), "{error}");
     }
     let error = refused(crops().fields(["label"]));
-    assert!(error.contains("crops: no field of pictures is loaded"), "{error}");
+    assert!(error.contains("crops: no picture field is loaded"), "{error}");
     let view = PictureCrop::from(View::center_crop(8, 8));
     for name in ["label", "image_0"] {
         let error = refused(options().crops([view.clone(), view.clone().named(name)]));
-        assert!(error.contains(&format!("crops: two fields are called `{name}`")), "{error}");
+        assert!(error.contains(&format!("crops: two fields have the name `{name}`")), "{error}");
     }
     let error = refused(crops().align([("cube", "mask".parse::<Align>().unwrap())]));
     assert!(error.contains("field `cube` follows one picture and cannot follow several crops"), "{error}");
@@ -159,5 +159,5 @@ fn crops_that_contradict_other_options_are_refused() {
     let mut every_field = options().crops([view.augmented([augment("random_rotation(degrees=5)")])]);
     every_field.output.fields = None;
     let error = refused(every_field);
-    assert!(error.contains("the augmentation moves the pixels in `image_0` but not in `cube`"), "{error}");
+    assert!(error.contains("the augmentation would move the pixels of `image_0` but not those in `cube`"), "{error}");
 }

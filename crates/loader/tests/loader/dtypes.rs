@@ -148,11 +148,11 @@ fn a_requested_type_is_used_if_no_value_changes() {
     let mixed = Arrays::new(&[Half, HalfNoData, Plain(Dtype::F32)]);
     assert_eq!(
         mixed.refused(cubes(Dtype::F16)),
-        "sample 1, `cube-1`: field `cube`: float16 does not hold all values of float32 (no-data is -9999)\n\
-         hint: choose `dtype` float32, which holds both"
+        "sample 1, `cube-1`: field `cube`: float16 cannot hold all values of float32 (no-data is -9999)\n\
+         hint: choose `dtype` float32, which can hold both"
     );
     assert!(
-        mixed.refused(cubes(Dtype::I64)).contains("int64 does not hold all values of float32"),
+        mixed.refused(cubes(Dtype::I64)).contains("int64 cannot hold all values of float32"),
         "{}",
         mixed.refused(cubes(Dtype::I64))
     );
@@ -172,8 +172,8 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [
         (
             Kind::Plain(Dtype::F64),
-            "sample 101, `cube-101`: field `cube`: float32 does not hold all values of float64\n\
-             hint: choose `dtype` float64, which holds both",
+            "sample 101, `cube-101`: field `cube`: float32 cannot hold all values of float64\n\
+             hint: choose `dtype` float64, which can hold both",
         ),
         (
             Kind::Wide,

@@ -361,11 +361,11 @@ fn impossible_options_are_refused_at_open() {
     let error = counts(normalise("mask", 1));
     assert!(error.contains("expected float16, bfloat16 or float32, found uint8\nhint:"), "{error}");
     let error = counts(normalise("cubes", 1));
-    assert!(error.contains("mean and std: field `cubes` is not a decoded array of the batch"), "{error}");
+    assert!(error.contains("mean and std: field `cubes` is not loaded as a decoded array"), "{error}");
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
     assert!(error.contains("field `mask`: mean and std: expected 1 number"), "{error}");
     let error = cubes.refused(options().augment(ALL).fields(["flags"]));
-    assert!(error.contains("augmentation: no decoded array with two or three axes"), "{error}");
+    assert!(error.contains("flips and turns: no decoded array with two or three axes"), "{error}");
     let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
     let error = cubes.refused(options().augment_bands(augment_bands.clone()).fields(["mask"]));
     assert!(error.contains("band augmentation: no decoded array with three axes"), "{error}");
@@ -390,10 +390,17 @@ fn arrays_that_cannot_be_moved_are_refused() {
     let cubes = Cubes::new(4, |_| [8, 9], 0);
     let moved = |texts: &[&str]| options().augment_pictures(texts.iter().map(|text| text.parse().unwrap()).collect());
     let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
-    assert!(error.contains("augmentation: no decoded picture, or array of two or three axes, to move"), "{error}");
+    assert!(
+        error.contains(
+            "augmentation: no decoded picture and no array with two or three axes is loaded, so there \
+             is nothing to move"
+        ),
+        "{error}"
+    );
     for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
         let error = cubes.refused(moved(texts));
-        let expected = "no field with decoded pictures is loaded\nhint: arrays take one `random_affine`";
+        let expected = "no field with decoded pictures is loaded\nhint: arrays support only one of these \
+                        augmentations: `random_affine`";
         assert!(error.contains(expected), "{error}");
     }
     let error = cubes.refused(moved(&["random_rotation(degrees=9,mask_fill=256)"]));

@@ -229,7 +229,8 @@ fn moved_no_data_stays_no_data() {
     }
     assert!(moved > 4 && replaced > 1000, "{moved} {replaced}");
     let error = cubes.refused(options().augment_pictures(vec![moves]).no_data(NoData::AsStored));
-    let expected = "field `cube` declares the no-data value -9999, which a map would mix with others\nhint: ";
+    let expected =
+        "field `cube` declares the no-data value -9999, and interpolation would mix it with other values\nhint: ";
     assert!(error.contains(expected), "{error}");
     // NaN as no-data is accepted, because a mean that includes NaN is NaN.
     let options = options().augment_pictures(vec![moves]).no_data(NoData::AsStored);
@@ -256,13 +257,16 @@ fn masks_have_theirs_by_name() {
 fn a_missing_no_data_value_is_an_error() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
-    let expected = "value for no-data: no decoded array with three axes declares a no-data value\nhint: ";
+    let expected = "no-data replacement: no decoded array with three axes declares a no-data value\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
     let error = without.refused(options().no_data(named("cube")));
-    assert!(error.contains("value for no-data: field `cube` declares none (samples inspected: 8)"), "{error}");
+    assert!(
+        error.contains("no-data replacement: field `cube` declares no no-data value (samples inspected: 8)"),
+        "{error}"
+    );
     let error = with.refused(options().no_data(named("cubes")));
-    assert!(error.contains("value for no-data: field `cubes` is not a decoded array of the batch"), "{error}");
+    assert!(error.contains("no-data replacement: field `cubes` is not loaded as a decoded array"), "{error}");
     let mut every_field = options().no_data(named("mask"));
     every_field.output.fields = None;
     let error = with.refused(every_field);
@@ -272,7 +276,7 @@ fn a_missing_no_data_value_is_an_error() {
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
     let error = with.refused(options().no_data(named("mask")).align(align));
-    assert!(error.contains("a value for no-data is not supported"), "{error}");
+    assert!(error.contains("replacing no-data is not supported"), "{error}");
 }
 
 /// A device replaces no-data itself, so it must not refuse arrays for that reason.

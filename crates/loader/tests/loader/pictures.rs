@@ -119,7 +119,10 @@ fn useless_or_harmful_augmentations_are_refused() {
     let mut every_field = options();
     every_field.output.fields = None;
     let moved = refused(every_field.clone());
-    assert!(moved.contains("the augmentation moves the pixels in `image` but not in `cube`\nhint: "), "{moved}");
+    assert!(
+        moved.contains("the augmentation would move the pixels of `image` but not those in `cube`\nhint: "),
+        "{moved}"
+    );
     let colours = vec!["random_grayscale".parse().unwrap()];
     assert!(Loader::open(&disk.open(), every_field.augment_pictures(colours)).is_ok());
     let bad = vec![Augmentation::TrivialAugmentWide { bins: 0 }];

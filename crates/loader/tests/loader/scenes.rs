@@ -257,12 +257,12 @@ fn states_of_a_different_unit_are_refused() {
     let refused = |from, to| open(to).restore(&open(from).state()).unwrap_err().to_string();
     let (one, six, seven) = (Patches::One, Patches::PerSample(6), Patches::PerSample(7));
     let grid = Patches::Grid { overlap: [0, 1, 2] };
-    assert_eq!(refused(one, six), "the state counts samples, but the loader counts 6 patches a sample");
-    assert_eq!(refused(six, one), "the state counts 6 patches a sample, but the loader counts samples");
-    assert_eq!(refused(six, seven), "the state counts 6 patches a sample, but the loader counts 7 patches a sample");
+    assert_eq!(refused(one, six), "the state counts samples, but this loader counts 6 patches a sample");
+    assert_eq!(refused(six, one), "the state counts 6 patches a sample, but this loader counts samples");
+    assert_eq!(refused(six, seven), "the state counts 6 patches a sample, but this loader counts 7 patches a sample");
     assert_eq!(
         refused(grid, six),
-        "the state counts grids of 9x14, overlap 1x2, but the loader counts 6 patches a sample"
+        "the state counts grids of 9x14, overlap 1x2, but this loader counts 6 patches a sample"
     );
     // States that count samples keep the old format, without a unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
@@ -369,11 +369,11 @@ fn invalid_patches_per_sample_are_refused() {
     for (options, said) in [
         (options(Patches::PerSample(0)), "patches per sample: expected at least 1, found 0"),
         (grid([9, 0]), "patch overlap: expected less than a patch, 9 × 14, found 9 × 0"),
-        (six().cube(CubeMode::Whole), "several patches per sample need a size, such as `patch64x64`"),
+        (six().cube(CubeMode::Whole), "several patches per sample need a patch size, such as `patch64x64`"),
         (
             six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
-            "several patches per sample are random or a grid, not Center\n\
-             hint: give the size as `patch64x64`",
+            "several patches per sample must be random or a grid, found Center\n\
+             hint: write the size as `patch64x64`",
         ),
     ] {
         assert_eq!(made.refused(options), said);
@@ -390,7 +390,7 @@ fn invalid_patches_per_sample_are_refused() {
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
-        "patch grid: the arrays of field `cube` differ in size, and the index does not hold their sizes\n\
+        "patch grid: the arrays of field `cube` differ in size, and the index does not contain their sizes\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
     assert_eq!(load(&varied, six().fields(["cube"])).len(), 36);

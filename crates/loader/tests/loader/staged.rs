@@ -294,7 +294,7 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(Loader::open(&disk.open(), options.clone()).is_ok());
     let raw = options.clone().image(ImageMode::Raw);
     let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
-    assert!(error.contains("mean and std without a field name are for pictures, but `"), "{error}");
+    assert!(error.contains("mean and std without a field name apply to pictures, but `"), "{error}");
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), options.dtype(dtype)).unwrap_err().to_string();
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");

@@ -320,7 +320,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
         ),
         (
             refused("patch5x7", |o| o.fields(["mask"]).augment(Augment { flip_planes: true, ..Augment::default() })),
-            "`dflip` flips the planes of volumes, but no boxes are cut",
+            "`dflip` mirrors the depth of volumes, but no volumes are loaded",
         ),
         (
             refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),

@@ -190,7 +190,10 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
     let mut loader = Loader::open(&dataset, raw(OnCorrupt::Error)).unwrap();
     let errors: Vec<String> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    assert!(errors.iter().any(|text| text.contains("sample `sample-000") && text.contains("ends here")), "{errors:?}");
+    assert!(
+        errors.iter().any(|text| text.contains("sample `sample-000") && text.contains("the file ends")),
+        "{errors:?}"
+    );
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
                 LayoutOrigin::Dataset { .. } => ("the dataset has", "leave the field out, or write another dataset"),
                 LayoutOrigin::Program => (
                     "the schema and the first sample have",
-                    "name all fields in the first sample, with None for a missing value, or give a schema",
+                    "pass all fields in the first sample, with None for missing values, or pass a schema",
                 ),
             };
             let text = format!("{whose} no such field, only {}", names.join(", "));
@@ -153,8 +153,8 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
     }
     let unnamed = layout.fields.iter().zip(&values).find(|(_, value)| value.is_none());
     if let (LayoutOrigin::Dataset { names_all: true }, Some((field, _))) = (layout.origin, unnamed) {
-        let text = format!("missing: the dataset has this field, of kind {}", field.kind);
-        return Err(CollectError::misfit(key, &field.name, text, "give None if the sample has no value"));
+        let text = format!("this field is missing; in the dataset it is of kind {}", field.kind);
+        return Err(CollectError::misfit(key, &field.name, text, "pass None if the sample has no value"));
     }
     Ok(values.into_iter().map(Option::flatten).collect())
 }
@@ -207,13 +207,14 @@ impl FieldOfSample<'_> {
                 self.misfit(format!("there is no class `{}`", name.escape_debug()), hint)
             })?,
             (Some(SampleValue::Array(array)), _) if array.shape().is_empty() => {
-                return Err(self.expected(dtype.name(), "an array without axes", "pass its only element as a number"));
+                let found = "an array with no axes (a single number)";
+                return Err(self.expected(dtype.name(), found, "pass its only element as a number"));
             }
             (Some(other), _) => return Err(self.expected(dtype.name(), &other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
                     true => "a number cannot be missing: use NaN instead",
-                    false => "numbers cannot be missing: choose one that stands for a missing value",
+                    false => "numbers cannot be missing: choose a number that stands for a missing value, such as -1",
                 };
                 return Err(self.expected(dtype.name(), "no value", hint));
             }
@@ -259,8 +260,8 @@ impl FieldOfSample<'_> {
             NoPicture::Refused(error) => self.refused(error),
         })?;
         if packed.has_profile && !field.has_profile() {
-            let text = "the picture has a colour profile, and the dataset has no field `icc` for it";
-            return Err(self.misfit(text, "write another dataset; `concat` combines the two"));
+            let text = "the picture has a colour profile, but the dataset has no field `icc` to store it";
+            return Err(self.misfit(text, "write these samples to another dataset; `concat` loads both as one"));
         }
         counts.has_profile |= packed.has_profile;
         counts.odd.extend(packed.oddity.map(|what| OddPicture {
@@ -282,11 +283,11 @@ impl FieldOfSample<'_> {
         match (self.field.kind, value) {
             (Kind::Frames, SampleValue::Frames(frames)) => {
                 let files = frames.iter().enumerate().map(|(number, bytes)| frame(number, bytes));
-                let none = || NoPicture::Misfit("an empty list".into(), "give None if the sample has no clip");
+                let none = || NoPicture::Misfit("an empty list".into(), "pass None if the sample has no clip");
                 field.put_clip(encoder, files, checks, draft)?.ok_or_else(none)
             }
             (Kind::Frames, other) => {
-                Err(NoPicture::Misfit(other.found(), "give a clip of one frame as a list of one file"))
+                Err(NoPicture::Misfit(other.found(), "pass a clip with one frame as a list with one file"))
             }
             (_, SampleValue::Bytes(file)) => {
                 let info = probe(file)?.ok_or_else(|| {
@@ -301,12 +302,12 @@ impl FieldOfSample<'_> {
             (_, SampleValue::Array(array) | SampleValue::Pixels(array)) => {
                 let pixels = RawPicture::of(array).ok_or_else(|| {
                     let found = format!("{:?} of {}", array.shape(), array.dtype());
-                    NoPicture::Misfit(found, "a field of kind `array` takes any shape and type")
+                    NoPicture::Misfit(found, "a field of kind `array` accepts any shape and type")
                 })?;
                 Ok(field.put_pixels(encoder, pixels, checks, draft)?)
             }
             (_, SampleValue::Text(_)) => {
-                Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name"))
+                Err(NoPicture::Misfit("text".into(), "pass the bytes of the file, not its name"))
             }
             (_, other) => Err(NoPicture::Misfit(other.found(), "")),
         }

@@ -59,8 +59,8 @@ impl Kind {
     pub(super) fn of(key: &str, field: &str, value: Option<&SampleValue>) -> Result<Self> {
         Ok(match value {
             None => {
-                let text = "the first sample has no value, so the kind of the field is unknown";
-                return Err(CollectError::misfit(key, field, text, "give a schema"));
+                let text = "the first sample has no value for this field, so the kind of the field is unknown";
+                return Err(CollectError::misfit(key, field, text, "pass a schema"));
             }
             Some(SampleValue::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,

@@ -134,7 +134,8 @@ impl ProgramLayout {
             indexed,
         };
         let schema = Schema::new(parts.declare()).map_err(|error| {
-            let hint = "rename the field: a dataset of pictures reserves icc, height, width, orientation, gpu_jpeg, and figures such as `image.score`";
+            let hint = "rename the field: in a dataset of pictures, icc, height, width, orientation, gpu_jpeg and \
+                        names of figures such as `image.score` are reserved";
             CollectError::usage(error.to_string(), hint)
         })?;
         let labels = options.classes.as_deref().map(LabelClasses::new);
@@ -230,7 +231,8 @@ fn refuse_index(kinds: &[(String, Kind)]) -> Result<()> {
     let is_picture = |name: &str| kinds.iter().any(|(known, kind)| known == name && kind.is_picture());
     let taken = |name: &&String| Field::picture_of_segments(name).is_some_and(is_picture);
     let Some(name) = kinds.iter().map(|(name, _)| name).find(taken) else { return Ok(()) };
-    let text = format!("field `{}`: the name is reserved for parts of a picture", name.escape_debug());
+    let text =
+        format!("field `{}`: this name is reserved for the segment index of the picture field", name.escape_debug());
     Err(CollectError::usage(text, "rename the field"))
 }
 

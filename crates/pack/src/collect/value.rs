@@ -97,7 +97,7 @@ impl Number {
 
     /// Appends the number as a `dtype`, or returns false if the type cannot represent it. Floats are rounded to
     /// the type's precision, but never to infinity.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded intentionally")]
     pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
         macro_rules! integer {
             ($type:ty) => {

@@ -147,7 +147,7 @@ impl Spread {
         self.max = self.max.max(next.max);
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
+    #[allow(clippy::cast_precision_loss, reason = "only displayed")]
     fn summary(&self) -> SpreadSummary {
         let Self { count, sum, min, max } = *self;
         SpreadSummary { count, min, mean: sum / count.max(1) as f64, max }

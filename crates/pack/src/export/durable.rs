@@ -105,7 +105,7 @@ fn keep_by(
             return Ok(kept);
         }
     }
-    let text = format!("cannot keep `{}`: all names for the copy are taken", name.display());
+    let text = format!("cannot keep a copy of `{}`: all names for the copy already exist", name.display());
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 

@@ -71,7 +71,7 @@ impl OutFolder {
     fn below(&self, name: &str) -> io::Result<(OwnedFd, PathBuf)> {
         let (folders, file) = name.rsplit_once('/').map_or(("", name), |(folders, file)| (folders, file));
         if file.is_empty() || name.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name leads out of the folder"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name points outside the folder"));
         }
         let mut folder = self.0.try_clone()?;
         for part in folders.split('/').filter(|part| !part.is_empty()) {
@@ -143,7 +143,9 @@ impl Pending {
             return Ok(Placed::New);
         }
         match stands_at(&self.folder, &self.name)? {
-            Standing::Nothing => Err(io::Error::other("the existing file disappeared during the run: run again")),
+            Standing::Nothing => {
+                Err(io::Error::other("the existing file disappeared during the run: run the command again"))
+            }
             Standing::File(other) => {
                 self.file.rewind()?;
                 compare(&self.file, other)

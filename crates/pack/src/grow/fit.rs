@@ -13,13 +13,13 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
     let Some(known) = known else {
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
-            let text = format!("the new samples have classes, but the dataset has none: {names}");
+            let text = format!("the new samples have classes ({names}), but the dataset has none");
             bail!(Hinted::new(text, "leave the label column out"));
         }
         return Ok(Vec::new());
     };
     if listing.classes.is_empty() {
-        let hint = Hint::new("put them into folders named after their classes, or give ");
+        let hint = Hint::new("put them into folders named after their classes, or name their labels with ");
         let text = format!("the dataset has {} classes, but the new samples have none", known.len());
         bail!(Hinted::new(text, hint.and([Setting::any("labels", "FILE")])));
     }
@@ -70,7 +70,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     for field in wanted {
         let name = field.name.escape_debug();
         let values = found.remove(&field.name).with_context(|| {
-            format!("the table of labels lacks the column `{name}`, which is a field of the dataset")
+            format!("the table of labels lacks the column `{name}`, which the dataset has as a field")
         })?;
         let values = match (field.kind, field.dtype, values) {
             (FieldKind::Scalar, Some(Dtype::Bool), values @ ColumnValues::Bool(_))
@@ -111,7 +111,7 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
                 listing.samples.len(),
                 some(keys.into_iter(), count)
             );
-            bail!(Hinted::new(text, "pack them into a new dataset; `concat` combines the two"))
+            bail!(Hinted::new(text, "pack them into a new dataset; `concat` loads both as one"))
         }
     };
     let keys = |of: &dyn Fn(&shardpack_sources::SourceSample) -> bool| {

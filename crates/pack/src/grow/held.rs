@@ -74,7 +74,8 @@ pub(super) fn without(
 }
 
 fn leave_out() -> Hint {
-    Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
+    Hint::set([Setting::word("on_known_key", "skip")])
+        .then(" skips these samples; to replace a sample, remove the old one first")
 }
 
 /// Returns true if the newest generation is `before` plus the samples `keys`. The user then repeated a command

@@ -16,13 +16,17 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
         bail!(Hinted::new(
             format!(
-                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not describe how files become samples"
+                "`{name}` was not packed from a folder of pictures or cubes, so its recipe cannot tell how to pack \
+                 new files"
             ),
-            "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or `Writer(…, append=True)`; `concat` combines two datasets"
+            "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or `Writer(…, \
+             append=True)`; `concat` loads two datasets as one"
         ));
     };
     let kind = recipe.kind;
-    let strange = |what: &str| format!("`{name}`: this version does not understand the recipe for {what}");
+    let strange = |what: &str| {
+        format!("`{name}`: this version of shardpack does not understand the part of the recipe for {what}")
+    };
     let pictures = match kind {
         SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("pictures"))?,
         SourceKind::Cubes => PictureOptions::default(),
@@ -39,7 +43,7 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     let labels = typed(&recipe.labels);
     if recipe.labels.is_some() && given.labels.is_none() {
         let columns = serde_json::json!(labels.map(|labels| &labels.columns));
-        let text = format!("`{name}` was packed with a table of labels: the new samples need a table too");
+        let text = format!("`{name}` was packed with a table of labels, so the new samples need one too");
         let hint = Hint::set([Setting::any("labels", "FILE")]).then(format!(" with the columns {columns}"));
         bail!(Hinted::new(text, hint));
     }

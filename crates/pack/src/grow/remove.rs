@@ -107,7 +107,7 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RewriteOptions<'_>) -> 
         return Ok(report(0, &opened, 0, 0, Vec::new()));
     };
     if keys.len() as u64 == opened.len() {
-        let text = format!("cannot remove all {} samples: a dataset must keep at least one", keys.len());
+        let text = format!("cannot remove all {} samples: a dataset must have at least one", keys.len());
         bail!(Hinted::new(text, "delete the folder instead"));
     }
     let (mut shards, mut source, mut kept) = (Vec::new(), RemainingRecords::new(&opened), BTreeMap::new());

@@ -69,8 +69,11 @@ pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Resul
     let base = growth.manifest();
     let wanted = pictures(base);
     if wanted.is_empty() {
-        let text = format!("`{}` has no field of pictures that are kept byte for byte", dataset.display());
-        bail!(Hinted::new(text, "tiles and re-encoded pictures need no segment index"));
+        let text = format!("`{}` has no pictures that are kept byte for byte", dataset.display());
+        bail!(Hinted::new(
+            text,
+            "tiled and re-encoded pictures need no segment index: loaders can decode them in parts"
+        ));
     }
     let has_index = |name: &&str| {
         let index = Field::segments(name);
@@ -135,7 +138,8 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     let schema = Schema::new(fields)?;
     let is_users = |field: &&Field| schema.is_segment_index(field) && !base.schema.is_segment_index(field);
     if let Some(field) = base.schema.fields().iter().find(is_users) {
-        let text = format!("cannot add segment indexes: the dataset has a field `{}` of its own", field.name);
+        let text =
+            format!("cannot add segment indexes, because the dataset already has its own field `{}`", field.name);
         bail!(Hinted::new(text, "pack the dataset again, with another name for that field"));
     }
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })

@@ -262,12 +262,12 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     let error = place.add("next", &next).unwrap_err();
     let hints = error.hints();
     assert!(error.to_string().contains("expected the key column `photo`"), "{error}");
-    assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` names another");
+    assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` selects another column");
     place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
     assert_eq!(place.open(None).column("id").unwrap().to_i64s().unwrap().len(), 3);
     let alone = AddOptions { key_column: Some("photo".into()), ..AddOptions::default() };
     let error = place.add("next", &alone).unwrap_err().to_string();
-    assert!(error.contains("names a column, and there is no table of labels"), "{error}");
+    assert!(error.contains("names a column of a table of labels, but no table is given"), "{error}");
     place.verify(3);
 }
 

@@ -127,7 +127,7 @@ impl PackOptions {
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {
-            return Err(ArgumentError::of(option, "has no effect on a plan, only on `pack`"));
+            return Err(ArgumentError::of(option, "has an effect only on `pack`, not on a plan"));
         }
         if is_given(given, "splits") {
             let error = ArgumentError::of("splits", "a plan describes one dataset, not several splits");

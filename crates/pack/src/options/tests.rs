@@ -118,10 +118,14 @@ fn options_that_would_have_no_effect_are_refused() {
         (&[("quality", "80")][..], "--quality: has no effect if `jpeg` is tile", "`--jpeg reencode` only"),
         (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
-        (&[("key_column", "id")], "--key-column: names a column, and there is no table of labels", "`--labels FILE`"),
+        (
+            &[("key_column", "id")],
+            "--key-column: names a column of a table of labels, but no table is given",
+            "`--labels FILE`",
+        ),
         (
             &[("label_column", "id")],
-            "--label-column: names a column, and there is no table of labels",
+            "--label-column: names a column of a table of labels, but no table is given",
             "`--labels FILE`",
         ),
     ] {

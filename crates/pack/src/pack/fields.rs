@@ -89,7 +89,7 @@ impl FolderFields {
         let schema = Schema::new(fields.collect()).map_err(|error| {
             let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
                         `orientation` and `gpu_jpeg` are taken";
-            Hinted::new(format!("the columns of the table of labels cannot all be fields: {error}"), hint)
+            Hinted::new(format!("not all columns of the table of labels can be stored as fields: {error}"), hint)
         })?;
         let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
         Ok(Metadata { schema, classes, recipe, shards: None })
@@ -166,14 +166,14 @@ fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Resul
     };
     if arrays != allowed || !cubes.variable.is_empty() || cubes.spatial.is_some() {
         let and_codecs = if has_masks { "" } else { ", codecs" };
-        bail!("the source holds pictures: options for values{and_codecs} and variables apply only to cubes");
+        bail!("the source has pictures, but the options for values{and_codecs} and variables apply only to cubes");
     }
     Ok(())
 }
 
 fn refuse_picture_options(options: &PackOptions) -> crate::Result<()> {
     if options.pictures != PictureOptions::default() {
-        bail!("the source holds cubes: options for JPEG, quality, scores and metadata apply only to pictures");
+        bail!("the source has cubes, but the options for JPEG, quality, scores and metadata apply only to pictures");
     }
     Ok(())
 }

@@ -173,7 +173,7 @@ impl<'a> FolderSource<'a> {
             let mut unfit = lock(&self.unfit);
             unfit.count += 1;
             let is_other = unfit.what.is_some_and(|known| known != what);
-            unfit.what = Some(if is_other { "values that these options cannot store" } else { what });
+            unfit.what = Some(if is_other { "values that cannot be stored with these options" } else { what });
             unfit.hint = unfit.hint.take().or_else(|| error.hints().into_iter().next());
         }
         let text = error.to_string();

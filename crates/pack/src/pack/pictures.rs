@@ -117,7 +117,7 @@ fn pixels(entry: &SourceSample) -> u64 {
 /// Shrinks the mask of a shrunk picture. Each pixel gets the label at its centre, as in the loader's views.
 fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     let size = size.map(u64::from);
-    let &[height, width] = mask.shape() else { bug("a mask of other than two axes") };
+    let &[height, width] = mask.shape() else { bug("a mask without two axes") };
     if size == [height, width] {
         return Ok(mask);
     }

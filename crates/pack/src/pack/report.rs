@@ -73,16 +73,17 @@ pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option
     const TINY: u64 = 1 << 20;
     (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
         let note = format!(
-            "each of the {samples} samples is a shard of its own, because a shard has at most {shard_bytes} bytes"
+            "each of the {samples} samples becomes a separate shard, because a shard has at most {shard_bytes} bytes"
         );
-        Note::new(note).with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", say, makes larger shards"))
+        Note::new(note)
+            .with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", for example, makes larger shards"))
     })
 }
 
 pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     let only = plural(u64::from(shards), "shard");
     (parts > shards).then(|| {
-        let note = Note::new(format!("{parts} parts, but only {only}: some parts have nothing to pack"));
+        let note = Note::new(format!("{parts} parts, but only {only}: the remaining parts would be empty"));
         note.with_hint(Hint::new("a smaller ").and([Setting::named("shard_size")]).then(" makes more shards"))
     })
 }
@@ -107,8 +108,8 @@ mod tests {
         let note = tiny_shards(30, 30, 10).unwrap().told(Voice::Command);
         assert_eq!(
             note,
-            "each of the 30 samples is a shard of its own, because a shard has at most 10 bytes\n\
-             hint: `--shard-size 256MiB`, say, makes larger shards"
+            "each of the 30 samples becomes a separate shard, because a shard has at most 10 bytes\n\
+             hint: `--shard-size 256MiB`, for example, makes larger shards"
         );
         // There is no note for large samples, for shards with several samples, or for a single sample.
         for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {

@@ -52,17 +52,17 @@ pub fn pack_splits(
     let out = match out.into() {
         Output::Folder(folder) => folder,
         other => bail!(Hinted::new(
-            format!("splits can be packed into a local folder only, not into `{}`", other.path().display()),
+            format!("splits can be packed only into a local folder, not into `{}`", other.path().display()),
             "pack each split with a separate call"
         )),
     };
     refuse_overlap(src, &out, &options.source.files)?;
     options.arrays.check()?;
     if options.source.listing.is_some() {
-        bail!("splits cannot be packed from a listing, which describes one dataset");
+        bail!("splits cannot be packed from a listing, because a listing describes a single dataset");
     }
     if out.join(MANIFEST_NAME).exists() {
-        let text = format!("`{}` is a dataset: it cannot hold the datasets of the splits", out.display());
+        let text = format!("`{}` is a dataset: the datasets of the splits cannot be written into it", out.display());
         bail!(Hinted::new(text, "choose another folder"));
     }
     let (found, fields) = on_pool(options.threads, || {

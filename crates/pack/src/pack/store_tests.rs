@@ -241,7 +241,7 @@ fn an_object_that_changes_after_the_listing_is_an_error_that_names_it() {
     let (mut again, _) = options(bucket(root.path()));
     again.listing = Some(file);
     let error = format!("{:#}", packed(Path::new(URL), &out.path().join("out"), again).unwrap_err());
-    assert!(error.contains("`s3://bucket/data/dog/07.jpg` changed since it was listed"), "{error}");
+    assert!(error.contains("`s3://bucket/data/dog/07.jpg` has changed since it was listed"), "{error}");
 }
 
 #[test]

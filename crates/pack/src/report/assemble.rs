@@ -234,7 +234,7 @@ fn unscored_note(whole: &[Sampled], listing: &shardpack_sources::Listing) -> Opt
     let count = all.count() + 1;
     let key = listing.samples.get(position).map_or("", |entry| entry.key.as_str());
     let samples = shardpack_sources::words::plural(count as u64, "sample");
-    Some(format!("{samples} could not be scored under some candidates (first: `{}`: {reason})", key.escape_debug()))
+    Some(format!("{samples} could not be scored for some candidates (first: `{}`: {reason})", key.escape_debug()))
 }
 
 fn not_measured(content: SampleKind, interrupted: bool, options: &ReportOptions) -> Vec<String> {

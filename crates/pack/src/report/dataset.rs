@@ -124,7 +124,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
             peak_rss_bytes: None,
             interrupted,
             not_measured: vec![
-                "Nothing was measured for this report: packing measured and stored the figures.".to_owned(),
+                "Nothing was measured for this report: the figures were measured and stored by `pack`.".to_owned(),
             ],
         },
     };
@@ -272,8 +272,8 @@ fn notes(content: SampleKind, scored: u64, drawn: u64, all: u64, wanted: u64) ->
         );
     } else if scored < drawn {
         notes.push(format!(
-            "scores are those of {scored} of {drawn} samples: packing scores a sample of the \
-             pictures unless `score` is all"
+            "the scores are from {scored} of {drawn} samples: `pack` scores only some of the pictures unless `score` \
+             is all"
         ));
     }
     if all > wanted {

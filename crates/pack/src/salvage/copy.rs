@@ -18,13 +18,13 @@ impl Survey {
     /// Fails if there are no records, or if the dataset cannot be written.
     pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> crate::Result<Report> {
         let Some(first) = self.records.first() else {
-            bail!("no undamaged record was found: there is nothing to write")
+            bail!("no undamaged record was found, so there is nothing to write")
         };
         let mut metadata = match self.metadata.take() {
             Some(metadata) => metadata,
             None => {
                 self.notes.push(Note::new(
-                    "no schema was found: fields are named by their position, and each byte of the scalars becomes a \
+                    "no schema was found: the fields get numbers as names, and each byte of the scalars becomes a \
                      field",
                 ));
                 let bytes = self.read(first)?;

@@ -43,7 +43,7 @@ impl DamagedFolder {
         let damage = newest.damage.iter().map(ToString::to_string).collect();
         let mut notes = Vec::new();
         if !newest.is_certain {
-            notes.push(Note::new("removed samples may be copied too: no manifest records which were removed"));
+            notes.push(Note::new("removed samples may be copied too: no manifest shows which samples were removed"));
         }
         let taken = taken_from(&newest);
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
@@ -60,8 +60,10 @@ impl DamagedFolder {
             notes.push(match options.all_generations {
                 true if !newest.is_certain => Note::new(format!("{count} of other generations copied too")),
                 true => Note::new(format!("removed samples are copied too, in {count} of older generations")),
-                false => Note::new(format!("{count} of older generations left out: they may hold removed samples"))
-                    .with_hint(Hint::set([Setting::on("all_generations")]).then(" copies them too")),
+                false => Note::new(format!(
+                    "{count} of older generations left out, because they may contain removed samples"
+                ))
+                .with_hint(Hint::set([Setting::on("all_generations")]).then(" copies them too")),
             });
             if !options.all_generations {
                 others.clear();

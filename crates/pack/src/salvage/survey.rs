@@ -104,7 +104,10 @@ impl Survey {
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
             (Some(id), Some(identity)) if identity.dataset_id != id => {
                 let other = identity.dataset_id;
-                survey.lose(format!("`{}`: the whole shard: it belongs to dataset {other}, not {id}", shard.display()));
+                survey.lose(format!(
+                    "`{}`: the whole shard: it belongs to dataset {other}, not to {id}",
+                    shard.display()
+                ));
                 false
             }
             _ => true,

@@ -84,13 +84,13 @@ impl Newest {
         }
         let found = self.manifest.as_ref().map_or(String::new(), |(name, _)| format!(" (only the older `{name}`)"));
         Err(Error::usage(format!(
-            "`{}` has no undamaged manifest for its newest generation{found}: its shards may hold removed samples",
+            "`{}` has no undamaged manifest for its newest generation{found}: its shards may contain removed samples",
             visible_path(folder)
         ))
         .with_hint(
             Hint::new("copy the newest manifest into the folder, or use ")
                 .and([Setting::on("all_generations")])
-                .then(" to take the samples from all shards, including removed samples"),
+                .then(" to copy the samples of all shards, including removed samples"),
         ))
     }
 }

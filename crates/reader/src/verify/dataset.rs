@@ -148,7 +148,9 @@ fn in_folder(
         Ok(names) => names,
         Err(Error::Io { source, .. }) if is_of_manifest && source.kind() == ErrorKind::Unsupported => {
             report.notes.push(
-                "this store cannot list its files: shards that the manifest does not name were not searched for".into(),
+                "this store cannot list its files, so verify did not look for shards that are missing from the \
+                 manifest"
+                    .into(),
             );
             Vec::new()
         }

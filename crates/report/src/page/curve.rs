@@ -181,7 +181,8 @@ fn rates(view: &View<'_>) -> Markup {
             .collect(),
     };
     let caption = html! {
-        "Up and left is better. The loader’s decoders, from memory into memory; reading files is not included."
+        "Up and left is better. The rates are for the loader’s decoders, from memory into memory, without reading \
+         files."
     };
     figure("Bytes against decode rate", &both(|size| scatter.draw(size)), &caption, Some(&data))
 }

@@ -136,8 +136,8 @@ fn data(report: &Report) -> String {
     json(&short)
 }
 
-const ROWS_LEFT_OUT: &str = "The data of this page omits the rows of single samples, because there are too many. \
-     `shardpack report --json` has them.";
+const ROWS_LEFT_OUT: &str = "The data in this page omits the rows of single samples, because there are too many. \
+                             `shardpack report --json` includes them.";
 
 #[cfg(test)]
 #[path = "contrast_tests.rs"]

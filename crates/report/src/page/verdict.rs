@@ -54,7 +54,7 @@ fn alarms(view: &View<'_>) -> Markup {
         @if !report.verdict.met && report.verdict.chosen.is_some() && !report.verdict.want.is_empty() {
             p class="alarm" {
                 strong { "No candidate meets every condition. " }
-                "The page shows the candidate that loses least or comes closest."
+                "The page shows the candidate with the smallest loss, or closest to the conditions."
             }
         }
         @if !report.unreadable.is_empty() {

@@ -99,7 +99,7 @@ impl CubeError {
             Self::Format { what, expected, found, .. } => format!("{what}: expected {expected}, found {found}"),
             Self::Unsupported { text, .. } | Self::Usage { text, .. } => text.to_string(),
             Self::Limit { what, limit, found, .. } => format!("{what} is over the limit: {found} > {limit} bytes"),
-            Self::Cancelled { .. } => "interrupted while the file was read".to_owned(),
+            Self::Cancelled { .. } => "interrupted while reading the file".to_owned(),
         }
     }
 

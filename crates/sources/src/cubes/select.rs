@@ -89,14 +89,14 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             several => {
                 let found = several.iter().filter_map(|place| candidates.get(*place)).map(Candidate::describe);
                 let found = first(found.collect::<Vec<_>>().into_iter());
-                let text = format!("several arrays have a name that matches `{}`: {found}", short(name));
+                let text = format!("several arrays have names that match `{}`: {found}", short(name));
                 return Err(source.usage(text).with_hint(name_one()));
             }
         }
     }
     if !names.is_empty() {
         let wanted = list(names.iter().map(String::as_str), NAMED);
-        return Err(source.usage(format_args!("no numeric array named {wanted}: the file has {}", all())));
+        return Err(source.usage(format_args!("no numeric array has the name {wanted}; the file has {}", all())));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
         // An array with one row or one column is a list of wavelengths or labels, not a picture.
@@ -113,7 +113,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             // A matrix is larger than the only array with three axes. That array may be the ground
             // truth for the matrix, which may be bands × pixels.
             [_] => {
-                let text = format!("the file has a matrix larger than its cube: {}", all());
+                let text = format!("the file has a matrix that is larger than its cube: {}", all());
                 let hint = name_one().then("; a matrix of bands × pixels also needs ");
                 let hint = hint.and([Setting::any("spatial", "HxW")]);
                 return Err(source.usage(text).with_hint(hint));

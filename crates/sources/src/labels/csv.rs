@@ -124,12 +124,12 @@ fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) 
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let hint = "put cells that hold commas in quotes";
+            let hint = "put quotes around cells that contain commas";
             rows.error(line, format!("expected {expected_len} cells as in the header, found {len}"), hint)
         }
         ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
         ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            let hint = "look for a quote that is not closed";
+            let hint = "look for an opening quote without a closing one";
             rows.error(Some(start + behind), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
         }
         _ => rows.error(line, error.to_string(), ""),

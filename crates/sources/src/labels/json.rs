@@ -41,10 +41,11 @@ enum Unfit {
 impl Unfit {
     const fn reason(self) -> (&'static str, &'static str) {
         match self {
-            Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
-            Self::Huge => {
-                ("expected an integer in the range of int64, found a larger integer", "write the integer as a string")
-            }
+            Self::Null => ("expected a value, found null", "fill in the missing value, or remove the column"),
+            Self::Huge => (
+                "expected an integer in the range of int64, found a larger integer",
+                "write such an integer as a string",
+            ),
         }
     }
 }
@@ -168,7 +169,11 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
     if text.len() as u64 > MAX_LIST {
         let message = format!("expected a list of at most {MAX_LIST} bytes, found more");
-        return Err(rows.error(None, message, "a table in JSON Lines, one object in each line, may be longer"));
+        return Err(rows.error(
+            None,
+            message,
+            "use JSON Lines, with one object on each line: such a table may be longer",
+        ));
     }
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
     let objects: Vec<&RawValue> = serde_json::from_slice(text).map_err(|error| {
@@ -323,7 +328,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
 /// Adds a cell to a column. A column may mix integers and other numbers if no digits are lost. On failure,
 /// returns the problem and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
-    const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
+    const INEXACT: &str =
+        "an integer above 2^53 would lose digits, because the column also has numbers that are not integers";
     let inexact = || (INEXACT.to_owned(), "");
     let like = empty_like(&cell).map_err(|unfit| {
         let (what, hint) = unfit.reason();
@@ -368,7 +374,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {
         Category::Syntax | Category::Eof => {
-            let hint = "a table in JSON Lines has one object in each line";
+            let hint = "in JSON Lines, each line has one object";
             (format!("expected JSON at column {}: {message}", error.column()), hint)
         }
         Category::Data | Category::Io => (message, ""),

@@ -22,8 +22,8 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
         LabelColumn::Named(name) | LabelColumn::AlsoField(name) => {
             let missing = || {
                 let found = list(columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
-                let message = format!("expected the label column `{}`, found {found}", short(name));
-                let hint = Hint::set([Setting::any("label_column", "NAME")]).then(" names another");
+                let message = format!("the table has no label column `{}`, only {found}", short(name));
+                let hint = Hint::set([Setting::any("label_column", "NAME")]).then(" selects another column");
                 rows.error(Some(1), message, hint)
             };
             (Some(position(name).ok_or_else(missing)?), matches!(wanted, LabelColumn::AlsoField(_)))
@@ -47,7 +47,7 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
         columns.remove(place);
     }
     if name != LABEL && columns.iter().filter(|column| column.name == LABEL).count() > usize::from(found.is_none()) {
-        let message = format!("the labels are in the column `{}`, but there is also a column `label`", short(&name));
+        let message = format!("the labels come from the column `{}`, but there is also a column `label`", short(&name));
         return Err(rows.error(Some(1), message, "rename one of the two"));
     }
     Ok(Labels { columns, classes: found, label_column: Some(name) })
@@ -63,13 +63,13 @@ impl Labels {
         });
         let first = of_text.next();
         let others: Vec<&str> = of_text.map(|(name, _)| name.as_str()).collect();
-        let which = Hint::set([Setting::any("label_column", "NAME")]).then(" names their column");
+        let which = Hint::set([Setting::any("label_column", "NAME")]).then(" selects the label column");
         match first {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
                 let (name, classes) = (name.clone(), classes::by_text(texts));
                 let note = format!(
-                    "using column `{}` as labels: it is the only text column, with {} different values; it stays a \
-                     field as well",
+                    "column `{}` is used as the labels: it is the only text column, with {} different values; it is \
+                     also stored as a field",
                     short(&name),
                     classes.names.len()
                 );
@@ -79,7 +79,7 @@ impl Labels {
             _ if !self.columns.iter().any(may_be_classes) => None,
             _ => {
                 let columns = list(self.columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
-                let note = format!("no labels: the table has no column `label` or `class`, only {columns}");
+                let note = format!("no labels: the table has no column `label` or `class`; its columns are {columns}");
                 Some(Note::new(note).with_hint(which))
             }
         }
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0]);
         assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
         assert_eq!(columns(&listing), ["species", "n"]);
-        let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
-                    field as well\nhint: `--label-column NAME` names their column";
+        let note = "column `species` is used as the labels: it is the only text column, with 2 different values; it \
+                    is also stored as a field\nhint: `--label-column NAME` selects the label column";
         assert_eq!(told(&listing), [note]);
         // Class folders take precedence over a guessed column.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn without_a_guess_the_note_names_the_columns() {
         let two = SPECIES.replace(",1\n", ",a\n").replace(",2\n", ",b\n");
-        let note = "no labels: the table has no column `label` or `class`, only `species`, `n`\nhint: `--label-column \
-                    NAME` names their column";
+        let note = "no labels: the table has no column `label` or `class`; its columns are `species`, \
+                    `n`\nhint: `--label-column NAME` selects the label column";
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());
@@ -188,10 +188,13 @@ mod tests {
         let listing = list("", SPECIES, LabelColumn::AlsoField("species".to_owned())).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing)), (2, vec!["species", "n"]));
         let missing = said(&list("", SPECIES, named("kind")).unwrap_err());
-        let text = "labels.csv`, line 1: expected the label column `kind`, found `species`, `n`\nhint: \
-                    `--label-column NAME` names another";
+        let text = "labels.csv`, line 1: the table has no label column `kind`, only `species`, `n`\nhint: \
+                    `--label-column NAME` selects another column";
         assert!(missing.ends_with(text), "{missing}");
         let both = said(&list("", &SPECIES.replace(",n\n", ",label\n"), named("species")).unwrap_err());
-        assert!(both.contains("the labels are in the column `species`, but there is also a column `label`"), "{both}");
+        assert!(
+            both.contains("the labels come from the column `species`, but there is also a column `label`"),
+            "{both}"
+        );
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn read(
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
-    Some(format!("{words} seem to separate the cells: save the table with commas").into())
+    Some(format!("the cells seem to be separated by {words}: save the table with commas").into())
 }
 
 struct TableRows<'a> {
@@ -152,7 +152,9 @@ impl TableRows<'_> {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
         let line = format!("{{{key}: {sample}, {other}: [\"one\", \"another\"]}}");
-        format!("give each sample one row; in JSON Lines, write several values of a sample as a list, such as `{line}`")
+        format!(
+            "write one row for each sample; in JSON Lines, several values of a sample can be a list, such as `{line}`"
+        )
     }
 
     /// Returns the position of the sample with this key, or `None` if the sample was skipped.
@@ -181,7 +183,7 @@ impl TableRows<'_> {
         let hint = Hint::new(format!("keys are paths below the source, such as `{}`", short(example)));
         let hint = match self.key_column {
             Some(_) => hint,
-            None => hint.then("; ").and([Setting::named("key_column")]).then(" names their column"),
+            None => hint.then("; ").and([Setting::named("key_column")]).then(" selects the key column"),
         };
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
@@ -193,10 +195,11 @@ impl TableRows<'_> {
         let key = short(self.keys.get(sample).copied().unwrap_or_default());
         let more = match empty().count() as u64 - 1 {
             0 => String::new(),
-            more => format!(", and {more} more like it"),
+            more => format!(", and {more} more like it,"),
         };
-        let message = format!("empty cell in the class column `{name}`, for `{key}`{more}");
-        let hint = "fill in the cell, remove the file from the source, or name a class for files without a class";
+        let message = format!("the class of `{key}`{more} is empty (column `{name}`)");
+        let hint =
+            "fill in the cell, remove the file from the source, or use a separate class for files without a class";
         Err(self.error(Some(line(sample)), message, hint))
     }
 
@@ -216,7 +219,7 @@ impl TableRows<'_> {
             return Ok(());
         }
         let message = format!("expected at most {MAX_COLUMNS} columns, found {columns}");
-        Err(self.error(Some(line), message, "keep wide data in a separate file, such as an array"))
+        Err(self.error(Some(line), message, "store wide data in separate files, such as arrays"))
     }
 
     /// Checks all names and returns the position of the key column.
@@ -227,7 +230,7 @@ impl TableRows<'_> {
             Some(wanted) => position(wanted).ok_or_else(|| {
                 let message = format!("expected the key column `{}`, found {}", short(wanted), list());
                 let hint = separator_hint(names);
-                let other = || Hint::set([Setting::any("key_column", "NAME")]).then(" names another");
+                let other = || Hint::set([Setting::any("key_column", "NAME")]).then(" selects another column");
                 self.error(Some(line), message, hint.unwrap_or_else(other))
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
@@ -247,7 +250,7 @@ impl TableRows<'_> {
                 return Err(self.error(Some(line), format!("two columns have the name `{}`", name.escape_debug()), ""));
             }
             if i != place && RESERVED_NAMES.contains(name) {
-                let message = format!("the column `{name}` has the same name as a field that `pack` makes");
+                let message = format!("the column `{name}` has the name of a field that `pack` writes itself");
                 return Err(self.error(Some(line), message, "rename the column"));
             }
         }

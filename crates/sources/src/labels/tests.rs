@@ -129,26 +129,26 @@ fn csv_errors_name_line_and_reason() {
         ("key,,n\n", ", line 1: column 2 has no name"),
         (
             "key,mask\n",
-            ", line 1: the column `mask` has the same name as a field that `pack` makes\nhint: rename the column",
+            ", line 1: the column `mask` has the name of a field that `pack` writes itself\nhint: rename the column",
         ),
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
             ", line 3: no sample has the key `A/1.jpg`\n\
-             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` names their column",
+             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` selects the key column",
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; in JSON \
-             Lines, write several values of a sample as a list, such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
+            ", line 4: second row for `a/1.jpg`: the first is in line 2\nhint: write one row for each sample; in JSON \
+             Lines, several values of a sample can be a list, such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
              \"another\"]}`",
         ),
         (
             "key,n\na/1.jpg,1,2\n",
-            ", line 2: expected 2 cells as in the header, found 3\nhint: put cells that hold commas in quotes",
+            ", line 2: expected 2 cells as in the header, found 3\nhint: put quotes around cells that contain commas",
         ),
         (
             "key,n\na/1.jpg\n",
-            ", line 2: expected 2 cells as in the header, found 1\nhint: put cells that hold commas in quotes",
+            ", line 2: expected 2 cells as in the header, found 1\nhint: put quotes around cells that contain commas",
         ),
         (
             "key,n\na/2.jpg,1\n",
@@ -194,7 +194,7 @@ fn json_errors_name_line_and_reason() {
         ("[1]", "invalid type: sequence, expected a JSON object"),
         (
             "{\"key\": ",
-            "expected JSON at column 8: EOF while parsing a value\nhint: a table in JSON Lines has one object",
+            "expected JSON at column 8: EOF while parsing a value\nhint: in JSON Lines, each line has one object",
         ),
         ("{'key': 1}", "expected JSON at column 2: key must be a string\nhint: "),
         ("{\"key\": \"a/2.jpg\", \"n\": nan}", "expected JSON at column 26: expected ident"),
@@ -205,11 +205,11 @@ fn json_errors_name_line_and_reason() {
         assert!(found.contains(expected), "{found}");
     }
     for (value, expected, hint) in [
-        ("null", "expected a value, found null", "fill in the missing value, or leave the column out"),
+        ("null", "expected a value, found null", "fill in the missing value, or remove the column"),
         (
             "18446744073709551615",
             "expected an integer in the range of int64, found a larger integer",
-            "write the integer as a string",
+            "write such an integer as a string",
         ),
     ] {
         let expected = format!("`n`: {expected}\nhint: {hint}");
@@ -292,7 +292,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![7]));
     let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
     let words = ", line 1: expected the key column `Photo`, found `id`, `photo`";
-    assert_eq!(error, format!("{words}\nhint: `--key-column NAME` names another"));
+    assert_eq!(error, format!("{words}\nhint: `--key-column NAME` selects another column"));
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn tables_of_many_columns_are_refused_at_once() {
             100_000,
             |columns| format!("key,{}\n", names[..columns].join(",")),
             |columns, csv| {
-                let hint = "hint: keep wide data in a separate file, such as an array";
+                let hint = "hint: store wide data in separate files, such as arrays";
                 let expected = format!(", line 1: expected at most 1024 columns, found {}\n{hint}", columns + 1);
                 assert_eq!(error(csv), expected);
             },
@@ -386,8 +386,8 @@ fn rows_of_another_order_take_time_by_their_cells() {
 #[test]
 fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
-        let expected =
-            "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that is not closed";
+        let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for an opening quote without \
+                        a closing one";
         // An unclosed quote, and a row made of commas, are refused however long the table is.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
         for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
@@ -431,12 +431,12 @@ fn an_empty_class_is_refused_by_line_and_key() {
     for name in ["label", "class"] {
         let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
         let text = error(&table);
-        let words = format!("line 3: empty cell in the class column `{name}`, for `b/3.jpg`, and 1 more like it");
+        let words = format!("line 3: the class of `b/3.jpg`, and 1 more like it, is empty (column `{name}`)");
         assert!(text.contains(&words), "{text}");
     }
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
     let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
-    assert!(text.contains("line 1: empty cell in the class column `label`, for `a/1.jpg`"), "{text}");
+    assert!(text.contains("line 1: the class of `a/1.jpg` is empty (column `label`)"), "{text}");
     // A text column next to the classes may have empty cells.
     read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
 }
@@ -446,7 +446,7 @@ fn another_separator_is_named_as_the_likely_cause() {
     for (sign, words) in [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")] {
         let text = error(["key,label", "a/1.jpg,x", "a/2.jpg,x", "b/3.jpg,y"].join("\n").replace(',', sign));
         assert!(
-            text.ends_with(&format!("hint: {words} seem to separate the cells: save the table with commas")),
+            text.ends_with(&format!("hint: the cells seem to be separated by {words}: save the table with commas")),
             "{text}"
         );
     }

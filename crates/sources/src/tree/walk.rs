@@ -255,7 +255,7 @@ impl TreeWalk<'_> {
             return Err(special());
         }
         if folder.is_loop(&target) {
-            return Err(link(format!("link leads in a circle: `{}`", visible_path(&target))));
+            return Err(link(format!("the link leads back to a folder above it: `{}`", visible_path(&target))));
         }
         let entered_by = Some(Arc::new(Link { home: folder.real.clone(), outer: folder.entered_by.clone() }));
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
@@ -341,7 +341,8 @@ fn not_utf8(folder: &Folder, name: &OsString) -> BadInput {
             std::iter::once(chunk.valid().to_owned()).chain(invalid)
         })
         .collect();
-    Flaw::new(BadKind::Name, "name is not UTF-8: rename the file or folder").of(format!("{}{escaped}", folder.prefix))
+    Flaw::new(BadKind::Name, "the name is not UTF-8: rename the file or folder")
+        .of(format!("{}{escaped}", folder.prefix))
 }
 
 fn unlisted(error: &io::Error) -> Flaw {

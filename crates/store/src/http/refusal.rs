@@ -57,7 +57,8 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RangeIgnored => f.write_str(
-                "the server ignores ranges: it returned the whole object instead of a part (status 200 instead of 206)",
+                "the server does not support ranges: it returned the whole object instead of a part (status 200 \
+                 instead of 206)",
             ),
             Self::Status(status) => {
                 write!(f, "the server answers with status {status}{}", meaning(*status))
@@ -70,8 +71,8 @@ impl fmt::Display for Refusal {
             Self::RedirectLoop { origin } => write!(f, "`{origin}` redirects in a loop"),
             Self::LinkLocal { host } => write!(
                 f,
-                "`{host}` is a link-local address: such addresses are refused, because clouds hand out credentials \
-                 there"
+                "`{host}` is a link-local address: requests to such addresses are refused, because clouds provide \
+                 credentials there"
             ),
             Self::NoUrl => f.write_str("the address of the request is not a valid URL"),
             Self::NoBucket => f.write_str("there is no such bucket or container"),
@@ -82,7 +83,7 @@ impl fmt::Display for Refusal {
 
 const fn meaning(status: u16) -> &'static str {
     match status {
-        300..=399 => ": the object is elsewhere",
+        300..=399 => ": the object has moved",
         408 => " (too slow)",
         416 => " (no such range: the object is shorter)",
         429 => " (too many requests)",
@@ -109,7 +110,7 @@ impl Refusal {
                 RequestError::last(ErrorKind::Other, words).with_hint("check the region and the endpoint")
             }
             Self::Redirect { .. } => RequestError::last(ErrorKind::Other, words)
-                .with_hint("check the region and the endpoint; if you trust the other server, give its URL instead"),
+                .with_hint("check the region and the endpoint; if you trust the other server, use its URL instead"),
             Self::RangeIgnored => RequestError::last(ErrorKind::Unsupported, words),
             Self::TooLong { .. } => RequestError::last(ErrorKind::FileTooLarge, words),
             Self::NoBucket => RequestError::last(ErrorKind::NotFound, words),

@@ -34,7 +34,7 @@ impl RequestError {
 
     pub(crate) fn changed() -> Self {
         Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
-            .with_hint("write a changed dataset to a new folder")
+            .with_hint("write the changed dataset to a new folder")
     }
 
     pub(crate) fn given_up() -> Self {

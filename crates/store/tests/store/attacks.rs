@@ -348,7 +348,7 @@ fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     };
     let no_list = b"HTTP/1.1 501 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     for (head, body, reason) in [
-        ("content-encoding: gzip\r\n", vec![0x1f, 0x8b, 8, 0], "compresses the object (Content-Encoding: gzip)"),
+        ("content-encoding: gzip\r\n", vec![0x1f, 0x8b, 8, 0], "sends the object compressed (Content-Encoding: gzip)"),
         ("", vec![0x1f, 0x8b, 8, 0], "a gzip stream"),
         ("", vec![b' '; (64 << 20) + 1], "max_manifest_bytes"),
     ] {

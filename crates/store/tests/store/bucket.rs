@@ -152,7 +152,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
     let error = reservation.write_dataset(&other.plan(), &other, &options()).unwrap_err().to_string();
-    assert!(error.contains("already holds a dataset"), "{error}");
+    assert!(error.contains("already contains a dataset"), "{error}");
     drop(reservation);
     assert!(objects(&memory) == expected(&source));
 
@@ -187,7 +187,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     let place = healthy(&memory, spools.path());
     put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
     let error = write(&place, &new).unwrap_err().to_string();
-    assert!(error.contains("shards without their manifest"), "{error}");
+    assert!(error.contains("shards without a manifest"), "{error}");
     put(&memory, "notes.txt", b"mine");
     for force in [false, true] {
         let options = WriteOptions { force, ..options() };

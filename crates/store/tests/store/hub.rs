@@ -126,7 +126,10 @@ fn what_the_hub_does_not_show_is_an_error_with_a_hint_and_without_the_token() {
     let disk = Disk::varied(&[3]);
     let hub = Hub::start(&disk);
     for (url, reason) in [
-        ("hf://datasets/me/others/train", "no dataset `me/others` with the revision `main` (status 401)"),
+        (
+            "hf://datasets/me/others/train",
+            "no dataset `me/others` with the revision `main`, or does not let you read it (status 401)",
+        ),
         ("hf://datasets/me/photos@v7/a/train", "with the revision `v7`"),
         ("hf://datasets/me/photos/elsewhere", "requires credentials"),
         ("hf://datasets/me", "expected hf://datasets/OWNER/NAME"),

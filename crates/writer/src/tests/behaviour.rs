@@ -270,7 +270,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
         Plan::new(keys.iter().map(|k| sample(k)), Default::default(), PlanOptions::default()).map_err(|e| e.to_string())
     };
     assert!(plan(&["a", "b"]).is_ok());
-    assert_eq!(plan(&[]).unwrap_err(), "samples: expected at least one, found none");
+    assert_eq!(plan(&[]).unwrap_err(), "there are no samples to pack");
     assert_eq!(plan(&["a", "b", "c", "b"]).unwrap_err(), "sample key `b` occurs twice: samples 1 and 3");
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };

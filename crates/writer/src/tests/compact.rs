@@ -195,7 +195,7 @@ fn a_dataset_restored_after_an_interrupted_force_is_not_removed() {
     assert!(held(&fs).contains_key(".shardpack-retired.json"));
     put(&fs, "manifest.json", &before["manifest.json"]);
     let error = run(&fs, &source.plan(20_000), &source, &options(1)).unwrap_err().to_string();
-    assert!(error.contains("has changed since: generation 3 holds 69 samples"), "{error}");
+    assert!(error.contains("has changed since: generation 3 has 69 samples"), "{error}");
     let left = held(&fs);
     assert!(before.iter().all(|(name, bytes)| left.get(name) == Some(bytes)), "{:?}", left.keys());
 }

@@ -78,7 +78,7 @@ impl Case {
         // If there are shards, there must also be a journal or a manifest.
         let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
         if let Err(e) = told
-            && e.to_string().contains("shards without their manifest")
+            && e.to_string().contains("shards without a manifest")
         {
             return Err(format!("neither journal nor manifest: {e}"));
         }

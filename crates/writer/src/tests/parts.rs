@@ -162,7 +162,10 @@ fn a_whole_run_that_is_not_finished_needs_no_merge() {
     let options = WriteOptions { cancel: Some(&cancel), ..options(1) };
     assert!(matches!(write_dataset(dir.path(), &plan, &source, &options), Err(Error::Cancelled)));
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
-    assert!(error.ends_with("hint: run the same `pack` again: it finishes the dataset without a merge"), "{error}");
+    assert!(
+        error.ends_with("hint: run the same `pack` again: it finishes the dataset, and no merge is needed"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -207,10 +210,12 @@ fn parts_of_different_plans_do_not_mix() {
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
     assert!(text(part(0, 4)).contains(
-        "holds an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset in 4 parts"
+        "contains an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset in 4 \
+         parts"
     ));
     assert!(text(options(1)).contains(
-        "holds an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset as a whole"
+        "contains an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset as a \
+         whole"
     ));
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);

@@ -21,7 +21,7 @@ fn a_reservation_keeps_packers_out_and_writes_itself() {
     assert!(!reservation.has_begun(plan.dataset_id()).unwrap(), "the dataset is complete");
     drop(reservation);
     let error = Reservation::take(&out, false).unwrap_err().to_string();
-    assert!(error.contains("already holds a dataset of 40 samples"), "{error}");
+    assert!(error.contains("already contains a dataset of 40 samples"), "{error}");
     drop(Reservation::take(&out, true).unwrap());
     assert!(out.join("manifest.json").exists(), "`force` replaces the dataset only on commit");
 }
@@ -41,7 +41,7 @@ fn only_the_unfinished_dataset_is_discarded() {
     drop(reservation);
     // From here on, the folder looks as if the program had died.
     let error = Reservation::take(&out, false).unwrap_err().to_string();
-    assert!(error.contains("holds an unfinished dataset"), "{error}");
+    assert!(error.contains("contains an unfinished dataset"), "{error}");
     let reservation = Reservation::take(&out, true).unwrap();
     reservation.discard(plan.dataset_id()).unwrap();
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "only the lock is left");

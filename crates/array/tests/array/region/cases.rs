@@ -84,7 +84,7 @@ fn regions_outside_the_array_are_refused_by_name() {
     assert!(bands(reversed).contains("start..end"));
     let flat = ArrayDescriptor::plain(Dtype::U8, vec![5, 6]);
     let two = Region { bands: Bands::List(vec![0, 0]), ..Region::new(0, 0, 1, 1) };
-    assert!(two.shape_of(&flat).unwrap_err().to_string().contains("an array with two axes has one band"));
+    assert!(two.shape_of(&flat).unwrap_err().to_string().contains("the array has two axes, so it has one band"));
     let line = ArrayDescriptor::plain(Dtype::U8, vec![5]);
     assert!(Region::new(0, 0, 1, 1).shape_of(&line).unwrap_err().to_string().contains("[height, width]"));
     assert!(Region::whole(&line).is_err());

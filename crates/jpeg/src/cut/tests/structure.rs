@@ -184,7 +184,7 @@ fn rectangles_must_be_within_the_picture() {
         assert_eq!(
             error.to_string(),
             format!(
-                "rectangle of a picture: expected at least one pixel, within 40 × 30, found {width} × {height} at \
+                "rectangle in a picture: expected at least one pixel within 40 × 30, found {width} × {height} at \
                  ({x}, {y})"
             )
         );

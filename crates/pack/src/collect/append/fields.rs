@@ -171,8 +171,11 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
-        format!("field `{}` of the dataset: a program cannot add values of this kind", field.escape_debug()),
-        "write a new dataset; `concat` combines the two",
+        format!(
+            "field `{}` of the dataset: samples with values of this kind cannot be added from a program",
+            field.escape_debug()
+        ),
+        "write the samples to a new dataset; `concat` loads both as one",
     )
 }
 
@@ -198,10 +201,10 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     let Some(mask) = mask else { return Ok(()) };
     Err(CollectError::usage(
         format!(
-            "field `{}`: this dataset shrinks pictures with their masks, but a program's masks cannot be shrunk",
+            "field `{}`: this dataset shrinks pictures with their masks, but masks from a program cannot be shrunk",
             mask.name.escape_debug()
         ),
-        "add the pictures and masks from folders with `shardpack add`",
+        "put the pictures and masks into folders, and add them with `shardpack add`",
     ))
 }
 
@@ -220,7 +223,7 @@ pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Resul
         }
     }
     match layout.fields.iter().find(|field| !given.iter().any(|(name, _)| *name == field.name)) {
-        Some(field) => refuse(&field.name, format!("missing; the dataset has this field, of kind {}", field.kind)),
+        Some(field) => refuse(&field.name, format!("missing; in the dataset, this field is of kind {}", field.kind)),
         None => Ok(()),
     }
 }

@@ -151,6 +151,6 @@ const HELD: &str = "a sample";
 
 fn refused(key: &str, held: &'static str) -> CollectError {
     let hint = Hint::set([Setting::word("on_known_key", "skip")])
-        .then(" leaves such samples out; to replace a sample, remove it first");
+        .then(" skips such samples; to replace a sample, remove the old one first");
     CollectError::KnownKey { key: key.to_owned(), held, hint }
 }

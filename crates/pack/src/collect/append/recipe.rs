@@ -79,7 +79,7 @@ fn compare(
             if let Some(other) = other.filter(|_| !is_made) {
                 let expected = format!("{other}, as in the dataset");
                 let error = ArgumentError::new(option.about.name, expected, found);
-                return Err(error.with_hint("omit the option: the dataset's recipe decides").into());
+                return Err(error.with_hint("omit the option: the recipe of the dataset determines it").into());
             }
         }
     }
@@ -111,7 +111,7 @@ fn pictures(
         if asked == "reencode" {
             return Ok(None);
         }
-        let expected = "reencode, and the other options that the dataset was written with but does not record";
+        let expected = "the options of writing that the recipe does not contain";
         return Err(ArgumentError::new("jpeg", expected, asked).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };

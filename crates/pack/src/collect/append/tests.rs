@@ -152,7 +152,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
         (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
             append(&out, [without]).unwrap_err().to_string(),
-            "sample `s/009`: field `cube`: missing: the dataset has this field, of kind array:float32",
+            "sample `s/009`: field `cube`: this field is missing; in the dataset it is of kind array:float32",
         ),
         (
             append(&out, [sample(9).with("more", "text")]).unwrap_err().to_string(),
@@ -389,7 +389,7 @@ fn a_close_that_failed_at_its_very_end_can_be_tried_again() {
             9 => {
                 collector.add(sample(8)).unwrap();
                 let error = collector.commit(None, None).unwrap_err().to_string();
-                assert!(error.contains("already holds generation 2"), "{error}");
+                assert!(error.contains("already has generation 2"), "{error}");
             }
             _ => {}
         }
@@ -467,7 +467,7 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         let error = opened.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "field `mask`: this dataset shrinks pictures with their masks, but a program's masks cannot be shrunk"
+            "field `mask`: this dataset shrinks pictures with their masks, but masks from a program cannot be shrunk"
         );
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }

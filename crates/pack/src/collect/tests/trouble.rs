@@ -9,7 +9,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     let error = |sample: Sample| said(&collector.add(sample).unwrap_err());
     let nothing = error(Sample::new().with_key("x").without("meta"));
     assert!(
-        nothing.contains("`x`: field `meta`: the first sample has no value") && nothing.contains("hint: give a schema")
+        nothing.contains("`x`: field `meta`: the first sample has no value") && nothing.contains("hint: pass a schema")
     );
     collector.add(mixed(0)).unwrap();
     let with = |field: &str, value: Option<SampleValue>| {
@@ -33,7 +33,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
         ("label", None, "expected int64, found no value"),
         ("meta", Some(SampleValue::Json("{\"a\": NaN}".into())), "JSON"),
         ("caption", Some(SampleValue::Bytes(vec![1])), "expected text, found 1 bytes"),
-        ("photo", Some("a.jpg".into()), "found text\nhint: give the bytes of a file, not its name"),
+        ("photo", Some("a.jpg".into()), "found text\nhint: pass the bytes of the file, not its name"),
     ] {
         let text = error(with(field, value));
         assert!(
@@ -125,7 +125,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     whole.commit(None, None).unwrap();
     drop(whole);
     let error = said(&open(false).unwrap_err());
-    assert!(error.contains("already holds a dataset of 1 sample\nhint: use `--force`"), "{error}");
+    assert!(error.contains("already contains a dataset of 1 sample\nhint: use `--force`"), "{error}");
     let manifest = fs::read(out.join("manifest.json")).unwrap();
     let second = open(true).unwrap();
     second.add(Sample::new().with("i", 2)).unwrap();

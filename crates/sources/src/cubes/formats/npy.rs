@@ -156,8 +156,10 @@ pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dty
             return Err(match name.chars().next() {
                 Some('c') => refused(source, format, &format!("complex numbers ({descr:?}) are"))
                     .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
-                Some('O') => refused(source, format, &format!("Python objects ({descr:?}) are"))
-                    .with_hint("objects are pickled code and never loaded: save with a numeric dtype"),
+                Some('O') => refused(source, format, &format!("Python objects ({descr:?}) are")).with_hint(
+                    "arrays of objects contain pickled code, which is never loaded: save the array with a \
+                     numeric dtype",
+                ),
                 Some('f') => {
                     refused(source, format, &format!("{descr:?} is")).with_hint("save with `.astype('float64')`")
                 }
@@ -231,7 +233,7 @@ fn open(source: &CubeFile, want: &Purpose) -> Result<(Header, CubeLayout, u64)> 
         let error =
             source.format("npy elements", format_args!("{bytes} bytes for {:?} {}", header.dims, header.dtype), stored);
         return Err(if stored > bytes {
-            error.with_hint("more than one array in a file: save them as `.npz`")
+            error.with_hint("to store several arrays in one file, save them as `.npz`")
         } else {
             error
         });

@@ -85,7 +85,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
-        let error = source.unsupported("a PNG with a palette cannot be a cube");
+        let error = source.unsupported("a PNG with a palette cannot be packed as a cube");
         return Err(
             error.with_hint(Hint::new("pack the file as a picture, with ").and([Setting::word("kind", "images")]))
         );
@@ -99,7 +99,7 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
         let error =
             source.unsupported(format_args!("label mask: expected a grey or palette PNG, found {:?}", labels.color()));
-        return Err(error.with_hint("save the class numbers themselves, not their colours"));
+        return Err(error.with_hint("save the class numbers, not their colours"));
     }
     Ok(labels)
 }

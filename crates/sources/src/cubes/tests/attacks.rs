@@ -292,7 +292,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
             let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
             // An encoder that reads the values later sees only the text of this error.
             values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
-                assert!(error.to_string().contains("interrupted while the file was read"), "{name}: {error}");
+                assert!(error.to_string().contains("interrupted while reading the file"), "{name}: {error}");
                 CubeError::cancelled(&path)
             })
         });

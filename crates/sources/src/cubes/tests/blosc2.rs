@@ -124,7 +124,7 @@ fn refusals_name_the_reason() {
     other[at + 1] = b'x';
     assert_eq!(
         refused(&other),
-        "`x`: the Blosc2 frame has no metalayer `b2nd`, so it has no shape\n\
+        "`x`: the Blosc2 frame has no metalayer `b2nd`, so the shape of the array is unknown\n\
          hint: write the array with `blosc2.asarray(array, urlpath=\"FILE.b2nd\")`"
     );
     let complex =

@@ -129,13 +129,13 @@ fn files_that_hold_no_picture_are_refused_by_their_type() {
     let folder = Folder::new();
     folder.write("x.sli", vec![0; 3 * 4 * 5]);
     for (kind, hint) in [
-        ("ENVI Spectral Library", "a spectral library holds single spectra"),
-        ("envi meta file", "a meta file names other files"),
+        ("ENVI Spectral Library", "a spectral library has single spectra"),
+        ("envi meta file", "a meta file only lists other files"),
     ] {
         let text = format!("{}file type = {kind}\n", header(1, "bsq", false, 0, [3, 4, 5]));
         let path = folder.write("x.hdr", text);
         let told = message(peek(&path, &CubeOptions::default()));
-        let expected = format!("`{kind}` is not a picture (`file type` in the ENVI header)\nhint: {hint}");
+        let expected = format!("`{kind}` is not an image type (`file type` in the ENVI header)\nhint: {hint}");
         assert!(told.contains(&expected), "{told}");
         assert!(companion(&path, &CubeOptions::default()).unwrap().ends_with("x.sli"));
     }

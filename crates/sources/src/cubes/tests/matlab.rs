@@ -93,7 +93,7 @@ fn the_right_variable_is_taken() {
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
     let error = message(load(&path, &CubeOptions::default()));
-    let told = "`a.mat`: the file has a matrix larger than its cube: `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
+    let told = "`a.mat`: the file has a matrix that is larger than its cube: `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(
         error.starts_with(told) && error.contains("\nhint: name an array with `--variable NAME`; a matrix"),
         "{error}"
@@ -282,12 +282,12 @@ fn of_several_names_the_first_that_a_file_has() {
     }
     assert_eq!(
         message(read(&["*_x", "y"])),
-        "`a.mat`: no numeric array named `*_x`, `y`: the file has `X_gt` [2, 2] uint8, \
+        "`a.mat`: no numeric array has the name `*_x`, `y`; the file has `X_gt` [2, 2] uint8, \
          `X_corrected` [2, 2] uint8, `x_raw` [2, 2] uint8"
     );
     assert_eq!(
         message(read(&["X_*"])),
-        "`a.mat`: several arrays have a name that matches `X_*`: `X_gt` [2, 2] uint8, `X_corrected` [2, 2] \
+        "`a.mat`: several arrays have names that match `X_*`: `X_gt` [2, 2] uint8, `X_corrected` [2, 2] \
          uint8\nhint: name an array with `--variable NAME`"
     );
 }

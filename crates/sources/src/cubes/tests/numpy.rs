@@ -85,7 +85,8 @@ fn refusals_name_the_reason() {
         (
             "'|O'",
             "Python objects (\"|O\") are",
-            "\nhint: objects are pickled code and never loaded: save with a numeric dtype",
+            "\nhint: arrays of objects contain pickled code, which is never loaded: save the array with a numeric \
+             dtype",
         ),
         ("[('a', '<f4')]", "structured types are", ""),
         ("'<f16'", "\"<f16\" is", "\nhint: save with `.astype('float64')`"),
@@ -115,7 +116,7 @@ fn refusals_name_the_reason() {
     assert_eq!(
         refused(npy(1, "'|u1'", false, "(1, 3)", &[0; 4])),
         "`a.npy`: npy elements: expected 3 bytes for [1, 3] uint8, found 4\n\
-         hint: more than one array in a file: save them as `.npz`"
+         hint: to store several arrays in one file, save them as `.npz`"
     );
     let over = refused(npy(1, "'|u1'", false, "(65536, 65536)", &[0; 4]));
     assert!(over.contains("is over the limit: 4294967296 > 1073741824 bytes"), "{over}");
@@ -181,7 +182,7 @@ fn archives() {
         let options = CubeOptions { variable: vec!["cub".into()], ..Default::default() };
         assert_eq!(
             message(load(&path, &options)),
-            "`a.zip`: no numeric array named `cub`: the file has `mask` [3, 4] uint8, `cube` [3, 4, 5] \
+            "`a.zip`: no numeric array has the name `cub`; the file has `mask` [3, 4] uint8, `cube` [3, 4, 5] \
              uint16, `wavelengths` [5] float32"
         );
         let path = folder.write("b.npz", npz(deflate, &[("a.npy", c.clone()), ("b.npy", c.clone())]));

@@ -30,7 +30,7 @@ fn png_labels_are_samples_or_indices() {
     assert_eq!(probe(&path).unwrap(), Some(CubeKind::Png));
     let path = folder.write("m.png", png(ColorType::Rgb, BitDepth::Eight, 1, 1, &[1, 2, 3]));
     let text = "`m.png`: label mask: expected a grey or palette PNG, found Rgb\n\
-                hint: save the class numbers themselves, not their colours";
+                hint: save the class numbers, not their colours";
     assert_eq!(message(load_mask(&path, &CubeOptions::default())), text);
     let held = std::fs::read(&path).unwrap();
     assert_eq!(message(mask_of("m.png".as_ref(), held, &CubeOptions::default())), text);
@@ -110,7 +110,7 @@ fn png_samples_keep_all_bits() {
         assert!(matches!(peek(&path, &short), Err(CubeError::Limit { .. })));
     }
     let path = folder.write("p.png", png(ColorType::Indexed, BitDepth::Eight, 1, 1, &[1]));
-    let text = "`p.png`: a PNG with a palette cannot be a cube\n\
+    let text = "`p.png`: a PNG with a palette cannot be packed as a cube\n\
                 hint: pack the file as a picture, with `--kind images`";
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);

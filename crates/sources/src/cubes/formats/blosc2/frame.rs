@@ -86,7 +86,8 @@ impl ContiguousFrame {
         let header = FrameHeader::read(source, &mut Fields::new(source, &fixed))?;
         let bytes = source.read_at("Blosc2 header", 0, header.header_bytes)?;
         let Some(layer) = array_layer(source, &bytes)? else {
-            let error = source.unsupported("the Blosc2 frame has no metalayer `b2nd`, so it has no shape");
+            let error =
+                source.unsupported("the Blosc2 frame has no metalayer `b2nd`, so the shape of the array is unknown");
             return Err(error.with_hint("write the array with `blosc2.asarray(array, urlpath=\"FILE.b2nd\")`"));
         };
         let ArrayLayer { shape, chunk, block, dtype } = ArrayLayer::read(source, layer)?;

@@ -133,15 +133,17 @@ impl EnviCube {
 fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     let Some(found) = header.get("file type") else { return Ok(()) };
     let refused = |hint: &'static str| {
-        let text = format!("`{}` is not a picture (`file type` in the ENVI header)", found.escape_debug());
+        let text = format!("`{}` is not an image type (`file type` in the ENVI header)", found.escape_debug());
         Err(source.unsupported(text).with_hint(hint))
     };
     let known = found.to_ascii_lowercase();
     if known.contains("spectral library") {
-        return refused("a spectral library holds single spectra: pack the cubes, or write the spectra as a table");
+        return refused(
+            "a spectral library has single spectra, not a picture: pack the cubes, or write the spectra as a table",
+        );
     }
     if known.contains("meta") {
-        return refused("a meta file names other files: pack those");
+        return refused("a meta file only lists other files: pack those files");
     }
     Ok(())
 }

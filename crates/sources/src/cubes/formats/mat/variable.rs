@@ -94,7 +94,7 @@ impl Variable {
         }
         let mut elements = place.open(source, self.big_endian)?;
         let inner = if place.compressed { Some(elements.tag()?) } else { None };
-        debug_assert!(inner.is_none_or(|tag| tag.kind == MATRIX), "the list holds matrices only");
+        debug_assert!(inner.is_none_or(|tag| tag.kind == MATRIX), "a list with only matrices");
         header(&mut elements)?;
         let tag = elements.tag()?;
         let numbers = elements.numbers(&tag, self.dtype, count)?;

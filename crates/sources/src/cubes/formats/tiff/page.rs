@@ -304,7 +304,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
     };
     if matches!(ifd.integer_or(262, 1)?, 6 | 8..=10) {
         let code = ifd.integer_or(262, 1)?;
-        let text = format!("the TIFF stores colours (photometric interpretation {code}), not numbers");
+        let text = format!("the TIFF has colours (photometric interpretation {code}), not band values");
         return Err(source.unsupported(text));
     }
     let bits = one(258, "bits per sample", 1)?;
