@@ -2,8 +2,9 @@
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
+use crate::page_cache;
 use crate::read_at::ReadAt;
-use rustix::fs::{Advice, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, symlink_metadata};
 use std::io;
@@ -31,18 +32,11 @@ impl ReadAt for LocalFile {
     }
 
     fn advise_sequential(&self) {
-        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+        page_cache::advise_sequential(&self.file);
     }
 
     fn advise_soon(&self, offset: u64, bytes: u64) {
-        // Advise in small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
-        let end = offset.saturating_add(bytes);
-        let mut at = offset;
-        while at < end {
-            let step = (end - at).min(1 << 20);
-            let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(step), Advice::WillNeed);
-            at += step;
-        }
+        page_cache::advise_soon(&self.file, offset, bytes);
     }
 
     #[cfg(target_os = "linux")]
@@ -58,7 +52,7 @@ impl ReadAt for LocalFile {
     }
 
     fn drop_cached(&self) {
-        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+        page_cache::drop_cached(&self.file);
     }
 }
 

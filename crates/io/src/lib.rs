@@ -28,6 +28,7 @@ mod lock_name;
 #[cfg(any(test, feature = "conformance"))]
 mod memory;
 mod objects;
+mod page_cache;
 mod read_at;
 #[cfg(any(test, feature = "conformance"))]
 mod rigged;
@@ -46,6 +47,7 @@ pub use holder::Holder;
 #[cfg(any(test, feature = "conformance"))]
 pub use memory::MemoryStorage;
 pub use objects::Objects;
+pub use page_cache::advise_soon;
 pub use read_at::{Ends, ReadAt, Reader, read_ends, read_exact_at, read_whole};
 #[cfg(any(test, feature = "conformance"))]
 pub use rigged::{Fault, Faults, Rig, RiggedStorage};

@@ -61,8 +61,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Drops a file from the page cache. The file must not have any unwritten changes.
+#[cfg(target_os = "linux")]
 fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+/// Refuses: only Linux has a call for this.
+#[cfg(not(target_os = "linux"))]
+fn forget(_: &Path) -> Result<(), Box<dyn Error>> {
+    Err("this system has no call that drops a file from the page cache".into())
 }
 
 fn plain_loop(files: &[PathBuf]) -> Result<u64, Box<dyn Error>> {

@@ -14,10 +14,10 @@ pub(crate) use locks::BlockLocks;
 
 use block::{PageSpan, is_block};
 use bytes::Bytes;
-use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, fstat, mkdir, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdir, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use shardpack_format::to_usize;
-use shardpack_io::{CacheStats, Error, Result};
+use shardpack_io::{CacheStats, Error, Result, advise_soon};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -229,9 +229,9 @@ impl Cache {
         while at < end {
             let Some((span, file)) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
-            let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
+            let bytes = all.end.min(end).saturating_sub(at);
             // Add one page for the header, which is shorter than a page.
-            let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
+            advise_soon(&file, at - all.start, bytes.saturating_add(PAGE));
             at = all.end;
         }
         true

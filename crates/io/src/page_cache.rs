@@ -1,0 +1,41 @@
+//! Advice to the system about the pages of a file that it keeps in memory.
+//!
+//! Linux has `posix_fadvise` for this. Other systems, such as macOS, get no advice: they read ahead by their own rules,
+//! and keep the pages.
+
+use std::fs::File;
+
+/// Asks the system to read far ahead, because the file is read from its beginning to its end.
+#[cfg(target_os = "linux")]
+pub(crate) fn advise_sequential(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Sequential);
+}
+
+/// Asks the system to read `bytes` bytes from `offset` on in the background.
+#[cfg(target_os = "linux")]
+pub fn advise_soon(file: &File, offset: u64, bytes: u64) {
+    // Advise in small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
+    let end = offset.saturating_add(bytes);
+    let mut at = offset;
+    while at < end {
+        let step = (end - at).min(1 << 20);
+        let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(step), rustix::fs::Advice::WillNeed);
+        at += step;
+    }
+}
+
+/// Asks the system to drop the pages of the file from memory.
+#[cfg(target_os = "linux")]
+pub(crate) fn drop_cached(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn advise_sequential(_: &File) {}
+
+/// Does nothing: this system has no call for it.
+#[cfg(not(target_os = "linux"))]
+pub fn advise_soon(_: &File, _: u64, _: u64) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn drop_cached(_: &File) {}
