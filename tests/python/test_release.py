@@ -1,6 +1,7 @@
 """A release requires a committed tree and a release date. A trial accepts any tree."""
 
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -89,6 +90,36 @@ class Release(unittest.TestCase):
     def test_unknown_arguments_name_the_known_ones(self):
         self.commit()
         self.assertIn("--quick, --trial, --no-try", self.refused("release: unknown argument: --draft", "--draft"))
+
+
+class Workflows(unittest.TestCase):
+    FOLDER = SCRIPTS.parent / ".github" / "workflows"
+
+    def test_every_action_is_pinned_by_its_commit(self):
+        used = {}
+        for file in sorted(self.FOLDER.glob("*.yml")):
+            for action, version, rest in re.findall(r"uses: *([^@\s]+)@(\S+)(.*)", file.read_text()):
+                self.assertRegex(version, "^[0-9a-f]{40}$", f"{file.name}: {action}")
+                self.assertRegex(rest, r"^ # v\d+\.\d+\.\d+$", f"{file.name}: {action}")
+                self.assertEqual(used.setdefault(action, version), version, f"{file.name}: {action} has two commits")
+        self.assertIn("pypa/gh-action-pypi-publish", used)
+
+    def test_only_a_tag_is_uploaded_and_only_with_an_approval(self):
+        text = (self.FOLDER / "release.yml").read_text()
+        jobs = dict(re.findall(r"^  (\w+):\n((?:    .*\n|\n|  #.*\n)+)", text.partition("\njobs:\n")[2], re.MULTILINE))
+        self.assertEqual(list(jobs), ["linux", "macos", "collect", "pypi", "crates", "page"])
+        for name in ("pypi", "crates", "page"):
+            self.assertIn("    environment: release\n", jobs[name])
+        for name in ("pypi", "crates"):
+            self.assertIn("    if: github.event_name == 'push' && github.ref_type == 'tag'\n", jobs[name])
+        self.assertIn("    needs: [pypi, crates]\n", jobs["page"])
+        for name in ("linux", "macos", "collect"):
+            self.assertNotRegex(jobs[name], "publish|contents: write|release create")
+
+    def test_the_recipe_of_conda_has_the_version(self):
+        root = SCRIPTS.parent
+        version = re.search(r'^version = "(.+)"', (root / "Cargo.toml").read_text(), re.MULTILINE).group(1)
+        self.assertIn(f'  version: "{version}"\n', (root / "packaging" / "conda" / "recipe.yaml").read_text())
 
 
 if __name__ == "__main__":
