@@ -23,7 +23,8 @@ missing=()
 allow=()
 [[ $partial == no ]] || allow=(--allow-dirty)
 rm -rf "$folder/crates" target/package
-cargo package --quiet --workspace --exclude shardpack-python --exclude shardpack-gpu-play --locked --no-verify "${allow[@]}"
+cargo package --quiet --workspace --exclude shardpack-python --exclude shardpack-gpu-play --locked --no-verify \
+  "${allow[@]}"
 mkdir "$folder/crates"
 cp target/package/*-"$version".crate "$folder/crates/"
 
@@ -40,10 +41,9 @@ fi
 
 cd "$folder"
 for expected in "shardpack-$version.tar.gz" "shardpack-$version"-{x86_64-linux,aarch64-linux,arm64-macos}.tar.gz \
-  "shardpack-$version-cp311-abi3-"{manylinux,manylinux,macosx}'*_'{x86_64,aarch64,arm64}.whl "shardpack-$version-cp314-cp314t-"'*_'{x86_64,aarch64}.whl; do
-  # The braces also combine systems and processors that do not exist together.
-  [[ $expected != *manylinux*arm64* && $expected != *macosx*x86_64* && $expected != *macosx*aarch64* ]] || continue
-  compgen -G "$expected" >/dev/null || [[ " ${missing[*]-} " == *" $expected "* ]] || missing+=("$expected")
+  "shardpack-$version-cp311-abi3-"{manylinux'*_x86_64',manylinux'*_aarch64',macosx'*_arm64'}.whl \
+  "shardpack-$version-cp314-cp314t-"'*_'{x86_64,aarch64}.whl; do
+  compgen -G "$expected" >/dev/null || missing+=("$expected")
 done
 find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum -- >SHA256SUMS
 cat SHA256SUMS

@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$dist"
 
 python3 -m venv "$work/tools"
-"$work/tools/bin/python" -m pip install --quiet "$(grep '^maturin==' scripts/requirements-release.txt)" -r scripts/requirements.txt
+"$work/tools/bin/python" -m pip install --quiet -r scripts/requirements.txt "$(grep '^maturin==' scripts/requirements-release.txt)"
 export MACOSX_DEPLOYMENT_TARGET=11.0 CARGO_PROFILE_RELEASE_STRIP=symbols
 "$work/tools/bin/maturin" build --quiet --manifest-path python/Cargo.toml --release --locked --out "$dist"
 cargo build --quiet --release --locked --package shardpack --features hdf5 --bin shardpack

@@ -217,7 +217,7 @@ def _add_stored(group: Any, name: str) -> None:
 
 
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the descriptions of the parameters in a docstring, by name."""
+    """Return the descriptions of the parameters in a docstring, by name, for the help of arguments."""
     parameters = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     name = ""
@@ -226,7 +226,8 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
             name = line.strip()
         elif name:
             found[name] = f"{found.get(name, '')} {line.strip()}".strip().replace("``", "")
-    return found
+    # argparse would take a percent sign for a placeholder.
+    return {name: text.replace("%", "%%") for name, text in found.items()}
 
 
 def _add_names(group: Any, flag: str, about: str) -> None:

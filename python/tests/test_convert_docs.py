@@ -48,6 +48,11 @@ def mds(root: Path) -> None:
     helper("test_convert_mds", "write_mds")(root / "mds-train", columns, [rows])
 
 
+def beton(root: Path) -> None:
+    fields = {"image": (2, b""), "label": (1, b"")}
+    helper("test_convert_beton", "write_beton")(root / "train.beton", fields, [[jpeg(i), i] for i in range(2)])
+
+
 def tfrecords(root: Path) -> None:
     example, write = helper("test_convert_tfrecord", "example"), helper("test_convert_tfrecord", "write")
     for shard in range(2):
@@ -127,6 +132,7 @@ SOURCES: dict[str, Callable[[Path], None]] = {
     "Coming from another format, and going back": tars,
     "WebDataset": tars,
     "MosaicML Streaming (MDS)": mds,
+    "FFCV": beton,
     "TFRecord": tfrecords,
     "HDF5": hdf5,
     "Zarr": zarr,

@@ -384,6 +384,24 @@ def mds(r: Random, folder: Path) -> Any:
     return folder, r.choice([{}, {"max_shard_bytes": 4096}])
 
 
+def beton(r: Random, folder: Path) -> Any:
+    from test_convert_beton import FIELDS, sample, write_beton
+
+    chosen = r.sample(range(len(FIELDS)), r.choice([1, 3, 7]))
+    fields = {name: FIELDS[name] for name in (list(FIELDS)[i] for i in chosen)}
+    file = write_beton(folder / "a.beton", fields, [[sample(number)[i] for i in chosen] for number in range(4)])
+    data = bytearray(file.read_bytes())
+    table = struct.unpack_from("<Q", data, 16)[0]
+    # The header, descriptors, rows of metadata, and the table of sizes.
+    places = [*range(24), *range(24, 24 + 1041 * len(chosen), 13), *range(24 + 1041 * len(chosen), 24 + 1041 * len(chosen) + 400), *range(table, len(data))]
+    for _ in range(r.choice([1, 1, 2]) if r.calm else r.randrange(1, 9)):
+        data[r.choice(places)] = r.choice([0, 1, 6, 255, r.randrange(256)])
+    if chance(r, 0.2):
+        del data[r.randrange(len(data)) :]
+    file.write_bytes(data)
+    return file, r.choice([{}, {"max_sample_bytes": 4096}])
+
+
 def parquet(r: Random, folder: Path) -> Any:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
@@ -598,7 +616,7 @@ def lmdb(r: Random, folder: Path) -> Any:
 
 
 FORMATS: dict[str, Mutation] = {
-    one.__name__: one for one in (coco, voc, yolo, tfrecord, webdataset, mds, parquet, nifti, dicom, zarr, hdf5, lmdb)
+    one.__name__: one for one in (coco, voc, yolo, tfrecord, webdataset, mds, beton, parquet, nifti, dicom, zarr, hdf5, lmdb)
 }  # fmt: skip
 
 

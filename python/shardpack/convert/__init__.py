@@ -21,6 +21,7 @@ __all__ = ["FORMATS", "SourceError", "convert"]
 
 FORMATS = (
     "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
+    "hf", "beton",
 )  # fmt: skip
 """Names of the formats. Each format has a module in this package."""
 
@@ -52,10 +53,11 @@ def convert(
     ----------
     format
         ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"``,
-        ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"`` or ``"dicom"``.
+        ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"``, ``"dicom"``, ``"hf"`` or ``"beton"``.
     src
         The source, usually a file, a folder, a pattern such as ``"train-{000..012}.tar"``, or a list of them. For
-        ``"torchvision"``, it is the dataset object. See the ``open`` function of the format.
+        ``"torchvision"``, it is the dataset object; for ``"hf"``, the name of a dataset on the Hugging Face Hub. See the
+        ``open`` function of the format.
     out
         Folder of the dataset to write.
     image, label
@@ -122,7 +124,7 @@ def convert(
     Traceback (most recent call last):
         ...
     ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, coco, voc, yolo,
-    nifti, dicom, found: 'webdatasets' hint: did you mean 'webdataset'?
+    nifti, dicom, hf, beton, found: 'webdatasets' hint: did you mean 'webdataset'?
     """
     if format not in FORMATS:
         is_folder = format.lower().replace("_", "") in ("folder", "imagefolder", "images", "jpeg", "jpg", "png", "tiff", "envi", "npy", "mat")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, Union
 
 import numpy as np
 
 from ._bounds import EXPANSION, Expansion
-from ._files import Paths, list_files
+from ._files import PathLike, Paths, list_files
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns, shown
 from ._values import looks_pickled, parse_json, shorten
@@ -53,18 +52,24 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
         colour, or if its size differs from the size of the upright picture.
     """
     library("pyarrow", "parquet")
-    files = list_files(src, _SUFFIXES, "Parquet")
-    tables = [_Table(file) for file in files]
+    tables = [Table(file) for file in list_files(src, _SUFFIXES, "Parquet")]
+    return of_tables(tables, drop, key, masks)
+
+
+def of_tables(tables: list[Table], drop: Collection[str], key: str | None, masks: Collection[str]) -> Source:
+    """Return the source whose samples are the rows of `tables`, one table after the other. The options are those of
+    :func:`open`.
+    """
     schema = tables[0].schema
-    where = f"`{shown(files[0])}`"
+    where = f"`{shown(tables[0].file)}`"
     for table in tables[1:]:
         if table.schema.names != schema.names or table.schema.types != schema.types:
             raise SourceError(
-                f"`{shown(table.file)}`: its columns differ from those in `{shown(files[0])}`: {', '.join(table.schema.names)}"
+                f"`{shown(table.file)}`: its columns differ from those in `{shown(tables[0].file)}`: {', '.join(table.schema.names)}"
             )
     classes = _classes(schema, where)
     for table in tables[1:]:
-        _check_classes(table, classes or {}, [name for name in schema.names if name not in drop], files[0])
+        _check_classes(table, classes or {}, [name for name in schema.names if name not in drop], tables[0].file)
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
         raise SourceError(f"{where}: two columns have the name {twice!r}")
@@ -90,17 +95,21 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
     return Source(items, kinds=kinds, classes=classes, total=total, masks=as_masks(masks))
 
 
-class _Table:
+class Table:
+    """A Parquet or Arrow file, with its rows in parts."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: PathLike, stream: Any = None, size: int = 0) -> None:
+        """Open the local file `file`. With `stream`, a Parquet file of `size` bytes that is read through it; then `file`
+        is its name in messages.
+        """
         pyarrow, parquet = library("pyarrow", "parquet"), library("pyarrow.parquet", "parquet")
         self.file = file
         self.rows: int | None = None
         try:
-            if _begins_with(file, b"PAR1"):
-                opened = parquet.ParquetFile(file)
+            if stream is not None or _begins_with(file, b"PAR1"):
+                opened = parquet.ParquetFile(file if stream is None else stream)
                 self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
-                size = os.stat(file).st_size
+                size = os.stat(file).st_size if stream is None else size
                 Expansion(f"`{shown(file)}`", lambda most: min(most, size), EXPANSION).add(opened.metadata.num_rows, 0)
                 self.parts = [_row_group(opened, number) for number in range(opened.metadata.num_row_groups)]
             else:
@@ -126,7 +135,7 @@ class _Table:
             raise ValueError(f"damaged rows: {error}") from error
 
 
-def _begins_with(file: Path, magic: bytes) -> bool:
+def _begins_with(file: PathLike, magic: bytes) -> bool:
     import builtins
 
     with builtins.open(file, "rb") as stream:
@@ -306,7 +315,7 @@ def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable
 
 
 def _samples(
-    tables: list[_Table],
+    tables: list[Table],
     takes: dict[str, Take],
     drop: frozenset[str],
     dropped_key: str | None,
@@ -335,7 +344,7 @@ def _samples(
             yield Sample(name, sample | dict.fromkeys(drop), where)
 
 
-def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
+def _rows(table: Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
     """Yield the place and the values of each row, or a problem for rows that cannot be read."""
     begin = 0
     for part in table.parts:
@@ -392,7 +401,7 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
         raise SourceError(f"{where}: cannot parse Hugging Face's metadata: {shorten(repr(error))}") from error
 
 
-def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:
+def _check_classes(table: Table, classes: dict[str, list[str]], columns: list[str], first: PathLike) -> None:
     """Raise an error if the class names differ from the names in the first file."""
     own = _classes(table.schema, f"`{shown(table.file)}`") or {}
     for column in columns:

@@ -1,0 +1,271 @@
+"""FFCV files (`.beton`), read without FFCV.
+
+Layout, from FFCV's `types.py` and `fields/`, all numbers little-endian: a header; a descriptor for each field; a row of
+metadata for each sample, with numbers, and the offsets of larger values; pages of values; and a table of the sizes of
+all values at those offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from ._bounds import EXPANSION, Expansion, check_whole, on_disk
+from ._files import Paths, list_files, open_regular
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, shown
+from ._values import DTYPES, looks_pickled, parse_json, picture_type
+
+_VERSION = 2
+_HEADER = np.dtype([("version", "<u2"), ("fields", "<u2"), ("page", "<u4"), ("samples", "<u8"), ("sizes_at", "<u8")])
+_FIELD = np.dtype([("type", "u1"), ("name", "u1", 16), ("arguments", "u1", 1024)])
+_VALUE = np.dtype([("sample", "<u8"), ("at", "<u8"), ("size", "<u8")])
+"""Entry of the table of sizes."""
+_ARRAY = np.dtype([("shape", "<u8", 32), ("type_bytes", "<u8")])
+"""Arguments of an array field; its type follows as JSON."""
+_PICTURE = np.dtype([("mode", "u1"), ("width", "<u2"), ("height", "<u2"), ("at", "<u8")])
+_BYTES = np.dtype([("at", "<u8"), ("size", "<u8")])
+_JPEG, _RAW = 0, 1
+_MOST_FIELDS = 1000
+_ROWS = 4096
+
+
+def open(src: Paths, *, drop: Collection[str] = (), max_sample_bytes: int = 1 << 30) -> Source:
+    """Open FFCV files (.beton).
+
+    Pictures that are stored as JPEG keep their bytes; raw pixels become PNG without loss. Integers and floats become
+    scalars of 64 bits, arrays and tensors become arrays, JSON becomes JSON, and bytes stay bytes, or become a picture
+    if they begin like one. Fields of a type that a program has added to FFCV are refused. Keys are running numbers, and
+    the file has no class names: pass ``classes``.
+
+    Parameters
+    ----------
+    src
+        A file, a folder, a pattern, or a list. All files must have the same fields.
+    drop
+        Fields to leave out.
+    max_sample_bytes
+        Largest size of a value. Default 1 GiB. A larger value cannot be converted.
+    """
+    check_whole("max_sample_bytes", max_sample_bytes)
+    files = [_Beton(file, drop, max_sample_bytes) for file in list_files(src, (".beton",), "FFCV")]
+    first = files[0]
+    for other in files[1:]:
+        if other.described() != first.described():
+            raise SourceError(f"{other.where}: its fields differ from those in `{shown(first.file)}`")
+    kinds = {field.name: field.kind for field in first.fields if field.name not in drop and field.kind is not None}
+    return Source(_samples(files, frozenset(drop)), kinds=kinds, total=sum(file.samples for file in files))
+
+
+class _Values:
+    """The values of a file, read by offset."""
+
+    def __init__(self, stream: BinaryIO, size: int, table: np.ndarray[Any, Any], most: int) -> None:
+        self._stream = stream
+        self._size = size
+        order = np.argsort(table["at"], kind="stable")
+        self._at = table["at"][order]
+        self._sizes = table["size"][order]
+        self._most = most
+
+    def read(self, at: int, size: int | None = None) -> bytes:
+        """Return the value at an offset. Without `size`, the size comes from the table of sizes."""
+        if size is None:
+            number = int(np.searchsorted(self._at, np.uint64(at)))
+            if number == len(self._at) or int(self._at[number]) != at:
+                raise ValueError(f"expected a value at offset {at}, found none in the table of sizes")
+            size = int(self._sizes[number])
+        if size > self._most:
+            raise ValueError(f"expected a value of at most {self._most} bytes, found {size}\nhint: raise max_sample_bytes")
+        if at + size > self._size:
+            raise ValueError(f"expected {size} bytes at offset {at}, found the end of the file at {self._size}")
+        self._stream.seek(at)
+        data = self._stream.read(size)
+        if len(data) != size:
+            raise ValueError(f"expected {size} bytes at offset {at}, found {len(data)}")
+        return data
+
+
+class _Field(NamedTuple):
+
+    name: str
+    kind: str | None
+    """Kind of the field; None if the first value decides."""
+    stored: np.dtype[Any]
+    """Its part of a row of metadata."""
+    take: Callable[[Any, _Values], Any]
+    """Returns the value for its part of a row."""
+    described: tuple[Any, ...]
+    """Type, and shape and element type of arrays."""
+
+
+class _Beton:
+    """The head of a file: its fields, and where everything is."""
+
+    def __init__(self, file: Path, drop: Collection[str], most: int) -> None:
+        self.file = file
+        self.where = f"`{shown(file)}`"
+        self._most = most
+        try:
+            with open_regular(file) as stream:
+                self._size = os.fstat(stream.fileno()).st_size
+                stored = on_disk(os.fstat(stream.fileno()))
+                header = _read(stream, _HEADER, 1, self._size)[0]
+                if header["version"] != _VERSION:
+                    raise ValueError(f"expected an FFCV file of version {_VERSION}, found version {header['version']}")
+                if not 0 < header["fields"] <= _MOST_FIELDS:
+                    raise ValueError(f"expected 1 to {_MOST_FIELDS} fields, found {header['fields']}")
+                described = _read(stream, _FIELD, int(header["fields"]), self._size)
+        except ValueError as error:
+            raise SourceError(f"{self.where}: {error}") from error
+        self.fields = self._fields(described, drop)
+        names = [field.name for field in self.fields]
+        check_drop(self.where, drop, names)
+        self.samples = int(header["samples"])
+        self._rows_at = _HEADER.itemsize + described.nbytes
+        # As FFCV builds it: nested types keep their own layout, and the row is aligned.
+        self._row = np.dtype([(f"f{number}", field.stored) for number, field in enumerate(self.fields)], align=True)
+        self._sizes_at = int(header["sizes_at"])
+        Expansion(self.where, lambda needed: min(needed, stored), EXPANSION).add(self.samples, 0)
+        rows_end = self._rows_at + self.samples * self._row.itemsize
+        if not rows_end <= self._sizes_at <= self._size:
+            raise SourceError(
+                f"{self.where}: expected the table of sizes between {rows_end} and {self._size}, found it at {self._sizes_at}\n"
+                "hint: a file whose writing was interrupted has none"
+            )
+
+    def _fields(self, described: np.ndarray[Any, Any], drop: Collection[str]) -> list[_Field]:
+        fields, refused = [], {}
+        for one in described:
+            name = one["name"].tobytes().partition(b"\0")[0].decode("ascii", "backslashreplace")
+            try:
+                fields.append(_field(name, int(one["type"]), one["arguments"]))
+            except ValueError as error:
+                # Without its type, the place of the fields behind it is unknown. So dropping it would not help.
+                refused[name] = str(error)
+        if refused:
+            listed = "\n".join(f"  {shown(name)}: {reason}" for name, reason in refused.items())
+            raise SourceError(f"{self.where}: fields that cannot be read\n{listed}\nhint: write the file again with FFCV's own fields only")
+        twice = next((field.name for number, field in enumerate(fields) if field.name in [other.name for other in fields[:number]]), None)
+        if twice is not None:
+            raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps 16 letters)")
+        return fields
+
+    def described(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return name and type of each field."""
+        return [(field.name, field.described) for field in self.fields]
+
+    def samples_of(self, drop: frozenset[str]) -> Iterator[Item]:
+        """Yield the samples in the order of the file."""
+        with open_regular(self.file) as stream:
+            # Each value has an entry, and each field of a sample at most one value.
+            entries = min((self._size - self._sizes_at) // _VALUE.itemsize, self.samples * len(self.fields))
+            stream.seek(self._sizes_at)
+            values = _Values(stream, self._size, _read(stream, _VALUE, entries, self._size), self._most)
+            for begin in range(0, self.samples, _ROWS):
+                stream.seek(self._rows_at + begin * self._row.itemsize)
+                for number, row in enumerate(_read(stream, self._row, min(_ROWS, self.samples - begin), self._size), begin):
+                    yield self._sample(number, row, values, drop)
+
+    def _sample(self, number: int, row: Any, values: _Values, drop: frozenset[str]) -> Item:
+        where = f"{self.where}, sample {number}"
+        sample: dict[str, Any] = {}
+        for at, field in enumerate(self.fields):
+            if field.name in drop:
+                sample[field.name] = None
+                continue
+            try:
+                sample[field.name] = field.take(row[at], values)
+            except ValueError as error:
+                return Problem(f"{where}: field {field.name!r}: {error}")
+        return Sample(None, sample, where)
+
+
+def _read(stream: BinaryIO, kind: np.dtype[Any], count: int, size: int) -> np.ndarray[Any, Any]:
+    """Read `count` values from a file of `size` bytes, and check that it holds them before allocating memory."""
+    needed = count * kind.itemsize
+    if stream.tell() + needed > size:
+        raise ValueError(f"expected {needed} bytes at offset {stream.tell()}, found the end of the file at {size}")
+    return np.frombuffer(stream.read(needed), kind)
+
+
+def _samples(files: list[_Beton], drop: frozenset[str]) -> Iterator[Item]:
+    for file in files:
+        try:
+            yield from file.samples_of(drop)
+        except ValueError as error:
+            yield Problem(f"{file.where}: {error}", samples=None)
+
+
+def _field(name: str, type: int, arguments: np.ndarray[Any, Any]) -> _Field:
+    """Return a field by the number of its type in FFCV."""
+    if type == 0:
+        return _Field(name, "float64", np.dtype("<f8"), lambda value, values: float(value), (type,))
+    if type == 1:
+        return _Field(name, "int64", np.dtype("<i8"), lambda value, values: int(value), (type,))
+    if type == 2:
+        return _Field(name, "image", _PICTURE, _picture, (type,))
+    if type == 3:
+        return _Field(name, None, _BYTES, _bytes, (type,))
+    if type in (4, 6):
+        dtype, shape = _array_type(arguments)
+        size = math.prod(shape) * dtype.itemsize
+
+        def array(at: Any, values: _Values) -> np.ndarray[Any, Any]:
+            data = np.frombuffer(values.read(int(at), size), dtype).reshape(shape)
+            return data.astype(dtype.newbyteorder("="), copy=True)
+
+        return _Field(name, "array", np.dtype("<u8"), array, (type, dtype.str, shape))
+    if type == 5:
+        return _Field(name, "json", _BYTES, _json, (type,))
+    raise ValueError("a type of field that a program has added to FFCV" if type == 255 else f"unknown type of field: {type}")
+
+
+def _picture(row: Any, values: _Values) -> Any:
+    mode, height, width = int(row["mode"]), int(row["height"]), int(row["width"])
+    if mode == _RAW:
+        data = values.read(int(row["at"]), height * width * 3)
+        return np.frombuffer(data, np.uint8).reshape(height, width, 3)
+    if mode != _JPEG:
+        raise ValueError(f"expected a picture of mode {_JPEG} (JPEG) or {_RAW} (raw), found mode {mode}")
+    data = values.read(int(row["at"]))
+    if picture_type(data) != "jpeg":
+        raise ValueError(f"expected a JPEG, found bytes that begin with: {data[:8].hex(' ') or 'nothing'}")
+    return data
+
+
+def _bytes(row: Any, values: _Values) -> bytes:
+    data = values.read(int(row["at"]), int(row["size"]))
+    if looks_pickled(data):
+        raise ValueError("expected data, found a pickle, which can run code")
+    return data
+
+
+def _json(row: Any, values: _Values) -> Any:
+    # A zero byte ends the text.
+    return parse_json(values.read(int(row["at"]), int(row["size"])).partition(b"\0")[0])
+
+
+def _array_type(arguments: np.ndarray[Any, Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return element type and shape of an array field."""
+    head = np.frombuffer(arguments.tobytes()[: _ARRAY.itemsize], _ARRAY)[0]
+    length = int(head["type_bytes"])
+    try:
+        described = json.loads(arguments.tobytes()[_ARRAY.itemsize :][:length].decode("ascii"))
+        ((_, text),) = described
+        dtype = np.dtype(text) if isinstance(text, str) else None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"an array of an unreadable type: {error}") from error
+    if dtype is None or dtype.name not in DTYPES:
+        raise ValueError(f"an array of the type {described}")
+    shape = [int(length) for length in head["shape"]]
+    while shape and shape[-1] == 0:
+        shape.pop()
+    if math.prod(shape) == 0:
+        raise ValueError(f"an array of the shape {shape}")
+    return dtype, tuple(shape)
