@@ -71,7 +71,8 @@ def _convert(args: Sequence[str]) -> int:
     opener = importlib.import_module(f"shardpack.convert.{format}").open
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
     parser = _parser(f"convert {format}", "SRC… OUT", about)
-    parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help=f"{_documented(opener).get('src', 'what to convert')} At the end, the folder of the dataset to write.")
+    source = _documented(opener).get("src", "what to convert").replace("%", "%%")
+    parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help=f"{source} At the end, the folder of the dataset to write.")
     common = parser.add_argument_group("fields")
     common.add_argument("--image", metavar="COLUMN", help="the column that becomes the field `image`")
     common.add_argument("--label", metavar="COLUMN", help="the column that becomes the field `label`")
@@ -217,7 +218,7 @@ def _add_stored(group: Any, name: str) -> None:
 
 
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the descriptions of the parameters in a docstring, by name, for the help of arguments."""
+    """Return the descriptions of the parameters in a docstring, by name."""
     parameters = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     name = ""
@@ -226,8 +227,7 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
             name = line.strip()
         elif name:
             found[name] = f"{found.get(name, '')} {line.strip()}".strip().replace("``", "")
-    # argparse would take a percent sign for a placeholder.
-    return {name: text.replace("%", "%%") for name, text in found.items()}
+    return found
 
 
 def _add_names(group: Any, flag: str, about: str) -> None:
