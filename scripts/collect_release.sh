@@ -34,13 +34,13 @@ if cargo cyclonedx --version >/dev/null 2>&1; then
   cargo cyclonedx --quiet --manifest-path python/Cargo.toml --format json --spec-version 1.5 --features cli,hdf5 \
     --target x86_64-unknown-linux-gnu --override-filename "$bill"
   mv "python/$bill.json" "$folder/"
-  git ls-files --others -- "**/$bill.json" "$bill.json" | xargs --no-run-if-empty rm --
+  rm -f "$bill.json" crates/*/"$bill.json"
 else
-  missing+=("$bill.json (hint: cargo install cargo-cyclonedx)")
+  printf 'release: no bill of materials: cargo-cyclonedx is not installed\nhint: cargo install cargo-cyclonedx\n' >&2
 fi
 
 cd "$folder"
-for expected in "shardpack-$version.tar.gz" "shardpack-$version"-{x86_64-linux,aarch64-linux,arm64-macos}.tar.gz \
+for expected in "$bill.json" "shardpack-$version.tar.gz" "shardpack-$version"-{x86_64-linux,aarch64-linux,arm64-macos}.tar.gz \
   "shardpack-$version-cp311-abi3-"{manylinux'*_x86_64',manylinux'*_aarch64',macosx'*_arm64'}.whl \
   "shardpack-$version-cp314-cp314t-"'*_'{x86_64,aarch64}.whl; do
   compgen -G "$expected" >/dev/null || missing+=("$expected")

@@ -24,7 +24,7 @@ NEEDS = {
     "tf.data": ("tensorflow",),
     "timm": ("torch", "timm"),
     "MONAI": ("torch", "monai"),
-    "TorchGeo": ("torch", "torchgeo"),
+    "TorchGeo": ("torch", "torchgeo.models", "torchgeo.transforms"),
 }
 PRINTS = {
     "Hugging Face Trainer": "10 steps",
