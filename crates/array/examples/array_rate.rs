@@ -1,10 +1,10 @@
-//! Compares the time to decode a whole cube as the loader does with the time to decode only its payload.
+//! Times decoding a whole cube as the loader does, and compares this with decoding only the payload.
 //!
 //! `cargo run --release -p shardpack-array --example array_rate [ROUNDS [NPY]]` prints the medians of ROUNDS rounds
-//! (default 5). Each round decodes three cubes and measures the CPU time of one thread; the two sides alternate. The
-//! cube is synthetic (480 × 640 × 100), or `NPY`, a file of little-endian float32. The side named *alone* decodes only
-//! the payload: it does not undo differences, reorder axes or convert elements. The example `chunk_rate` times that
-//! side in detail.
+//! (default 5). Each round decodes three cubes both ways, in turn, and measures the CPU time of one thread. The cube
+//! is synthetic (480 × 640 × 100), or `NPY`, a file of little-endian float32. The way named *alone* decodes only the
+//! payload: it does not undo differences, reorder axes or convert elements. The example `chunk_rate` times that part
+//! in detail.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]
@@ -17,7 +17,7 @@ use shardpack_array::{
 use shardpack_format::{ArrayDescriptor, Dtype, Limits};
 use std::error::Error;
 
-/// Cubes per measurement. A single cube is too short to time, because some clocks tick only every 4 ms.
+/// Number of cubes per measurement. A single cube is too short to time, because some clocks tick only every 4 ms.
 const BATCH: u32 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let length = usize::try_from(plain.decoded_bytes()?)?;
             let (mut half, mut full) = (vec![0; length], vec![0; 2 * length]);
             let mut times = [const { Vec::new() }; 3];
-            // The two sides alternate. The first round allocates the memory and does not count.
+            // Both ways take turns. The first round allocates the memory and does not count.
             for round in 0..=rounds {
                 let start = now();
                 for _ in 0..BATCH {

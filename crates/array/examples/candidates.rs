@@ -143,7 +143,7 @@ fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), 
     Ok(())
 }
 
-/// Returns the share of bytes that are coded. The others are runs or are stored unchanged.
+/// Returns the share of bytes that the coder outputs. All other bytes are runs or are stored unchanged.
 fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     let stored = usize::try_from(encoded.descriptor.stored_bytes()?)?;
     let item = u8::try_from(encoded.descriptor.stored.bytes())?;

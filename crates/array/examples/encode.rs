@@ -1,8 +1,9 @@
-//! Times a trial, and compares encoding an array with just running the Blosc2 compressor on the same stored bytes. The
-//! cube is synthetic (480 × 640 × 100 float32).
+//! Times a trial, and compares encoding an array with running only the Blosc2 compressor on the elements to be
+//! stored. The cube is synthetic (480 × 640 × 100 float32).
 //!
-//! `cargo run --release -p shardpack-array --example encode [ROUNDS]` prints the medians of ROUNDS rounds (default 5).
-//! The trial is measured in wall time on all cores, and the rest in CPU time of one thread. The two sides alternate.
+//! `cargo run --release -p shardpack-array --example encode [ROUNDS]` prints the medians of ROUNDS rounds (default
+//! 5). The trial is measured in wall time on all cores, and the rest in CPU time of one thread. The two ways of
+//! encoding take turns.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]
@@ -71,13 +72,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the elements that an encoder with these settings would pass to its coder, as an array that is stored
+/// Returns the elements that an encoder with these settings would pass to its coder, as an array that can be stored
 /// unchanged.
 fn stored_elements(settings: ArraySettings, cube: &Array) -> Result<Array, Box<dyn Error>> {
     let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
     let encoded = ArrayEncoder::new(raw)?.encode(cube, None)?;
-    // The elements are differences or bit patterns. Treated as plain numbers of the same size, they
-    // pass through unchanged.
+    // The elements are differences or bit patterns. As plain integers of the same size, they pass
+    // through the encoder unchanged.
     let dtype = match encoded.descriptor.stored.bytes() {
         1 => Dtype::U8,
         2 => Dtype::U16,

@@ -1,24 +1,25 @@
-//! A histogram of spectral angles. Histograms of many arrays can be merged to compute percentiles.
+//! A histogram of spectral angles. Histograms of several arrays can be merged before percentiles are computed.
 
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Bin `i` counts angles up to `π · 2^(−i/2)`. The last bin also counts all smaller angles.
+/// Number of bins. Bin `i` counts the angles up to `π · 2^(−i/2)` that are too large for bin
+/// `i + 1`. The last bin also counts all smaller angles.
 const BINS: usize = 32;
 
 const ENDS: [f64; BINS] = {
     let mut ends = [PI; BINS];
     let mut i = 1;
     while i < BINS {
-        // Halving is exact, so every machine computes the same ends.
+        // Halving is exact, so all machines compute the same bin limits.
         ends[i] = if i == 1 { PI * FRAC_1_SQRT_2 } else { ends[i - 2] / 2.0 };
         i += 1;
     }
     ends
 };
 
-/// Histogram of spectral angles. A percentile is reported as the upper end of its bin, so it is never too small and at
-/// most √2 times too large.
+/// Histogram of spectral angles. A percentile is reported as the upper limit of its bin. It is therefore never too
+/// small, and at most √2 times too large.
 ///
 /// ```
 /// let angles = shardpack_array::Angles::default();
@@ -29,7 +30,7 @@ const ENDS: [f64; BINS] = {
 pub struct Angles([u64; BINS]);
 
 impl Angles {
-    /// Counts one angle, in radians.
+    /// Adds one angle, in radians, to the histogram.
     pub(crate) fn add(&mut self, angle: f64) {
         let bin = ENDS.partition_point(|end| angle <= *end).saturating_sub(1);
         if let Some(count) = self.0.get_mut(bin) {
@@ -53,12 +54,13 @@ impl Angles {
         self.len() == 0
     }
 
-    /// Returns an angle in radians that at least `percent` of the angles do not exceed; `None` if there are no angles.
+    /// Returns an angle in radians such that at least `percent` per cent of the angles are not larger, or `None` if
+    /// there are no angles.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let all = u128::from(self.len());
-        // Number of angles that may be larger than the result. It is rounded down, so that at least `percent` of the
-        // angles are not larger, and it is less than the number of all angles.
+        // Number of angles that may be larger than the result. Rounding down ensures that at least `percent` of the
+        // angles are not larger. The number is always less than the number of all angles.
         let above = (all * u128::from(100 - percent.min(100)) / 100).min(all.checked_sub(1)?);
         let mut larger = 0_u128;
         for (count, end) in self.0.iter().zip(ENDS) {

@@ -1,8 +1,8 @@
-//! Converts elements between shape order and payload order. This covers the order of the axes and the difference along
-//! the last axis (spec §4.4).
+//! Converts elements between shape order and payload order: reorders the axes, and applies or undoes the difference
+//! along the last axis (spec §4.4).
 //!
-//! The code works on pieces of whole pixels (runs along the last axis) that fit in the L1 cache, so that no step needs
-//! its own pass over memory.
+//! The code works on pieces of whole pixels (runs along the last axis) that fit in the L1 cache, so that the steps
+//! share a single pass over memory.
 
 use crate::block::StoredBlock;
 use crate::sums::{self, sum8, sum16};
@@ -12,10 +12,11 @@ use shardpack_base::parts::{check_length, part, part_mut, rest, split_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Layout, Result, bug};
 
-/// Elements in a piece. A piece and its source fit in the L1 cache together.
+/// Maximum number of elements in a piece. A piece and its source fit in the L1 cache together.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
-/// Bytes in a tile. A tile stays in the L2 cache, and each of its bands is long enough for hardware prefetching.
+/// Approximate size of a tile in bytes. A tile stays in the L2 cache, and each of its bands is long enough for
+/// hardware prefetching.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
 /// Order in which an array's stored elements appear in its payload.
@@ -24,11 +25,11 @@ pub(crate) struct Arrangement {
     pub(crate) layout: Layout,
     /// True if elements are stored as differences along the last axis. Such elements have one or two bytes.
     pub(crate) difference: bool,
-    /// Bytes of one element.
+    /// Size of an element in bytes.
     pub(crate) width: usize,
-    /// Length of the last axis, above 0.
+    /// Length of the last axis; never 0.
     pub(crate) bands: usize,
-    /// Product of the other axes.
+    /// Product of the lengths of the other axes.
     pub(crate) pixels: usize,
 }
 
@@ -48,7 +49,7 @@ impl Arrangement {
         }
     }
 
-    /// Writes all `elements`, which are in shape order, to `payload`. The old content of `payload` is overwritten.
+    /// Arranges all `elements`, which are in shape order, as a payload. Overwrites the old content of `payload`.
     pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) -> Result<()> {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
@@ -61,7 +62,7 @@ impl Arrangement {
     }
 
     /// Writes `piece` to its place in `payload`. The elements of `piece` are in shape order and start with pixel
-    /// `first`. `scratch` must be as long as `piece`; it is overwritten if the payload is band-major with differences.
+    /// `first`. `scratch` must be as long as `piece`. It is used if the payload is band-major with differences.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
@@ -81,7 +82,7 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Reverses [`Arrangement::place`]: fills `piece` from `payload`.
+    /// Fills `piece` from `payload`. This is the inverse of [`Arrangement::place`].
     pub(crate) fn fetch(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if self.layout == Layout::BandMajor {
             self.gather(payload, first, piece)?;
@@ -95,13 +96,14 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Returns the number of pixels in a tile: as many as fit such that each band fills whole cache lines.
+    /// Returns the number of pixels in a tile: as many as fit, rounded so that each band fills whole cache lines.
     pub(crate) fn tile_pixels(&self) -> usize {
         (TILE_BYTES / (self.bands * self.width) / 32 * 32).max(32)
     }
 
     /// Fills the band-major `tile` with the pixels from `first` on. The source is a band-major payload, split into
-    /// `blocks` of `block` elements each. The band difference between neighbouring rows of the tile is undone.
+    /// `blocks` of `block` elements each. Also undoes the band difference, that is, the difference between
+    /// neighbouring rows of the tile.
     ///
     /// Reading pieces directly from the payload took 1.4 times as long, because touching one cache line in each of a
     /// hundred planes defeats hardware prefetching.
@@ -193,8 +195,8 @@ impl Arrangement {
     #[inline(always)]
     fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
-            // First take the differences of the whole run in one long loop that ignores pixel borders, then correct the
-            // first band of each pixel.
+            // First compute the differences of the whole piece in one long loop that ignores pixel borders. Then
+            // correct the first band of each pixel.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
                 *out = zigzag8(x.wrapping_sub(*before));
             }
@@ -254,7 +256,7 @@ impl Arrangement {
         }
     }
 
-    /// Transposes in squares. The last squares may overlap earlier ones.
+    /// Transposes the elements in squares of 8 × 8. The last squares of a row or column may overlap earlier ones.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
@@ -286,8 +288,8 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Transposes squares of 8 × 8. There must be at least 8 pixels with at least 8 bands. Returns
-/// `None` if a square is out of bounds.
+/// Transposes the elements in squares of 8 × 8. There must be at least 8 pixels with at least 8
+/// bands. Returns `None` if a square is out of bounds.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
@@ -299,11 +301,12 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
             for (i, lanes) in square.iter_mut().enumerate() {
                 let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
                 let plane = from.get(start..)?.first_chunk()?;
-                // Copy all bytes at once: the compiler turns a `map` over the elements into one move per element.
+                // Copy all bytes of the row at once. With a `map` over the elements, the compiler would emit one move
+                // per element.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
-            // Each step interleaves the upper and lower halves of the rows. After three steps, the rows have become
-            // columns.
+            // Each step interleaves the first half of the rows with the second half. After three steps, rows have
+            // become columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
                 square = [
@@ -327,7 +330,7 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     Some(())
 }
 
-/// Adds the previous band `before`, which is empty for the first band.
+/// Adds the previous band, `before`, to the differences in `row`. `before` is empty for the first band.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {

@@ -1,18 +1,19 @@
 //! A block of stored elements, as a coder outputs it. Byte planes stay separate ([`planes`](crate::blosc2::planes)):
-//! the receiver joins the elements while it moves them to their places, so that no step needs its own pass over memory.
+//! the receiver joins the bytes of each element while it moves the element to its place, which saves a pass over
+//! memory.
 
 use crate::blosc2::planes::Planes;
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// Stored elements as a coder outputs them.
+/// Stored elements, in the form in which a coder outputs them.
 #[derive(Clone, Copy)]
 pub(crate) enum StoredBlock<'a> {
     /// Byte planes: the first bytes of all elements, then the second bytes, …
     Planes(Planes<'a>),
-    /// The elements one after the other.
+    /// All bytes of the first element, then all bytes of the second element, and so on.
     Bytes(&'a [u8]),
-    /// One element that is repeated. It occupies the first bytes of the array.
+    /// A single element that is repeated. Only the first bytes of the array are used.
     Repeated([u8; 8]),
 }
 

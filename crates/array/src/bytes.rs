@@ -9,10 +9,11 @@ use shardpack_format::{Codec, Error, Limits, Result};
 pub const UNIT_BYTES: usize = 4 << 20;
 /// Decoded lengths up to this are exempt from the limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// Lower than the default of [`Limits::max_expansion`], so that readers with default limits accept the output.
+/// This limit is lower than the default of [`Limits::max_expansion`], so that readers with default limits accept the
+/// output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
-/// Higher levels gain little, because text and JSON fields are small.
+/// Level of zstd for text and JSON fields. Higher levels gain little, because these fields are small.
 const TEXT_LEVEL: i32 = 9;
 
 /// Encodes zstd frames. Reuses its context from call to call.
@@ -77,7 +78,7 @@ impl ZstdDecoder {
         Ok(frame.len)
     }
 
-    /// Decodes `bytes` into `unit`, whose length must be the decoded length. The frames may come from any writer.
+    /// Decodes `bytes` into `unit`, whose length must be the decoded length. Accepts frames from any writer.
     pub(crate) fn decode_any(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<()> {
         let context = match &mut self.context {
             Some(context) => context,
@@ -110,8 +111,8 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Fails if `is_wrong`, which means that the payload cannot contain `stored` bytes. Also fails if too many of these
-/// bytes would have to be runs.
+/// Fails if `is_wrong` is true, which means that a payload of `payload` bytes cannot contain `stored` bytes. Also
+/// fails if more of these bytes would have to be runs than the limits allow.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
         return Err(Error::format(
@@ -120,12 +121,12 @@ pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &
             format!("{payload} bytes"),
         ));
     }
-    // No coder expands more than this, so the bytes beyond must be runs.
+    // No coder may expand the payload more than this, so all further bytes must be runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
 /// Fails if a field of `decoded` bytes is too large for the size of its `payload`. The coder outputs `coded` of these
-/// bytes; the others are runs or are stored unchanged.
+/// bytes. The others are runs, or are stored unchanged.
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
@@ -134,7 +135,7 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
     limits.check_runs(decoded.saturating_sub(coded), payload)
 }
 
-/// Same as [`check_expansion`], but only for the coded bytes. This is for callers that decode part of a field.
+/// Same as [`check_expansion`], but checks only the coded bytes. For callers that decode only part of a field.
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(

@@ -11,18 +11,18 @@ use shardpack_format::Codec;
 pub(crate) struct Work {
     pub(crate) payload_bytes: u64,
     pub(crate) stored_bytes: u64,
-    /// Stored bytes that the coder outputs. The others are runs or are stored unchanged.
+    /// Number of stored bytes that the coder outputs. All other stored bytes are runs or are stored unchanged.
     pub(crate) coded_bytes: u64,
     pub(crate) elements: u64,
 }
 
-/// Per stored byte: 2 GB/s for the whole machine, the speed of a good drive or network.
+/// Time to read a stored byte, in nanoseconds: 2 GB/s for the whole machine, the speed of a good drive or network.
 const READ_NS: f64 = 0.5;
-/// The cores that feed one GPU share the reading speed, but each decodes on its own. A model with a single core would
-/// nearly always choose no compression.
+/// Number of cores that feed one GPU. They share the reading speed, but each core decodes on its own. A model with a
+/// single core would nearly always choose no compression.
 const CORES: f64 = 8.0;
 
-/// Time to undo a filter, including the copies between the coder's buffers.
+/// Time to undo a filter, in nanoseconds per byte, including the copies between the coder's buffers.
 const fn filter_ns(filter: Filter) -> f64 {
     match filter {
         Filter::None => COPY_NS,
@@ -32,14 +32,16 @@ const fn filter_ns(filter: Filter) -> f64 {
     }
 }
 
-// Measured by `examples/candidates.rs`; the ADR lists the runs and the fit.
+// Nanoseconds per byte, measured by `examples/candidates.rs`. The ADR lists the runs and the fit.
 const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// Per stored element. Differences are almost free, because they are undone while elements are assembled.
+/// Time to undo the difference of a stored element, in nanoseconds. This is almost free, because differences are
+/// undone while elements are assembled.
 const DIFFERENCE_NS: f64 = 0.03;
-/// Per stored element: the cost of traffic between caches and memory, which all cores share.
+/// Additional time per stored element of a band-major payload, in nanoseconds. It is spent on
+/// traffic between caches and memory, which all cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
 /// Predicts the time to read and decode an array on the host, in microseconds.
@@ -58,20 +60,21 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
 }
 
-/// Per byte: 16 threads read from the page cache and check the CRC, and the bytes cross the bus.
-/// This amounts to 28 GB/s.
+/// Time to stage a byte, in nanoseconds: 16 threads read from the page cache and check the CRC, and
+/// the bytes cross the bus. This amounts to 28 GB/s.
 const STAGE_NS: f64 = 0.036;
 
-// Kernel times per stored byte. The files of the coders have the times of the coders' kernels.
+// Kernel times per stored byte, in nanoseconds. The kernel times of the coders are in the files of the coders.
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
-/// Per stored byte. In shape order, the bands of a pixel are adjacent, so streams have more LZ4 sequences and fewer
-/// streams are stored unchanged.
+/// Additional kernel time per stored byte in shape order, in nanoseconds. In this order, the bands of a pixel are
+/// adjacent, so streams have more LZ4 sequences and fewer streams are stored unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// Weight of the kernel time. If two candidates take about equally long to stage, the one with faster kernels wins:
-/// training needs the rest of the device's time, and a dataset that stays on the device costs only kernel time.
+/// Weight of the kernel time. If two candidates take about equally long to stage, the candidate with the faster
+/// kernels wins: training needs the rest of the device's time, and a dataset that stays on the device costs only
+/// kernel time.
 const KERNELS_SHARE: f64 = 0.25;
 
 /// Predicts the time to stage an array for a GPU and to decode it there, in microseconds. Staging and kernels overlap

@@ -3,7 +3,7 @@
 use fearless_simd::{Simd, SimdFrom, f32x8, f64x8};
 use half::f16;
 
-/// A Rust number type for array elements.
+/// A Rust type for the elements of an array.
 pub(crate) trait Element: Copy + PartialEq + PartialOrd {
     /// Fills `out` with the elements in `bytes`. Both have the same number of elements.
     fn load(bytes: &[u8], out: &mut [Self]);
@@ -37,10 +37,10 @@ pub(crate) trait Float: Element + Default {
     const NAN_BITS: u64;
     fn to_f64(self) -> f64;
     fn abs(self) -> Self;
-    /// Rounds to the nearest value. Finite numbers out of range become the largest finite value.
+    /// Rounds to the nearest value of this type. Finite numbers out of range become the largest finite value.
     fn from_f64(value: f64) -> Self;
     fn bits(self) -> u64;
-    /// Compares a run of values with their decoded values, in the arithmetic of this type.
+    /// Compares source values with their decoded values, in the arithmetic of this type.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
     /// Converts to float64.
     fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S>;
@@ -50,11 +50,11 @@ pub(crate) trait Float: Element + Default {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    /// Number of values whose bits differ.
+    /// Number of values whose bits differ after decoding.
     pub(crate) changed: u32,
-    /// Number of non-zero values of magnitude below 2⁻¹⁴.
+    /// Number of nonzero values with a magnitude below 2⁻¹⁴.
     pub(crate) small: u32,
-    /// True if the relative error of a value of magnitude 2⁻¹⁴ or above may exceed the bound.
+    /// True if the relative error of a value with a magnitude of at least 2⁻¹⁴ may exceed the bound.
     pub(crate) worse: bool,
 }
 
@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // Plain rounding to float32 would produce the tie itself, which would then round to even.
+        // If this value were first rounded to float32, the result would be the tie itself, which
+        // would then round to even.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);

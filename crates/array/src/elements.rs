@@ -1,4 +1,5 @@
-//! Passes stored elements to a coder unit by unit as they are produced, so that they need not all be in memory at once.
+//! Passes stored elements to a coder one unit at a time, while they are produced. The elements of the whole array
+//! need not be in memory at once.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -8,7 +9,7 @@ use shardpack_format::Result;
 
 /// Receives stored elements in units of [`UNIT_BYTES`]. The last unit may be shorter.
 pub(crate) trait Units {
-    /// Discards all units so far and starts again.
+    /// Discards all units received so far and starts again.
     fn begin(&mut self);
     /// Receives the next unit, whose elements have `item_bytes` bytes each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
@@ -27,9 +28,9 @@ impl Units for Vec<u8> {
 
 #[derive(Default)]
 pub(crate) struct ElementScratch {
-    /// The unit being filled, followed by the part of a piece that extends beyond it.
+    /// The unit that is being filled, and the part of a piece that extends beyond it.
     pending: Vec<u8>,
-    /// All elements. Used only if their order requires all of them at once.
+    /// All elements. Used only if the elements have to be collected before they can be passed on in payload order.
     whole: Vec<u8>,
 }
 
@@ -59,8 +60,8 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Passes all elements of an array on unchanged. Each byte is passed to `look`, in order, just
-    /// before the coder receives it.
+    /// Passes all elements of an array to the coder unchanged. `look` sees all bytes in order, each
+    /// just before the coder receives it.
     pub(crate) fn take_all(
         &mut self,
         array: &dyn ArraySource,
@@ -94,7 +95,7 @@ impl<'a> Elements<'a> {
         if self.scratch.pending.len() < end {
             self.scratch.pending.resize(end, 0);
         }
-        // In bounds, because `pending` has just grown.
+        // The split is in bounds, because `pending` has just grown.
         self.scratch.pending.split_at_mut(end).0.split_at_mut(self.filled).1
     }
 
@@ -115,9 +116,10 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Returns a buffer for all elements. Call it instead of [`Elements::room`] if the elements do not come in order.
+    /// Returns a buffer for all elements. Call this instead of [`Elements::room`] if the elements are not produced in
+    /// payload order.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
-        // Do not zero the buffer: every byte will be written, so that would be a useless pass over memory.
+        // Do not zero the buffer, because every byte will be written anyway.
         self.scratch.whole.resize(self.total, 0);
         self.out_of_order = true;
         &mut self.scratch.whole

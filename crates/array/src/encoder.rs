@@ -38,10 +38,10 @@ pub struct StoredArray {
 }
 
 /// Encodes arrays with fixed settings. Each thread has its own encoder, which reuses the coder's contexts and its
-/// scratch memory. For band-major payloads, the scratch memory is as large as the stored elements of the largest array;
-/// for other payloads it is a few MiB.
+/// scratch memory. For band-major payloads, the scratch memory is as large as the stored elements of the largest
+/// array; for other payloads it is a few MiB.
 ///
-/// The output depends only on the settings and the array, not on arrays encoded before.
+/// The output depends only on the settings and the array, not on the arrays that were encoded before.
 ///
 /// ```
 /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions};
@@ -58,7 +58,8 @@ pub struct StoredArray {
 pub struct ArrayEncoder {
     settings: ArraySettings,
     coder: Box<dyn UnitEncoder>,
-    /// Used instead of the coder if a payload would exceed a reader's limit on expansion. LZ4 payloads never do.
+    /// Replaces the coder if the coder's payload would exceed a reader's limit on expansion. LZ4 payloads never
+    /// exceed it.
     fallback: Option<Box<dyn UnitEncoder>>,
     scratch: ElementScratch,
 }
@@ -114,8 +115,8 @@ impl ArrayEncoder {
     ///
     /// The array is read a few hundred KiB at a time. Encoding needs one pass, and some settings need an extra pass
     /// before it. If that pass only checks whether all floats are integers, it stops at the first fraction. For fixed
-    /// point and for narrowing integers, it is complete. One more pass is needed if the payload turns out no smaller
-    /// than the elements. After an error, part of the payload may have been appended to `out`.
+    /// point and for narrowing integers, it is complete. If the payload is not smaller than the elements, one more
+    /// pass stores them unchanged. After an error, part of the payload may have been appended to `out`.
     ///
     /// # Errors
     /// Same as [`ArrayEncoder::encode`], plus the errors of the source.
@@ -156,8 +157,8 @@ impl ArrayEncoder {
     }
 
     /// Replaces the content of `payload` with the coded `elements`, which are already arranged and have `width` bytes
-    /// each. Also returns the number of bytes that the coder will output when a reader decodes them. Runs and bytes
-    /// stored unchanged do not count.
+    /// each. Also returns the number of bytes that the coder will output when a reader decodes the payload, without
+    /// runs and bytes that are stored unchanged.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
@@ -191,9 +192,9 @@ struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     coder: &'a mut dyn UnitEncoder,
-    /// Number of element bytes so far, before coding.
+    /// Number of element bytes so far, before encoding.
     decoded: usize,
-    /// Number of element bytes that the coder will output when a reader decodes them.
+    /// Number of bytes that the coder will output when a reader decodes the units so far.
     coded: u64,
 }
 

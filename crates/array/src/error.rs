@@ -1,4 +1,4 @@
-//! Errors from encoding an array.
+//! The error type for encoding an array.
 
 use shardpack_format::{Error, ErrorKind, Explain, Hint, Setting};
 
@@ -29,7 +29,7 @@ pub enum EncodeError {
         /// Smallest possible bound for this array; infinite if there is none.
         smallest: f64,
     },
-    /// A measured value would decode to the no-data value, and readers could no longer tell the two apart.
+    /// A measured value would decode to the no-data value, so readers could not tell it from missing data.
     #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
     BecomesNoData {
         /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
@@ -42,7 +42,7 @@ pub enum EncodeError {
     /// The bytes of the array cannot be read. Contains the message of the [`ArraySource`](crate::ArraySource).
     #[error("{0}")]
     Source(String),
-    /// The settings contradict each other, or the array contradicts its descriptor.
+    /// The settings contradict each other, or the array does not match its descriptor.
     #[error(transparent)]
     Format(#[from] Error),
 }

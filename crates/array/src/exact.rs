@@ -7,7 +7,7 @@ use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 /// decision depends on the values that the stored type can represent. For example, a float32 array stored as float16
 /// can be returned exactly as float16, and an array stored as uint8 can be returned as any integer type except int8.
 ///
-/// Pass the result only to decoders: it may be invalid in a file.
+/// Use the result only for decoding, because it may not be valid in a file.
 ///
 /// ```
 /// use shardpack_array::decoded_as;
@@ -45,7 +45,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     if special && (!dtype.is_float() || codes.no_data.is_some() && !kept(no_data.unwrap_or(f64::NAN))) {
         return None;
     }
-    // A plain copy would not replace reserved patterns.
+    // A plain copy would not replace the reserved patterns by their values.
     let transform = match transform {
         Transform::None if special && stored == Dtype::F16 => Transform::F16,
         Transform::None if special => return None,
@@ -54,10 +54,10 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// Returns a type in which all these arrays can be returned without changing a value. This is one of the arrays' own
-/// types, if possible; if several are possible, it is the one that can represent most of the others. Otherwise it is
-/// the smallest type that can represent all values, integers first. Returns `None` if there is no such type, or if
-/// there are no arrays.
+/// Returns a type in which all these arrays can be returned without changing a value. If possible, this is one of the
+/// arrays' own types. If several of them are possible, it is the type that can represent most of the others.
+/// Otherwise it is the smallest type that can represent all values, integers first. Returns `None` if there is no
+/// such type, or if there are no arrays.
 ///
 /// ```
 /// use shardpack_array::common_dtype;
@@ -82,7 +82,7 @@ pub fn common_dtype(descriptors: &[ArrayDescriptor]) -> Option<Dtype> {
     best.or_else(|| ORDER.iter().find(fits_all).copied().filter(|_| !descriptors.is_empty()))
 }
 
-/// From small to large, with integers before floats.
+/// All types from small to large. All integers come before all floats.
 const ORDER: &[Dtype] = &[
     Dtype::Bool,
     Dtype::U8,
@@ -99,7 +99,7 @@ const ORDER: &[Dtype] = &[
 ];
 
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Returns the number of bits of magnitude that the type represents exactly, and whether it is signed.
+    /// Returns the number of bits of magnitude that the type represents exactly, and true if the type is signed.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),

@@ -7,7 +7,7 @@ use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
 use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};
 
-/// Smallest normal number of float16, 2⁻¹⁴. Relative errors of smaller values are meaningless.
+/// Smallest normal number of float16, 2⁻¹⁴. The relative error of a smaller value is meaningless.
 pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
 /// Fidelity figures of one array, or the merged figures of several arrays.
@@ -38,7 +38,8 @@ pub struct Fidelity {
     pub subnormal: u64,
     /// Number of elements whose decoded value or bit pattern differs from the source.
     pub changed: u64,
-    /// Number of elements that count in `sum_abs_error`: finite, not no-data, and lossily transformed.
+    /// Number of elements that contribute to `sum_abs_error`: the finite elements that are not no-data and were
+    /// lossily transformed.
     pub measured: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
@@ -46,8 +47,8 @@ pub struct Fidelity {
     pub sum_abs_error: f64,
     /// Largest relative error of the elements with a magnitude of at least 2⁻¹⁴.
     pub max_rel_error: f64,
-    /// Number of spectra whose angle was measured. Spectra are the pixels of an array with three axes. Spectra of
-    /// length 0, and those with NaN, infinities or no-data, have no angle.
+    /// Number of spectra whose angle was measured. Spectra are the pixels of an array with three axes. Spectra that
+    /// consist of zeros or contain NaN, infinities or no-data have no angle.
     pub spectra: u64,
     /// Largest spectral angle, in radians.
     pub max_angle: f64,
@@ -73,8 +74,8 @@ impl Fidelity {
 
     /// Adds the figures of other arrays.
     ///
-    /// Sums of floats depend on the order of addition, so always merge in the order of the samples, regardless of which
-    /// threads computed the parts.
+    /// Sums of floats depend on the order of addition. Always merge in the order of the samples, regardless of the
+    /// threads that computed the figures.
     pub fn merge(&mut self, other: &Self) {
         self.values += other.values;
         self.nan += other.nan;
@@ -129,14 +130,14 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Adds a run of whole spectra, given as their `source` values and `decoded` values. `plain` means that the run
+    /// Adds a run of whole spectra, given as their `source` values and `decoded` values. `plain` is true if the run
     /// contains no NaN, infinity or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
         let (rel, sums) = (self.total.max_rel_error, &mut self.sums);
         sums.resize_with(source.len().div_ceil(run), Sums::default);
-        // Compare and sum while both arrays are in the L1 cache.
+        // Compare the values and compute the sums while both arrays are in the L1 cache.
         let found = dispatch!(Level::new(), simd => compare_and_sum(simd, source, decoded, run, rel, plain, sums));
         self.total.changed += u64::from(found.changed);
         if !plain {
@@ -155,7 +156,7 @@ impl<T: Float> Meter<T> {
         self.sums = sums;
     }
 
-    /// The slow path, which handles special values.
+    /// Adds a run that may contain special values. This is the slow path.
     fn add_mixed(&mut self, source: &[T], decoded: &[f32], f16: bool) {
         let mut sum = Sums::default();
         let mut whole = true;
@@ -217,7 +218,7 @@ fn compare_and_sum<T: Float, S: Simd>(
 ) -> Comparison {
     let found = T::compare(source, decoded, rel);
     if plain {
-        // 1 for the lanes that the last values of a run fill, 0 for the others.
+        // Per lane: 1 if the lane belongs to the last values of a run, 0 otherwise.
         let mut filled = [0.0; LANES];
         filled.iter_mut().take(run % LANES).for_each(|lane| *lane = 1.0);
         for (i, sum) in sums.iter_mut().enumerate() {
@@ -239,11 +240,11 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     for (u, v) in us.iter().zip(vs).take(whole) {
         lanes.add(T::widen(simd, u), f32::widen(simd, v));
     }
-    // The remaining lanes are filled with zeros, which add nothing to any figure.
+    // The unused lanes contain zeros, which do not change any figure.
     match (us.get(whole), vs.get(whole)) {
         _ if run.is_multiple_of(LANES) && run <= source.len() => {}
-        // The lanes after the run contain values of the next run, which are finite too. Multiplying them by 0 removes
-        // them. This is faster than copying the last values of this run elsewhere.
+        // The lanes after the run contain values of the next run, which are finite too. Multiplying these values by 0
+        // removes them, which is faster than copying the last values of this run elsewhere.
         (Some(u), Some(v)) => {
             let filled = f64x8::simd_from(simd, *filled);
             lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
@@ -266,8 +267,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
 }
 
-/// [`Sums`] of every eighth value. The vectors are explicit, because the compiler does not vectorise loops over arrays
-/// of lanes.
+/// Eight [`Sums`] in parallel, each over every eighth value. The vectors are explicit, because the compiler does not
+/// vectorise loops over arrays of lanes.
 struct Lanes<S: Simd> {
     uu: f64x8<S>,
     dd: f64x8<S>,
@@ -305,11 +306,12 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let growth = ds / (a + b);
     let chord = ((dd - growth * growth) / (a * b)).max(0.0).sqrt();
     let half = (chord / 2.0).min(1.0);
-    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, does not affect the last digit.
+    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, would not change the last digit.
     if half < 1e-4 {
         return Some(2.0 * (half + half * half * half / 6.0));
     }
-    // The stored figures must be the same on every machine, and the platform's asin does not guarantee that.
+    // Use libm, because the stored figures must be the same on every machine, which the platform's `asin` does not
+    // guarantee.
     Some(2.0 * libm::asin(half))
 }
 
@@ -326,7 +328,7 @@ mod tests {
         let ds: f64 = u.iter().zip(v).map(|(u, v)| (v - u) * (v + u)).sum();
         let got = angle(25.0, dd, ds).unwrap();
         assert!((got - turn).abs() < 1e-14, "{got}");
-        // The angle between u and v = 1.001·u is 0.
+        // The vectors u and v = 1.001·u have the same direction, so the angle must be 0.
         let got = angle(25.0, 25.0e-6, 25.0 * (1.001 * 1.001 - 1.0)).unwrap();
         assert!(got < 1e-9, "{got}");
         assert_eq!(angle(0.0, 1.0, 1.0), None);

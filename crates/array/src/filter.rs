@@ -1,18 +1,18 @@
-//! Filters that run before a coder, inside Blosc2.
+//! Filters that Blosc2 applies before the coder.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A filter that runs before the coder, inside Blosc2.
+/// A filter that Blosc2 applies before the coder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Filter {
     /// No filter.
     None,
-    /// Byte shuffle: byte planes.
+    /// Byte shuffle: splits elements into byte planes.
     Shuffle,
-    /// Bit shuffle: bit planes.
+    /// Bit shuffle: splits elements into bit planes.
     Bitshuffle,
     /// Byte planes, then the difference of each byte from the previous byte.
     Bytedelta,

@@ -1,4 +1,4 @@
-//! The user's options. `Auto` leaves a choice to the data.
+//! The user's options. With `Auto`, the choice depends on the data.
 
 use crate::codecs::Coder;
 use crate::filter::Filter;
@@ -11,15 +11,15 @@ use shardpack_format::{Error, Hint, Result, Setting};
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
     /// Floats that are all integers become the smallest integer type that represents them exactly. Other float32 and
-    /// float64 values become float16. If there is an error bound, they become fixed point where that is smaller or
-    /// where float16 cannot meet the bound.
+    /// float64 values become float16. If there is an error bound, they become fixed point instead if this is smaller
+    /// or float16 cannot meet the bound.
     #[default]
     Auto,
-    /// Unchanged.
+    /// Values are stored unchanged.
     Keep,
-    /// As float16.
+    /// Values are stored as float16.
     F16,
-    /// As fixed point within `max_error`.
+    /// Values are stored as fixed point, with errors of at most `max_error`.
     Fixed,
 }
 
@@ -27,7 +27,7 @@ pub enum Values {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {
-    /// Store differences if that helps.
+    /// Store differences if this makes loading faster or the payload smaller, as [`Prefer`] demands.
     #[default]
     Auto,
     /// Always store differences if the stored elements have one or two bytes.
@@ -36,7 +36,7 @@ pub enum BandDifference {
     Off,
 }
 
-/// The goal of the choices that depend on the data.
+/// The goal of all choices that are left to the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
@@ -122,7 +122,7 @@ impl ArrayOptions {
         Ok(())
     }
 
-    /// Returns the value rules that these options allow. There are several only for auto with an error bound.
+    /// Returns the value rules that these options allow. Only auto with an error bound allows several.
     pub(crate) fn rules(&self) -> Vec<ValueRule> {
         match (self.values, self.max_error) {
             (Values::Keep, _) => vec![ValueRule::Keep],

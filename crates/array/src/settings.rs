@@ -1,4 +1,4 @@
-//! Settings: every choice about storing arrays, as recorded in the recipe.
+//! Settings: all choices about storing arrays, as a recipe records them.
 
 use crate::codecs::Coder;
 use crate::filter::Filter;
@@ -12,12 +12,12 @@ use std::fmt;
 /// Integers and booleans never lose precision: every rule except `Keep` stores them in the smallest integer type that
 /// can represent them.
 ///
-/// No rule turns a value into the no-data value: only no-data elements decode to it.
+/// No rule turns a measured value into the no-data value. Only no-data elements decode to the no-data value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ValueRule {
-    /// Store values unchanged.
+    /// Stores values unchanged.
     Keep,
     /// The smallest exact integer type if there is one, otherwise unchanged. Lossless.
     IntegerOrKeep,
@@ -52,7 +52,7 @@ impl ValueRule {
     }
 }
 
-/// Settings are formatted like options on the command line.
+/// Formats a rule like the options on the command line.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,11 +5,11 @@ use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, to_usize};
 
-/// Bytes that are read at a time. A block and its coded form fit in the L2 cache.
+/// Number of bytes that are read at a time. A block of this size and its coded form fit in the L2 cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
-/// An array whose bytes can be read at any offset, as often as needed. The bytes are C-contiguous and little-endian, as
-/// in an [`Array`].
+/// An array whose bytes can be read at any offset, as often as needed. The bytes are C-contiguous and little-endian,
+/// as in an [`Array`].
 ///
 /// An encoder needs only a few MiB of an array at a time, so an array in a file need not fit in memory.
 ///
@@ -17,7 +17,7 @@ pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// use shardpack_array::{ArrayEncoder, ArrayOptions, ArraySource, EncodeError, EncodeResult, trial};
 /// use shardpack_format::{Dtype, Result};
 ///
-/// /// The integers from 0 on, computed when they are read.
+/// /// The integers 0, 1, 2, …, computed when they are read.
 /// struct Counter([u64; 1]);
 ///
 /// impl ArraySource for Counter {
@@ -86,7 +86,7 @@ impl ArraySource for Array {
 
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
-    // If the size overflows, encoding will fail at the first read, because no source has that many bytes.
+    // If the size overflows, the first read fails, because no source has that many bytes.
     bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 

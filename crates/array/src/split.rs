@@ -17,13 +17,13 @@ use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
-/// No writer produces larger units. If a file has one, [`ArrayDecoder::decode_wanted`] decodes the whole payload and
-/// reports the error.
+/// Maximum coded size of a unit. No writer produces larger units. If a payload has one,
+/// [`ArrayDecoder::decode_wanted`] decodes it as a whole and reports the error.
 const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
-/// Size of a raw part. The bytes stay in the L2 cache of the thread's core.
+/// Maximum size of a raw part in bytes. The part stays in the L2 cache of the thread's core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
-/// The payload of one array, split into parts, and the target that receives their values.
+/// The payload of one array, split into parts, and the target that receives the values.
 ///
 /// ```
 /// use shardpack_array::{ArrayDecoder, ArraySplit, Wanted};
@@ -53,13 +53,13 @@ pub struct ArraySplit {
     parts: Vec<SplitPart>,
 }
 
-/// A part of a payload, and the pixels that it contains entirely.
+/// A part of a payload, and the pixels that lie entirely within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart {
     /// Byte range in the payload. The parts follow each other without gaps.
     pub payload: Range<usize>,
-    /// Range of the pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two consecutive parts
-    /// belongs to both.
+    /// Range of the pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two consecutive
+    /// parts has elements in both parts.
     pub pixels: Range<usize>,
     /// True if any element of the part is requested. Otherwise the part need not be decoded.
     pub is_wanted: bool,
@@ -74,13 +74,14 @@ pub struct Ends {
 }
 
 impl ArraySplit {
-    /// Splits a payload of `payload_bytes` bytes. A coded payload is split into its units. A raw payload is split into
-    /// parts of about `part_bytes`, or less if they have to be converted. `read` fills a buffer with the payload bytes
-    /// at an offset. These bytes need not be checked: damage is detected when the parts are decoded.
+    /// Splits a payload of `payload_bytes` bytes. A coded payload is split into its units. A raw payload is split
+    /// into parts of about `part_bytes`, or smaller parts if elements have to be converted. `read` fills a buffer
+    /// with the payload bytes at an offset. `read` need not check these bytes, because damage is detected when the
+    /// parts are decoded.
     ///
-    /// Returns `None` if the payload has to be decoded as a whole, for example because it is band-major and its pixels
-    /// have to be assembled. Also returns `None` if [`ArrayDecoder::decode_wanted`] would fail, because the length does
-    /// not match or the payload exceeds the limits.
+    /// Returns `None` if the payload has to be decoded as a whole, for example because it is band-major and its
+    /// pixels have to be assembled. Also returns `None` if [`ArrayDecoder::decode_wanted`] would fail, because the
+    /// length does not match or the payload exceeds the limits.
     pub fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -96,7 +97,7 @@ impl ArraySplit {
             None => check_size(descriptor.decoded_bytes().ok()?.max(stored), limits).ok()?,
             Some(region) => check_size(region.shape_of(descriptor).ok()?.bytes, limits).ok()?,
         }
-        // An upper bound, because a coder outputs at most all bytes.
+        // This is an upper bound, because the coder outputs at most all stored bytes.
         check_coded(stored, stored, payload_bytes as u64, limits).ok()?;
         let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
@@ -115,7 +116,7 @@ impl ArraySplit {
         let mut split =
             Self { codec, descriptor: descriptor.clone(), arrangement, target, bands: picks, units, parts: Vec::new() };
         let is_plain = split.is_plain();
-        // Every part except the last must contain at least one whole pixel.
+        // Every part except the last must contain at least one whole pixel, so pixels must not be too large.
         if !is_plain && bands * width > UNIT_BYTES / 2 {
             return None;
         }
@@ -173,9 +174,9 @@ impl ArraySplit {
         pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
-    /// Returns the size of the buffer that a thread needs for the largest part of an array like this one, whose payload
-    /// has `payload_bytes` bytes. Returns 0 if the array is wanted `as_it_is`, because its parts are then read directly
-    /// into their places.
+    /// Returns the size of the buffer that a thread needs for the largest part of an array like this one, whose
+    /// payload has `payload_bytes` bytes. Returns 0 if the array is requested `as_it_is`, because its parts are then
+    /// read directly into the output.
     ///
     /// The estimate is the mean plus an eighth, because units vary in size.
     #[must_use]
@@ -198,7 +199,7 @@ impl ArraySplit {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
         let is_ordered = descriptor.layout == Layout::AsShape || wanted.is_given_by_band(descriptor);
         let is_summed = descriptor.band_difference && descriptor.stored.size() > 2;
-        // A pixel of a warped array needs pixels from several parts.
+        // In a warped array, an output pixel may need pixels from several parts.
         let is_warped = wanted.finish.warp.is_some();
         !is_stored && is_ordered && !is_summed && !is_warped && container(codec).is_ok()
     }
@@ -274,14 +275,15 @@ fn unit_ends(
 }
 
 impl ArrayDecoder {
-    /// Decodes part `number` and writes its values to their places in a row. `payload` contains the bytes of the part.
+    /// Decodes part `number` and writes its values to their places in a row. `payload` contains the bytes of the
+    /// part.
     ///
-    /// After an error the content of those places is unspecified.
+    /// After an error the content of these places is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or if this is not the payload that was split; `Internal` if `payload` does not
-    /// have the length of the part; `Usage` if there is no such part, or if `out` does not include the bytes of its
-    /// pixels.
+    /// `Format` if the part is damaged, or if this is not the payload that was split; `Internal` if `payload` does
+    /// not have the length of the part; `Usage` if there is no such part, or if `out` does not include the bytes of
+    /// its pixels.
     pub fn decode_part(
         &mut self,
         split: &ArraySplit,
@@ -313,7 +315,7 @@ impl ArrayDecoder {
             let touched = element(bytes.start) / bands..element(bytes.end).div_ceil(bands);
             split.target.wants(split.units_of(touched))
         };
-        // The next element, and the start of the next requested pixel.
+        // `at` is the next element, and `begin` is the start of the next requested pixel.
         let (mut at, mut begin) = (0, whole.start);
         let mut each = |block: &StoredBlock<'_>, bytes: Range<usize>| {
             let (first, end) = (bytes.start / width, bytes.end / width);

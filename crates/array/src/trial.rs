@@ -21,7 +21,7 @@ use shardpack_format::{Codec, Error, Layout, bug};
 
 /// Number of samples that a trial uses. Additional samples are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
-/// Bytes used per sample, taken from rows in the middle.
+/// Maximum number of bytes used per sample. They are taken from the rows in the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
 /// Result of a trial.
@@ -42,12 +42,12 @@ pub struct Candidate {
     pub source_bytes: u64,
     /// Size of the stored samples, in bytes.
     pub payload_bytes: u64,
-    /// Number of bytes that the coder will output when a reader decodes them. The others are runs
-    /// or are stored unchanged.
+    /// Number of bytes that the coder will output when a reader decodes them. All other bytes are
+    /// runs or are stored unchanged.
     pub coded_bytes: u64,
     /// Predicted time in microseconds to read the samples at 2 GB/s and to decode them on 8 cores. For
-    /// [`Prefer::Device`], it is the time to move the samples to a GPU and to decode them there. Use it to compare
-    /// rows, not for planning.
+    /// [`Prefer::Device`], it is the time to move the samples to a GPU and to decode them there. Use it only to
+    /// compare candidates, because real times differ.
     pub predicted_us: f64,
 }
 
@@ -82,8 +82,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     for group in candidates.chunk_by(|a, b| a.values == b.values) {
         match measure(&crops, group, options.prefer) {
             Ok(rows) => table.extend(rows),
-            // Skip rules that cannot represent these values, for example because the values are out
-            // of range for float16.
+            // Skip a rule that cannot represent these values, for example because they exceed the range of float16.
             Err(
                 error @ (EncodeError::OutOfRange { .. }
                 | EncodeError::ErrorBound { .. }
@@ -97,7 +96,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         #[allow(clippy::cast_precision_loss, reason = "sizes of a few samples")]
         Prefer::Size => c.payload_bytes as f64,
     };
-    // The sort is stable, so of equal candidates the earlier, simpler one wins.
+    // The sort is stable, so among equally good candidates the earlier and simpler one wins.
     table.sort_by(|a, b| key(a).total_cmp(&key(b)));
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
@@ -137,8 +136,8 @@ struct Measured {
     work: cost::Work,
 }
 
-/// Measures all candidates on one crop. The values are transformed only once, arranged once per distinct arrangement,
-/// and coded once per coder.
+/// Measures all candidates on one crop. To save time, transforms the values only once, and arranges them only once
+/// for all candidates with the same arrangement.
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Measured>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
@@ -169,8 +168,8 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
         let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
-        // Compute the cost for the data as stored: four-byte elements have no differences, and data that do not shrink
-        // are raw.
+        // Compute the cost of what an encoder would really store: four-byte elements without differences, and raw
+        // bytes if the coder does not shrink them.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };
         let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
         Measured { settings: if codec == Codec::Raw { raw } else { settings }, work }
@@ -230,7 +229,7 @@ pub fn crop_for_trial(array: &dyn ArraySource) -> EncodeResult<Array> {
     Ok(Array::new(dtype, shape, middle)?)
 }
 
-/// Coders, levels and filters that auto tries for each preference.
+/// Coders, levels and filters that a trial tries if the user leaves the choice open: one table per preference.
 const SPEED: [(Coder, i32, Filter); 6] = [
     (Coder::Blosc2Lz4, 0, Filter::Shuffle),
     (Coder::Blosc2Lz4, 0, Filter::Bitshuffle),
@@ -250,7 +249,8 @@ const DEVICE: [(Coder, i32, Filter); 9] = [
     (Coder::Blosc2Zstd, 1, Filter::Shuffle),
     (Coder::Blosc2Zstd, 1, Filter::None),
 ];
-// Unlike the others, this table includes level 1, which is sometimes smaller for data with few different values.
+// Unlike the other tables, this one includes level 1, whose output is sometimes smaller for data with few different
+// values.
 const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 9, Filter::Shuffle),
     (Coder::Blosc2Zstd, 9, Filter::Bytedelta),

@@ -1,4 +1,4 @@
-//! Flips and quarter turns of an array's pixels.
+//! Describes flips and quarter turns of an array's pixels.
 
 /// Flips and quarter turns of the pixels. The output pixel `[row, column]` is the array's pixel `[a, b]`, or `[b, a]`
 /// if rows and columns are exchanged. `a` is `row` and `b` is `column`, each counted from the end if flipped.

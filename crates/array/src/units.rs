@@ -1,4 +1,4 @@
-//! Splits a payload into units without decoding it, for other decoders such as the one on the GPU.
+//! Splits a payload into units without decoding them, for decoders outside this crate, such as the GPU kernels.
 
 use crate::bytes::check_size;
 use crate::codecs::{Coded, Units, container};
@@ -37,8 +37,8 @@ impl<'a> Units<'a> {
     }
 }
 
-/// Returns the reserved bit patterns (spec §4.2) of stored elements for NaN, no-data, +∞ and −∞. Each comes with the
-/// bits of its value in the decoded type.
+/// Returns the reserved bit patterns (spec §4.2) of stored elements for NaN, no-data, +∞ and −∞. Each pattern comes
+/// with the bits of its value in the decoded type.
 ///
 /// ```
 /// use shardpack_array::reserved_values;

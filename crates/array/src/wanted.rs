@@ -1,4 +1,4 @@
-//! A request for an array: part of it, an axis order, and a conversion of the elements.
+//! A request for an array: the part, the axis order, and the conversion of the elements.
 
 use crate::finish::{Finish, Target};
 use crate::region::{Bands, Region};
@@ -20,7 +20,7 @@ impl Wanted<'_> {
     /// A request for the whole array, unchanged.
     pub const ALL: Self = Wanted { region: None, layout: Layout::AsShape, finish: &Finish::NOTHING };
 
-    /// True if bands are requested one by one and also stored one by one.
+    /// True if bands are both requested and stored one by one.
     pub(crate) fn is_given_by_band(&self, descriptor: &ArrayDescriptor) -> bool {
         let (layout, all) =
             self.region.map_or((self.layout, true), |region| (region.layout, region.bands == Bands::All));
@@ -74,7 +74,8 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// Returns the order in which elements arrive: band by band if bands are both requested and stored that way.
+/// Returns the order in which elements arrive: band by band if bands are both requested and stored that way,
+/// otherwise pixel by pixel.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
     match descriptor.layout == layout && !descriptor.band_difference && !by_band {

@@ -1,9 +1,9 @@
-//! Affine maps of an array's pixels, which need values at places between the pixels.
+//! Affine maps of an array's pixels. Output values may lie between the pixels of the array.
 //!
 //! Host and device compute identical results, because every product and every sum is rounded separately.
 
-/// A place within this distance of a pixel's centre, in pixels, counts as the centre. So quarter turns and shifts by
-/// whole pixels change no value, although sines are rounded.
+/// A place within this distance of a pixel's centre, in pixels, counts as the centre. Quarter turns and shifts by
+/// whole pixels therefore change no value, although sines are rounded.
 const NEAR: f64 = 1.0 / 1_048_576.0;
 
 /// An affine map of an array's pixels, and the way to interpolate between pixels.
@@ -29,10 +29,10 @@ pub struct Warp {
     pub sampling: Resampling,
 }
 
-/// How an output pixel is computed from the pixels around its place in the array.
+/// How an output pixel is computed from the array's pixels around its place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Resampling {
-    /// The pixel at the place. For values that must not be mixed, such as classes.
+    /// The array's pixel at this place. Use it for values that must not be interpolated, such as classes.
     Nearest {
         /// Value outside the array, in the output type.
         outside: f64,
@@ -53,7 +53,7 @@ impl Resampling {
     }
 }
 
-/// A pixel that contributes to a place. It is ignored if its weight is 0.
+/// A pixel that contributes to the value at a place. It is ignored if its weight is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Tap {
     pub(crate) weight: f32,
@@ -76,10 +76,11 @@ impl Warp {
     }
 }
 
-/// Returns the index of the pixel at this place, or `None` outside.
+/// Returns the index of the pixel that contains this place, or `None` outside the array.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
-    // A quarter turn may lead to an edge between pixels, where rounded sines would choose a side at random.
+    // A quarter turn may lead exactly to an edge between two pixels, where rounding errors of the sines would choose
+    // a side at random.
     let (x, y) = (x + NEAR, y + NEAR);
     let is_inside = x >= 0.0 && x < columns as f64 && y >= 0.0 && y < rows as f64;
     is_inside.then(|| y as usize * columns + x as usize)
@@ -92,7 +93,7 @@ pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] 
         [Tap { weight: 1.0, pixel: None }, nothing, nothing, nothing]
     };
     let (x, y) = (x - 0.5, y - 0.5);
-    // Also false for NaN.
+    // This is also false for NaN.
     let is_near = x > -1.0 && x < columns as f64 && y > -1.0 && y < rows as f64;
     if !is_near {
         return OUTSIDE;
@@ -103,7 +104,7 @@ pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] 
         Tap { weight: wide * high, pixel }
     };
     let taps = [tap(top, left), tap(top, right), tap(bottom, left), tap(bottom, right)];
-    // Outside, the weights of the four pixels may not add up to 1.
+    // Outside the array, the weights of the four pixels may not add up to 1.
     let is_inside = |tap: &Tap| tap.weight != 0.0 && tap.pixel.is_some();
     if taps.iter().any(is_inside) { taps } else { OUTSIDE }
 }
@@ -130,10 +131,10 @@ mod tests {
             taps([1.75, 2.0], [4, 5]),
             [(0.375, Some(6)), (0.125, Some(7)), (0.375, Some(11)), (0.125, Some(12))]
         );
-        // At the centre of a pixel, other pixels have no weight.
+        // If the place is the centre of a pixel, other pixels have no weight.
         assert_eq!(taps([2.5, 0.5], [4, 5]), [(1.0, Some(2)), (0.0, Some(3)), (0.0, Some(7)), (0.0, Some(8))]);
         assert_eq!(around([2.5 - 1e-9, 0.5 + 1e-9], [4, 5]), around([2.5, 0.5], [4, 5]));
-        // Half outside, entirely outside, and not a place at all.
+        // A place half outside the array, then places entirely outside, and two that are not finite.
         assert_eq!(taps([0.0, 0.5], [1, 1]), [(0.5, None), (0.5, Some(0)), (0.0, None), (0.0, None)]);
         for place in [[-0.5, 0.5], [1.5, 0.5], [0.5, -0.5], [0.5, 1.5], [f64::NAN, 0.5], [0.5, f64::INFINITY]] {
             assert_eq!(taps(place, [1, 1])[0], (1.0, None), "{place:?}");

@@ -6,9 +6,9 @@
 use shardpack_format::{Error, Result, to_usize};
 use std::ops::Range;
 
-/// Largest allowed window of a frame. RFC 8878 recommends that every decoder support this size.
+/// Maximum size of a frame's window in bytes. RFC 8878 recommends that every decoder support this size.
 pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
-/// Largest block of a frame (RFC 8878 §3.1.1.2.4).
+/// Maximum size of a frame's block in bytes (RFC 8878 §3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn c02_a_huge_window_is_refused() {
-        // Window descriptor 0xFF (3.75 TiB) and a content size field of 8 bytes.
+        // A window descriptor of 0xFF (3.75 TiB), and a content size field of 8 bytes.
         let bytes = [0x28, 0xB5, 0x2F, 0xFD, 0b1100_0000, 0xFF, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
         assert!(walk(&bytes).unwrap_err().to_string().contains("zstd window"));
     }

@@ -1,6 +1,6 @@
 //! Random parameters as a pure function of (seed, epoch, sample), drawn with Philox4x32-10.
 //!
-//! Each choice has its own pair numbers, so that no two choices share a draw:
+//! Each random choice reads its own numbers of [`Draws::pair`], and no two choices share one:
 //!
 //! - 0 for the flip of a view, and 2 to 21 for its crop;
 //! - from 2³¹ on for patches, flips and turns of arrays, and for the seed of a caller's transform;
@@ -32,9 +32,9 @@ pub struct DrawKey {
 }
 
 impl DrawKey {
-    /// Returns the key for crop number `crop`, for a picture that is loaded as several crops. Each crop has its own
-    /// seed: `seed + crop · 0x9E3779B97F4A7C15`, modulo 2⁶⁴. Crop 0 therefore has the same draws as a picture that is
-    /// loaded once.
+    /// Returns the key for crop number `crop`, for a picture that is loaded as several crops. The seed of the crop is
+    /// `seed + crop · 0x9E3779B97F4A7C15` modulo 2⁶⁴. Crop 0 therefore has the same draws as a picture that is loaded
+    /// once.
     ///
     /// ```
     /// use shardpack_base::DrawKey;
@@ -44,8 +44,8 @@ impl DrawKey {
     /// ```
     #[must_use]
     pub const fn of_crop(self, crop: u32) -> Self {
-        // The fractional part of the golden ratio, so that the seed of a crop is unlikely to be the seed of another
-        // run.
+        // This constant is the fractional part of the golden ratio. With it, the seed of a crop is unlikely to equal
+        // the seed of another run.
         Self { seed: self.seed.wrapping_add((crop as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)), ..self }
     }
 
@@ -62,7 +62,7 @@ impl DrawKey {
     }
 }
 
-/// The random numbers of one sample in one epoch.
+/// Generates the random numbers of one sample in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draws {
     key: [u32; 2],

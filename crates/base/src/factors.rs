@@ -1,4 +1,4 @@
-//! Converts a mean and a standard deviation to the two factors that normalise values.
+//! Computes the scale and bias that normalise values with a given mean and standard deviation.
 
 use shardpack_format::{Error, Result};
 

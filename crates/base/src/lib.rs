@@ -1,6 +1,6 @@
 //! Shared building blocks of the codecs and the sample order: keyed random numbers, checked slices of buffers,
-//! markers in entropy-coded data, normalisation factors from mean and standard deviation, TIFF directories,
-//! process memory, and SIMD loops.
+//! markers in entropy-coded data, normalisation factors from mean and standard deviation, TIFF directories, the
+//! memory use of the process, and loops compiled for SIMD.
 #![forbid(unsafe_code)]
 
 mod draw;

@@ -2,16 +2,16 @@
 
 use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
 
-/// Number of 64-bit words in the bit mask of a block, which has one bit per byte.
+/// Number of 64-bit words in the mask of a block. The mask has one bit per byte of the block.
 const WORDS: usize = 64;
 const BLOCK: usize = 64 * WORDS;
 
-/// An iterator over the offsets of all FF bytes that are not followed by 00, in ascending order. In the
-/// entropy-coded bytes of a JPEG, these are the markers and the fill bytes before them. An FF at the very end
-/// is included.
+/// An iterator over the offsets of all FF bytes that are not followed by 00, in ascending order. In the entropy-coded
+/// bytes of a JPEG, these are the markers and the fill bytes before them. An FF at the very end of the bytes counts
+/// too.
 ///
-/// Every other FF in such data is a stuffed byte. Stuffed bytes are as frequent as markers, so a search for
-/// FF alone would stop at each of them and defeat branch prediction.
+/// Every other FF in such data is a stuffed byte. Stuffed bytes are as frequent as markers, so a search for FF alone
+/// would stop at each of them and defeat branch prediction.
 ///
 /// ```
 /// use shardpack_base::Marks;
@@ -47,7 +47,7 @@ impl<'a> Marks<'a> {
         } else {
             let mut padded = [0; BLOCK + 1];
             padded.iter_mut().zip(self.rest).for_each(|(to, &byte)| *to = byte);
-            // Put a non-zero byte after the last one, so that an FF at the end counts as a mark.
+            // A nonzero byte after the last one makes an FF at the end count as a mark.
             padded.get_mut(self.rest.len()).into_iter().for_each(|behind| *behind = 1);
             dispatch!(level, simd => marks_in(simd, &padded, words));
             self.rest = &[];
@@ -76,8 +76,8 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Computes one mask word for each 64 bytes of a block. All code in here must be inlined to become vector
-/// instructions, so there are no closures.
+/// Computes one mask word for each 64 bytes of a block. Only inlined code becomes vector instructions, so this
+/// function uses no closures.
 #[inline(always)]
 fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
     let full = u8x32::splat(simd, 0xFF);

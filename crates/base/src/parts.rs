@@ -1,7 +1,7 @@
-//! Parts of buffers whose bounds the code has computed itself.
+//! Access to parts of buffers, for bounds that the code itself has computed.
 //!
-//! A part that is out of bounds is therefore a bug, not damaged data, and becomes an `Internal` error.
-//! Returning an empty part instead would silently leave wrong values in the output.
+//! A part that is out of bounds is therefore a bug, not damaged data, and becomes an `Internal` error. Returning an
+//! empty part instead would silently leave wrong values in the output.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
@@ -56,8 +56,8 @@ pub fn item_bytes(width: usize) -> Result<u8> {
     }
 }
 
-/// Checks that two buffers have the same length, because a loop over both would silently stop at the end of
-/// the shorter one.
+/// Checks that two buffers have the same length. Otherwise a loop over both would silently stop at the end of the
+/// shorter one.
 ///
 /// # Errors
 /// `Internal` if the lengths differ.
@@ -82,7 +82,7 @@ pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    // This cannot panic, because the buffer is long enough now.
+    // The split cannot panic, because the buffer is long enough now.
     buffer.split_at_mut(length).0
 }
 

@@ -1,9 +1,9 @@
-//! Philox4x32-10, a counter-based random number generator. Every draw can be computed independently, in any
-//! order and on any thread.
+//! Philox4x32-10, a counter-based random number generator. Every draw can be computed independently, in any order and
+//! on any thread.
 //!
-//! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11). The
-//! generator passes BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer it. Here it provides
-//! the parameters of random views and the order in which the reader returns samples.
+//! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11). The generator
+//! passes BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer it. Here it provides the parameters of
+//! random views and shuffles the order in which the reader returns samples.
 
 /// Returns one block of 128 random bits. For each key, the mapping from counters to blocks is a bijection.
 ///
@@ -43,8 +43,8 @@ pub const fn halves(value: u64) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// The vectors for `philox4x32 10` in `kat_vectors` of Random123 (D. E. Shaw Research). Each has a
-    /// counter, a key and a block.
+    /// The vectors for `philox4x32 10` in `kat_vectors` of Random123 (D. E. Shaw Research). Each vector consists of a
+    /// counter, a key and the expected block.
     #[test]
     fn known_answers() {
         let vectors = [

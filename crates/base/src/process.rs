@@ -1,4 +1,4 @@
-//! Information from the operating system about this process.
+//! Asks the operating system about this process.
 
 /// Returns the peak resident memory of the process in bytes, or 0 if unknown.
 #[must_use]

@@ -7,7 +7,7 @@
 use shardpack_format::{Error, to_usize};
 use std::borrow::Cow;
 
-/// A file with TIFF directories. It also determines the type of the errors.
+/// A file with TIFF directories. The implementation reads the bytes and determines the type of the errors.
 pub trait TiffFile {
     /// The error of a failed read or an invalid directory.
     type Error;
@@ -27,7 +27,7 @@ pub trait TiffFile {
     /// Reads the bytes that hold the values of `tag`.
     ///
     /// # Errors
-    /// If the bytes are beyond the end of the file, if there are too many, or if they cannot be read.
+    /// If the bytes are beyond the end of the file, if `len` is too large, or if they cannot be read.
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
     /// Creates the error for a file that violates the format.
@@ -72,18 +72,18 @@ struct TiffEntry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The values themselves or, if they do not fit into these 4 bytes (8 in a BigTIFF), their offset in the file.
+    /// The values themselves. If they do not fit into these 4 bytes (8 in a BigTIFF), their offset in the file.
     field: [u8; 8],
 }
 
-/// A directory: the tags of one page.
+/// A TIFF directory, which contains the tags of one page.
 #[derive(Debug)]
 pub struct TiffDirectory<'a, F: TiffFile + ?Sized> {
     file: &'a F,
     words: TiffWords,
     offset: u64,
     entries: Vec<TiffEntry>,
-    /// Offset of the link to the next directory.
+    /// Offset of the field that links to the next directory.
     link: u64,
 }
 
@@ -125,7 +125,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
             let expected = format!("1 to {}", F::MAX_ENTRIES);
             return Err(file.broken("number of entries in a TIFF directory".into(), expected, count.to_string()));
         }
-        // These sums cannot overflow, because the entry count has been read from these offsets.
+        // These sums cannot overflow, because the entry count was read from an offset in the file.
         let (start, table_bytes) = (offset + count_bytes, count * entry_bytes as u64);
         let table = file.directory(start, table_bytes)?;
         let entries = table.chunks_exact(entry_bytes).filter_map(|bytes| words.entry(bytes)).collect();
@@ -153,7 +153,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         self.offset
     }
 
-    /// Returns the file that holds this directory.
+    /// Returns the file that contains this directory.
     #[must_use]
     pub const fn file(&self) -> &'a F {
         self.file
@@ -281,7 +281,7 @@ impl<'a> TiffValues<'a> {
         (self.kind == 12).then(|| (0..self.len()).filter_map(|at| self.float(at)).collect())
     }
 
-    /// Returns the text up to the first zero byte, or `None` if the values are not text.
+    /// Returns the values as text, up to the first zero byte, or `None` if the values are not text.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let text = self.bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -294,7 +294,7 @@ impl<'a> TiffValues<'a> {
         self.bytes
     }
 
-    /// Returns the value that the first `count` values have in common, or `None` if they differ.
+    /// If the first `count` values are all equal, returns that value. Otherwise returns `None`.
     #[must_use]
     pub fn same(&self, count: usize) -> Option<u64> {
         let first = self.integer(0)?;
@@ -306,8 +306,8 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// Returns the width of an integer, or `None` for other types. Signed types are included, because some
-/// writers use them for numbers that are never negative.
+/// Returns the size of an integer in bytes, or `None` for other types. Signed types count as integers too, because
+/// some writers use them for numbers that are never negative.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
         1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),

@@ -1,5 +1,5 @@
-//! Cancels reads while a thread waits for them. The flag belongs to the thread rather than to the storage,
-//! because all readers of a dataset share its storage.
+//! Cancels reads that a thread is waiting for. The flag belongs to the thread rather than to the storage, because all
+//! readers of a dataset share its storage.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
     with_cancel_flag(Some(Arc::clone(cancel)), work)
 }
 
-/// Same as [`cancellable`], but with the flag of another thread ([`cancel_flag`]), if that thread has one.
+/// Same as [`cancellable`], but takes the flag that another thread got from [`cancel_flag`]. With `None`, reads
+/// cannot be cancelled while `work` runs.
 pub fn with_cancel_flag<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(CANCEL.replace(cancel));
     work()

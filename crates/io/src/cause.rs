@@ -1,4 +1,4 @@
-//! The reason why an operation failed.
+//! The cause of an error.
 
 use shardpack_format::{ErrorKind as Family, Explain, Hint, SystemError};
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Creates a cause that does not come from the operating system.
+    /// Creates a cause that is not an error of the operating system.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         io::Error::new(kind, text.into()).into()
     }
@@ -52,7 +52,8 @@ impl Cause {
         self.error.raw_os_error()
     }
 
-    /// Returns the error code, and the text without it, so that a front end can present them in its own way.
+    /// Returns the error code and the message without the code, so that each front end can format them in its own
+    /// way.
     #[must_use]
     pub fn system_error(&self) -> SystemError<'static> {
         let (mut text, code) = (self.to_string(), self.raw_os_error());
@@ -88,7 +89,7 @@ impl From<ErrorKind> for Cause {
     }
 }
 
-/// Needed for traits of the standard library that require an `io::Error`. The hint is lost.
+/// For traits of the standard library that require an `io::Error`. The hint is lost.
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {

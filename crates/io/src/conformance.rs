@@ -28,7 +28,7 @@ pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Checks a storage that holds exactly the files of [`files`].
+/// Checks a storage that contains the files from [`files`] and no others.
 ///
 /// # Panics
 /// If the storage violates the contract of [`Storage`].

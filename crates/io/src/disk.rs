@@ -83,7 +83,7 @@ impl FileSystem for Disk {
 
 impl GrowingFile for File {
     fn append(&self, bytes: &[u8]) -> Result<(), Cause> {
-        // The file is open for appending, so each write goes to its end.
+        // The file was opened for appending, so each write appends to its end.
         let mut file = self;
         Ok(file.write_all(bytes)?)
     }

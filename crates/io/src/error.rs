@@ -1,4 +1,4 @@
-//! Errors of storages and file systems.
+//! The error type for storages and file systems.
 
 use crate::cause::Cause;
 use shardpack_format::{Error as FormatError, ErrorKind as Family, Explain, Hint, SystemError, visible_path};
@@ -23,8 +23,8 @@ pub enum Error {
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// The caller requested something that is not a file of the storage. Always holds a
-    /// [`shardpack_format::Error::Usage`].
+    /// The request was invalid, for example because its target is not a regular file. Always
+    /// contains a [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(FormatError),
 }

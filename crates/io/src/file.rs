@@ -1,4 +1,4 @@
-//! Regular files on this machine.
+//! Opens and reads regular files on this machine.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -13,7 +13,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// With NONBLOCK, opening a FIFO does not wait for a writer. The flag has no effect on regular files.
+/// Flags for opening a file. With NONBLOCK, opening a FIFO does not wait for a writer. The flag has
+/// no effect on regular files.
 pub(crate) const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl ReadAt for LocalFile {
         match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Some(read == 1),
             Err(Errno::AGAIN) => Some(false),
-            // Some file systems, such as network file systems, cannot tell and refuse the flag.
+            // Some file systems, especially network file systems, do not support this flag.
             Err(_) => None,
         }
     }
@@ -99,7 +100,7 @@ pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, C
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
         Ok(_) => Err(not_regular("something else")),
-        // Without this case, the message would be "too many levels of symbolic links".
+        // Without this check, the message would be "too many levels of symbolic links".
         Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
         Err(e) => Err(e.into()),
     }

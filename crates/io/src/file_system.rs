@@ -98,14 +98,14 @@ pub trait GrowingFile: Send + Sync + Debug {
 
 /// A lock that is released on drop.
 pub trait FileLock: Send + Sync + Debug {
-    /// Returns whether the mere existence of the file is the lock, as on file systems without locks. Such a
-    /// lock remains after its holder has been killed.
+    /// Returns true if the lock is the mere existence of its file, as on file systems without locks. Such a lock
+    /// remains if its holder is killed.
     fn is_by_name(&self) -> bool {
         false
     }
 }
 
-/// Mode of a lock.
+/// The kind of a lock: shared or exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
     /// Shared with other holders. The last holder removes the lock file.

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 pub struct Holder {
     /// Process id.
     pub process: u32,
-    /// Host name of the machine.
+    /// Host name of the machine on which the process runs.
     pub host: String,
     /// Time at which the process took its locks. Other versions of the program may have written any text here.
     pub since: String,
@@ -41,7 +41,7 @@ impl Holder {
         Some(Self { process: process.parse().ok()?, host: host.into(), since: since.into() })
     }
 
-    /// Returns whether this holder was a process on the same machine as `other`, and has ended.
+    /// Returns true if this holder was a process on the same machine as `other` and has ended.
     pub(crate) fn has_ended_beside(&self, other: &Self) -> bool {
         let Some(pid) = i32::try_from(self.process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
         // Only ESRCH means that the process has ended. EPERM means that it is still alive.

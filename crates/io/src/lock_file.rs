@@ -30,8 +30,9 @@ pub(crate) struct LockFile {
 impl FileLock for LockFile {}
 
 impl LockFile {
-    /// Returns true if the file system supports locks. Tries a lock on a new file in the same folder, because
-    /// the mere existence of the lock file may be a lock.
+    /// Returns true if the file system supports locks. Tries to lock a new file in the same folder. The lock file
+    /// itself cannot be used for the test, because on a file system without locks, its existence may already be a
+    /// lock.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
@@ -78,7 +79,7 @@ impl LockFile {
         }
     }
 
-    /// Returns true if no other process holds the file at this path.
+    /// Returns true if no other process holds a lock on the file.
     fn is_last(&self) -> bool {
         self.mode == LockMode::Exclusive
             || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
@@ -87,16 +88,16 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Remove the file while it is still locked. A file that cannot be removed is harmless, because only the lock
-        // on it counts.
+        // Remove the file while it is still locked. A file that cannot be removed is harmless, because its existence
+        // alone is not a lock.
         if self.is_last() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes the probes of killed processes. Removing the file of a probe in progress does not disturb it, because the
-/// probe uses only its open file.
+/// Removes the probes of killed processes. Another process may be probing right now. It is not disturbed if its file
+/// is removed, because it only uses the open file.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -151,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         assert!(LockFile::is_supported(&path, File::try_lock));
-        // Lustre, FUSE and NFS return ENOSYS, EOPNOTSUPP, ENOLCK and EINVAL.
+        // ENOSYS, EOPNOTSUPP, ENOLCK and EINVAL, which Lustre, FUSE and NFS return instead of taking a lock.
         for code in [38, 95, 37, 22] {
             let refuse = |_: &File| Err(TryLockError::Error(std::io::Error::from_raw_os_error(code)));
             assert!(!LockFile::is_supported(&path, refuse), "{code}");

@@ -1,4 +1,4 @@
-//! A storage in memory, for tests.
+//! A storage that keeps its files in memory, for tests.
 #![allow(clippy::unwrap_used)]
 
 use crate::cause::Cause;
@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Objects in memory, stored by name.
+/// A storage of objects in memory, which are found by name.
 #[derive(Debug)]
 pub struct MemoryStorage {
     path: PathBuf,

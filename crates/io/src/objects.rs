@@ -1,4 +1,4 @@
-//! Storages for writing whole objects.
+//! The trait for storages in which whole objects are written.
 
 use crate::error::Result;
 use crate::storage::Storage;
@@ -15,14 +15,15 @@ pub trait Objects: Storage {
     /// request is lost, the whole object may exist. Sending it again does no harm.
     fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64>;
 
-    /// Writes a small object unless an object of that name exists. Returns whether the object now holds `bytes`.
+    /// Writes a small object unless an object of that name exists. Returns true if the object contains `bytes`
+    /// afterwards.
     ///
     /// # Errors
     /// `Io` if the store does not answer, refuses, or does not support conditional writes.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool>;
 
-    /// Writes `new` as a small object if there is no object of that name, or if the existing one holds `old`.
-    /// Returns whether the object now holds `new`.
+    /// Writes `new` as a small object if there is no object of that name, or if the existing object contains `old`.
+    /// Returns true if the object contains `new` afterwards.
     ///
     /// # Errors
     /// Same as [`create`](Self::create).

@@ -33,8 +33,8 @@ pub trait ReadAt: Send + Sync + Debug {
     /// Tells the operating system that the file will be read from front to back. Failures are ignored.
     fn advise_sequential(&self) {}
 
-    /// Tells the operating system or the store that these bytes will soon be read once. Failures are ignored.
-    /// If bytes were announced twice, a store keeps them until they have been read twice.
+    /// Tells the operating system or the store that these bytes will soon be read once. Failures are ignored. If the
+    /// same bytes are announced twice, a store keeps them until they have been read twice.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
@@ -136,7 +136,7 @@ pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<
     Ok(all)
 }
 
-/// A file that is read from front to back.
+/// Reads a file from front to back.
 #[derive(Debug)]
 pub struct Reader<F> {
     file: F,

@@ -1,4 +1,4 @@
-//! A storage for tests, with a hook at each step.
+//! A storage for tests that calls a hook at each step.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Hooks that a test attaches to the steps of a storage, to count, delay, cut or fail them. The default
-/// methods do nothing.
+/// Hooks that a test attaches to the steps of a storage, to count or delay them, to shorten reads, or to make them
+/// fail. The default methods do nothing.
 pub trait Rig: Send + Sync + Debug {
     /// Called before the file `name` is opened.
     ///
@@ -48,19 +48,19 @@ pub trait Rig: Send + Sync + Debug {
         let _ = name;
     }
 
-    /// Same as [`ReadAt::is_cached`].
+    /// Result of [`ReadAt::is_cached`] for the storage's files.
     fn is_cached(&self, name: &str, offset: u64) -> Option<bool> {
         let _ = (name, offset);
         None
     }
 
-    /// Same as [`Storage::read_ahead_bytes`].
+    /// Result of [`Storage::read_ahead_bytes`] for the storage.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
 }
 
-/// A storage with the hooks of a test.
+/// A storage that calls a test's hooks at each step.
 #[derive(Debug)]
 pub struct RiggedStorage<R> {
     storage: Arc<dyn Storage>,
@@ -69,12 +69,12 @@ pub struct RiggedStorage<R> {
 }
 
 impl<R: Rig> RiggedStorage<R> {
-    /// Wraps a storage and adds hooks.
+    /// Adds hooks to a storage.
     pub fn new(storage: impl Storage + 'static, rig: R) -> Self {
         Self { storage: Arc::new(storage), rig: Arc::new(rig) }
     }
 
-    /// Loads the files of a folder into memory and adds hooks.
+    /// Loads the files of a folder into memory and adds hooks to this storage.
     pub fn of_folder(folder: &Path, rig: R) -> Self {
         Self::new(MemoryStorage::of_folder(folder), rig)
     }
@@ -139,7 +139,7 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
     }
 }
 
-/// A fault to inject into a storage.
+/// The fault that [`Faults`] injects into a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No fault. Operations are only counted.

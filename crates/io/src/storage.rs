@@ -1,4 +1,4 @@
-//! Storages for reading files.
+//! The trait for storages from which files are read.
 
 use crate::error::{Error, Result};
 use crate::read_at::{Ends, ReadAt, read_ends, read_whole};
@@ -41,9 +41,9 @@ pub trait Storage: Send + Sync + Debug {
         read_ends(&*self.open(name)?, &self.path().join(name), head, tail)
     }
 
-    /// Returns the number of bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads. This
-    /// keeps many network requests in flight. The storage itself holds at most this many bytes. The default, 0, means
-    /// that the operating system reads ahead on its own.
+    /// Returns the number of bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads.
+    /// Announcements keep many network requests in flight. The storage keeps at most this many bytes in memory. The
+    /// default, 0, means that the operating system reads ahead on its own.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
@@ -68,8 +68,8 @@ pub trait Storage: Send + Sync + Debug {
         Err(Error::io(self.path(), "list", ErrorKind::Unsupported))
     }
 
-    /// Opens a file from the listing without a network request. Reads fail if the file has been replaced
-    /// since it was listed. Dropping the file frees the bytes that the storage holds for its readers.
+    /// Opens a file from the listing without a network request. Reads fail if the file has been replaced since it was
+    /// listed. Dropping the file frees the bytes that the storage keeps in memory for its readers.
     ///
     /// # Errors
     /// Same as [`open`](Self::open).

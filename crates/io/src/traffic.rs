@@ -35,10 +35,11 @@ pub struct CacheStats {
     pub hit_bytes: u64,
     /// Number of blocks removed to free space.
     pub evicted: u64,
-    /// Number of cache files that were not the whole expected block, which was then fetched from the store again.
+    /// Number of cache files that did not contain the whole expected block. Such a block is fetched from the store
+    /// again.
     pub dropped: u64,
-    /// Number of failed writes, for example on a full disk. After the first one, this process stops writing
-    /// to the cache.
+    /// Number of failed writes, for example on a full disk. After the first failure, this process stops writing to
+    /// the cache.
     pub failed_writes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Distinguishes URLs from paths.
+//! Tells URLs and paths apart.
 
 /// Returns whether the text is a URL rather than a path, that is, whether it begins with a scheme of letters
 /// and digits before `://`.

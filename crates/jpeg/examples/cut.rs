@@ -1,5 +1,6 @@
-//! Times the cutting of JPEGs from a folder, tiled like the packer's, and prints the share of bytes that
-//! remains. Uses typical random resized crops (scale 0.08 to 1), on one core, with files in memory.
+//! Times cutting JPEGs that are tiled like the packer's, and prints the share of their bytes that a cut keeps. The
+//! JPEGs come from a folder and are held in memory. The rectangles are typical random resized crops (scale 0.08 to
+//! 1), and one core is used.
 //!
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]
@@ -48,7 +49,7 @@ struct Figures {
     whole: u64,
     source_bytes: u64,
     cut_bytes: u64,
-    /// Bytes of the sources that were really cut, not just copied.
+    /// Size of the sources that were really cut rather than copied, in bytes.
     scanned_bytes: u64,
     scanned: u64,
     time: Duration,

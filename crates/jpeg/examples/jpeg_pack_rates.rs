@@ -60,7 +60,7 @@ fn main() {
         ratio(stored, source)
     );
 
-    // Alternate between the two sides with each photo, so that other work on the machine affects both.
+    // Alternate between the two ways for each photo, so that other work on the machine affects both alike.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
     let mut ratios = Vec::new();

@@ -1,14 +1,13 @@
-//! Times the decoding of pictures into slots on one core: JPEGs from a folder, the same pictures tiled in
-//! memory, and the JPEGs with a segment index.
+//! Times the decoding of pictures into slots on one core: JPEGs from a folder, the same pictures tiled in memory, and
+//! the JPEGs with a segment index.
 //!
 //! ```text
 //! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
 //! ```
 //!
-//! Each round runs every way of decoding over all pictures. The output is the thread's median processor time
-//! over the rounds. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and buffer.
-//! "libjpeg-turbo" is this library without its own decoder. Speeds are relative to libjpeg-turbo on whole
-//! pictures.
+//! Each round decodes all pictures in every way. The output is the median over the rounds of the thread's processor
+//! time. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and buffer. "libjpeg-turbo" is this
+//! library without its own decoder. Speeds are relative to libjpeg-turbo on whole pictures.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
@@ -211,7 +210,7 @@ fn main() -> Result<()> {
     println!("{indexed} segment indexes, {index_bytes} bytes");
 
     let mut ways = ways();
-    // The first round is a warm-up.
+    // The first round is a warm-up and does not count.
     for round in 0..=rounds {
         for way in &mut ways {
             let start = now();

@@ -24,14 +24,14 @@ struct Photo {
     columns: u32,
     rows: u32,
     blocks: u32,
-    /// Measurements for each divisor of the MCU row, and for each interval of up to 48 blocks.
+    /// Measurements for two kinds of intervals: all divisors of the MCU row, and all intervals of up to 48 blocks.
     measured: Vec<Measured>,
 }
 
 struct Measured {
     interval: u32,
     bytes: usize,
-    /// Mean size of the segments that a crop needs, in bytes.
+    /// Mean total size of the segments that a crop needs, in bytes.
     needed: f64,
     segments: usize,
 }
@@ -94,7 +94,7 @@ impl Photo {
         (blocks / self.blocks).clamp(1, self.columns)
     }
 
-    /// Computes [`restart_interval`] with other constants.
+    /// Chooses an interval with the model of [`restart_interval`], but with other constants.
     fn model(&self, fits: impl Fn(u32) -> bool, divisor: f64) -> u32 {
         let mcu_bytes = self.source as f64 / (f64::from(self.columns) * f64::from(self.rows));
         let cost = |k: u32| {
@@ -161,7 +161,7 @@ fn measure(tiler: &mut JpegTiler, jpeg: &[u8], n: u64) -> Option<Photo> {
     Some(Photo { source: jpeg.len(), columns, rows, blocks, measured })
 }
 
-/// Returns the size of each restart segment in bytes, including its marker.
+/// Returns the size of each restart segment in bytes, including the marker after it.
 fn segments(scan: &[u8]) -> Vec<usize> {
     let mut sizes = Vec::new();
     let mut start = 0;

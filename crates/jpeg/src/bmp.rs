@@ -1,8 +1,8 @@
-//! BMP pictures: decodes a file in memory to 8-bit RGB.
+//! Decodes BMP pictures in memory to 8-bit RGB.
 //!
-//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, colour masks, and run-length encoding. Pixels
-//! skipped by the encoding get the first colour of the palette. Levels of fewer than 8 bits are scaled up as
-//! in Pillow. Alpha is dropped.
+//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, colour masks, and run-length encoding. Pixels that the
+//! run-length encoding skips get the first colour of the palette. Levels of fewer than 8 bits are scaled up to 8
+//! bits, as in Pillow. Alpha is dropped.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Limits, Result, to_usize};
@@ -14,7 +14,7 @@ pub(crate) struct Bmp<'a> {
     is_top_first: bool,
     bits: usize,
     coding: Coding,
-    /// Entries of blue, green and red, plus a fourth byte with some headers.
+    /// Palette entries: blue, green and red, and with some headers a fourth byte.
     palette: &'a [u8],
     entry_bytes: usize,
     pixels: &'a [u8],
@@ -22,7 +22,7 @@ pub(crate) struct Bmp<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
-    /// Indices, or bytes in blue, green, red order.
+    /// Palette indices, or bytes in the order blue, green, red.
     Plain,
     Masks([Mask; 3]),
     /// Runs of 4-bit or 8-bit indices, or of 24-bit colours.
@@ -112,7 +112,7 @@ impl<'a> Bmp<'a> {
                 let stated = if is_core || header == 16 { 0 } else { long(46)? as usize };
                 let entries = if stated == 0 { most } else { stated.min(most) };
                 let palette = file.get(after + masks_bytes..).unwrap_or_default();
-                // The palette ends no later than the pixels begin.
+                // The palette ends at the latest where the pixels begin.
                 let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(palette.len());
                 palette.get(..palette.len().min(room).min(entries * entry_bytes)).unwrap_or_default()
             }
@@ -186,7 +186,7 @@ impl<'a> Bmp<'a> {
         }
     }
 
-    /// Decodes run-length encoded pixels: pairs of a count and a value, and commands that start with a zero.
+    /// Decodes run-length encoded pixels: pairs of a count and a colour, and commands that start with a zero.
     fn decode_runs(&self, color: &impl Fn(u8) -> [u8; 3], rgb: &mut [u8]) -> Result<()> {
         let (width, height) = (self.width as usize, self.height as usize);
         let pixels = rgb.as_chunks_mut::<3>().0;
@@ -202,7 +202,7 @@ impl<'a> Bmp<'a> {
         };
         while y < height {
             let Some((&[count, value], tail)) = rest.split_first_chunk::<2>() else {
-                // Tolerate a missing end marker if all pixels are there.
+                // Accept a missing end marker if all pixels have been decoded.
                 return if y + 1 == height && x >= width { Ok(()) } else { Err(early()) };
             };
             rest = tail;
@@ -243,8 +243,7 @@ impl<'a> Bmp<'a> {
         Ok(())
     }
 
-    /// Returns the colour of pixel `place` in `bytes`. A single byte with one 8-bit index applies to every
-    /// pixel.
+    /// Returns the colour of pixel `place` in `bytes`. A single byte is an 8-bit index that applies to all pixels.
     fn at(&self, bytes: &[u8], place: usize, color: &impl Fn(u8) -> [u8; 3]) -> [u8; 3] {
         let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
         match self.bits {

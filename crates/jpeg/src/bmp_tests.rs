@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Returns a BMP with a Windows header and a gray palette that starts at 7.
+/// Returns a BMP with a Windows header and a gray palette whose first level is 7.
 fn made(size: [i32; 2], bits: u16, compression: u32, extra: &[u8], pixels: &[u8]) -> Vec<u8> {
     let palette: Vec<u8> = match bits {
         1..=8 => (0..1_u32 << bits)
@@ -11,7 +11,7 @@ fn made(size: [i32; 2], bits: u16, compression: u32, extra: &[u8], pixels: &[u8]
     };
     let start = 54 + extra.len() + palette.len();
     let mut out = b"BM\0\0\0\0".to_vec();
-    // Some files have nonzero reserved bytes.
+    // In some files, the reserved bytes are not zero.
     out.extend([1, 2, 3, 4]);
     out.extend((start as u32).to_le_bytes());
     out.extend(40_u32.to_le_bytes());
@@ -53,8 +53,8 @@ fn pixels_of_any_depth_are_read() {
     }
     assert_eq!(decoded(&made([1, 1], 24, 0, &[], &[1, 2, 3, 0])).unwrap(), [3, 2, 1]);
     assert_eq!(decoded(&made([1, 1], 32, 0, &[], &[1, 2, 3, 9])).unwrap(), [3, 2, 1]);
-    // First the default masks of 5 bits each. Then explicit masks of 5, 6 and 5 bits, and of 10 bits each in
-    // 32.
+    // Test the default masks of 5 bits each, explicit masks of 5, 6 and 5 bits, and masks of 10 bits each in 32-bit
+    // pixels.
     assert_eq!(decoded(&made([1, 1], 16, 0, &[], &[0x1F, 0x42, 0, 0])).unwrap(), [131, 131, 255]);
     let masks = |masks: [u32; 3]| masks.map(u32::to_le_bytes).concat();
     let file = made([1, 1], 16, 3, &masks([0xF800, 0x07E0, 0x001F]), &[0xFF, 0x07, 0, 0]);

@@ -51,9 +51,9 @@ impl PixelCheck {
     /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical files are not decoded.
     ///
     /// `applied` is the Exif orientation that tiling applied to the coefficients
-    /// ([`Tiled::applied`](super::Tiled::applied)); 1 means none. A rotated picture is turned back before
-    /// decoding. Otherwise its pixels could differ by a step or two although nothing was lost, because
-    /// decoders round rows and columns differently.
+    /// ([`Tiled::applied`](super::Tiled::applied)); 1 means none. A rotated picture is turned back before decoding.
+    /// Otherwise its pixels could differ by one or two levels although nothing was lost, because decoders round rows
+    /// and columns differently.
     ///
     /// # Errors
     /// `Format` if a picture does not decode without a warning, `Limit` if its pixels exceed
@@ -95,7 +95,7 @@ impl PixelCheck {
     }
 }
 
-/// Decodes the whole picture and keeps its channels as they are.
+/// Decodes the whole picture without converting its channels.
 pub(super) fn decode(decoder: &Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
     let picture = decoder.open(jpeg)?;
     let frame = picture.frame();

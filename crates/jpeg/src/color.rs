@@ -1,11 +1,11 @@
-//! Conversion of colours to 8-bit RGB.
+//! Converts colours to 8-bit RGB.
 
 /// Converts CMYK as Adobe stores it (0 = full ink) to RGB, like Pillow.
 ///
-/// Pillow assumes that every JPEG with four components is inverted, even without an Adobe segment
-/// (`JpegImagePlugin`: "assume adobe conventions"). From values that are not inverted, its `cmyk2rgb`
-/// (`Convert.c`) computes `nk − MULDIV255(c, nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8))
-/// >> 8, t = ab + 128`. No ICC profile is applied. libjpeg has already converted YCCK to CMYK.
+/// Pillow assumes that every JPEG with four components is inverted, even without an Adobe segment (`JpegImagePlugin`:
+/// "assume adobe conventions"). After undoing the inversion, its `cmyk2rgb` (`Convert.c`) computes
+/// `nk − MULDIV255(c, nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`. No ICC
+/// profile is applied. libjpeg has already converted YCCK to CMYK.
 pub(super) fn cmyk_to_rgb(cmyk: &[u8], rgb: &mut [u8]) {
     for (&[c, m, y, k], to) in cmyk.as_chunks::<4>().0.iter().zip(rgb.as_chunks_mut::<3>().0) {
         *to = [c, m, y].map(|ink| k - product(255 - ink, k));
@@ -23,7 +23,8 @@ const fn product(a: u8, b: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// The expected values come from Pillow 13: `Image.frombytes("CMYK", …).convert("RGB")` of the inverted bytes.
+    /// The expected values are the output of Pillow 13 for the inverted bytes:
+    /// `Image.frombytes("CMYK", …).convert("RGB")`.
     #[test]
     fn four_inks_become_three_colours() {
         let cmyk = [255, 255, 255, 255, 0, 0, 0, 0, 255, 0, 128, 255, 10, 200, 90, 100, 77, 78, 79, 254];

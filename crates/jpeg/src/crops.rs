@@ -1,9 +1,9 @@
-//! Several crops of one picture, which is decoded only once.
+//! Renders several crops of one picture, which is decoded only once.
 
 use super::{DrawKey, Placement, Rect, Rendering, View};
 use shardpack_format::Result;
 
-/// The crops of a picture. Each crop has its own view and its own random draws.
+/// Several crops of a picture. Each crop has its own view and its own random numbers.
 ///
 /// ```
 /// use shardpack_jpeg::{Crops, DrawKey, Rendering, View};

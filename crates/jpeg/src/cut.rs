@@ -1,8 +1,8 @@
 //! Cuts a rectangle out of a JPEG by copying bytes, following `docs/tiled-jpeg.md` step by step.
 //!
-//! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after it can be
-//! decoded on its own. If the markers divide every MCU row evenly, the segments form a grid of tiles. Any
-//! rectangle of tiles becomes a JPEG again with the source's tables, a frame header with the new size, the
+//! At a restart marker, the entropy coder starts a new byte and resets its predictions, so the segment after the
+//! marker can be decoded on its own. If the markers divide every MCU row evenly, the segments form a grid of tiles.
+//! Any rectangle of tiles becomes a JPEG again with the source's tables, a frame header with the new size, the
 //! segments of the tiles, and restart markers that are renumbered from 0.
 #![deny(clippy::indexing_slicing)]
 
@@ -15,12 +15,12 @@ use super::upsample::Needs;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
 
-/// Kind of cut that a picture's restart markers allow.
+/// The kind of a cut, which depends on the picture's restart markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutKind {
     /// Keeps only the tiles that the rectangle needs.
     Tiles,
-    /// Keeps MCU rows, or groups of them, at full width.
+    /// Keeps whole MCU rows, or groups of MCU rows, at full width.
     Rows,
     /// Keeps the whole picture, because it has no suitable markers or the rectangle needs every tile.
     Whole,
@@ -37,14 +37,13 @@ pub struct Cut {
     pub kind: CutKind,
 }
 
-/// Cuts `rect` out of `jpeg`, with as few surrounding pixels as the restart markers allow. Replaces the
-/// content of `out` with a JPEG.
+/// Cuts `rect` out of `jpeg`, with as few surrounding pixels as the restart markers allow. Replaces the content of
+/// `out` with a JPEG.
 ///
-/// The pixels of `rect` are the same as in the whole picture, bit for bit, if libjpeg or libjpeg-turbo
-/// decodes both with default upsampling. Metadata (Exif with its orientation, ICC profile, comments) is
-/// omitted. The JFIF and Adobe segments are kept, because colours depend on them. A picture without suitable
-/// restart markers is copied unchanged. A [`CutPlan`] tells you so in advance. The only allocation is the
-/// growth of `out`.
+/// The pixels of `rect` are the same as in the whole picture, bit for bit, if libjpeg or libjpeg-turbo decodes both
+/// with default upsampling. Metadata (Exif with its orientation, ICC profile, comments) is omitted. The JFIF and
+/// Adobe segments are kept, because colours depend on them. A picture without suitable restart markers is copied
+/// unchanged. To find this out in advance, use a [`CutPlan`]. The only allocation is the growth of `out`.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, Rect, cut};
@@ -60,9 +59,8 @@ pub struct Cut {
 /// ```
 ///
 /// # Errors
-/// `Usage` if `rect` is empty or not within the picture; `Format` if the header violates T.81, or the restart
-/// markers are out of order or their number does not match the frame. After an error the content of `out` is
-/// unspecified.
+/// `Usage` if `rect` is empty or not within the picture; `Format` if the header violates T.81, or the restart markers
+/// are out of order or their number does not match the frame. After an error the content of `out` is unspecified.
 pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     let header = JpegHeader::parse(jpeg).map_err(damaged)?;
     let plan = CutPlan::new(jpeg, &header, rect)?;
@@ -89,7 +87,7 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
 pub struct CutPlan<'a> {
     jpeg: &'a [u8],
     header: JpegHeader,
-    /// The picture's grid and the tiles to keep; `None` to keep the whole picture unchanged.
+    /// The picture's grid and the tiles to keep, or `None` if the whole picture is kept.
     tiles: Option<(Grid, Tiles)>,
     cut: Cut,
 }
@@ -190,8 +188,8 @@ impl<'a> CutPlan<'a> {
         }
     }
 
-    /// Copies the segments of `tiles`, with markers numbered from 0 between them. Reads the whole scan, so a
-    /// lost marker is found anywhere.
+    /// Copies the segments of `tiles`, with markers numbered from 0 between them. Reads the whole scan, so that a
+    /// missing marker is noticed even outside the rectangle.
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
         let offset = self.header.scan_offset;
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
@@ -248,7 +246,7 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Returns the error for at least `found` markers in a frame that needs `expected`.
+    /// Returns the error for a frame that needs `expected` markers, if at least `found` markers were found.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
         Error::format("restart markers of a JPEG", format!("{expected}, according to its frame header"), found)

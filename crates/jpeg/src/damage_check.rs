@@ -20,7 +20,7 @@ impl DamageCheck {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
         let frame = picture.frame();
-        // Decoding at an eighth of the size still reads all entropy-coded data, but is much less work.
+        // Decoding at an eighth of the size is much less work, but still reads all entropy-coded data.
         let (scale, format) = (Scale::Eighth, frame.color.format());
         let pitch = scale.of(frame.width) as usize * format.bytes();
         let pixels = grow(&mut self.pixels, pitch * scale.of(frame.height) as usize);

@@ -16,11 +16,11 @@ use super::{
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// Decoding paths. Tests and measurements compare them with the default path.
+/// Switches for the decoding paths. Tests and measurements use them to compare the paths with the default.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodePaths {
-    /// Accepts damage if libjpeg-turbo can continue after it.
+    /// Accepts damage after which libjpeg-turbo can continue.
     pub lenient: bool,
     /// Decodes only the tiles and pixels that a view needs, instead of the whole picture.
     pub partial: bool,
@@ -41,7 +41,7 @@ pub struct Decoded {
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// Kind of cut that was decoded.
+    /// Kind of the cut that was decoded.
     pub kind: CutKind,
     /// Number of bytes that the decoder read. For a cut, these are its header and tiles.
     pub handed_bytes: usize,
@@ -49,10 +49,9 @@ pub struct Decoded {
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow with the largest picture so far: 3 bytes per decoded pixel, 4 more for CMYK, and the
-/// bytes of a cut or of its scan. Buffers above 64 MiB are freed after the picture; the others are kept. For
-/// each picture, libjpeg-turbo allocates its own pools, and the resizer its tables of weights. Pixels need no
-/// further memory.
+/// Its buffers grow with the largest picture so far: 3 bytes per decoded pixel, 4 more for CMYK, and the bytes of a
+/// cut or of its scan. Buffers above 64 MiB are freed after the picture; the others are kept. For each picture,
+/// libjpeg-turbo allocates its own pools, and the resizer its tables of weights. The pixels need no other memory.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -165,8 +164,8 @@ impl JpegDecoder {
     ) -> Result<Decoded> {
         let decoded = match self.jpeg.open(jpeg) {
             Ok(source) => self.decode_opened(jpeg, segments, source, how, slot),
-            // An odd header must not prevent decoding. The index is of no use then, because our own decoder
-            // rejects the picture.
+            // An odd header must not prevent decoding. The index is then useless, because our own decoder rejects
+            // such pictures.
             Err(error) => tidied(jpeg)
                 .ok_or(error)
                 .and_then(|tidy| self.decode_opened(&tidy, None, self.jpeg.open(&tidy)?, how, slot)),
@@ -201,7 +200,7 @@ impl JpegDecoder {
                 return Ok(Decoded { height, width, kind, handed_bytes });
             }
             if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, None, &plan, wanted, slot)? {
-                // The picture itself is regular, so the index must be wrong.
+                // The picture can be decoded without the index, so the index must be wrong.
                 self.wrong_indexes += u64::from(segments.is_some());
                 return Ok(Decoded { height, width, kind, handed_bytes });
             }
@@ -272,10 +271,10 @@ impl JpegDecoder {
     }
 }
 
-/// Returns the part of the picture that must be decoded for exact pixels in `window`; `None` if that is `all`
-/// of the picture.
+/// Returns the part of the picture that must be decoded to get exact pixels in `window`, or `None` if the whole
+/// picture (`all`) must be decoded.
 fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
-    // The API of libjpeg-turbo can decode regions only for some subsamplings.
+    // libjpeg-turbo's API can decode regions only for some subsamplings.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }

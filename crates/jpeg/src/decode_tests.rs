@@ -138,17 +138,17 @@ impl Table {
     }
 }
 
-/// Decodes the whole picture, turns it upright, crops, resizes and reflects it. With `turned_last`, the crop
-/// is resized before turning, as in the decoder. If turning swaps rows and columns, this reverses the order
-/// of the filter passes.
+/// Decodes the whole picture, turns it upright, crops, resizes and reflects it. If `turned_last` is true, the crop is
+/// resized before it is turned, as in the decoder. If turning swaps rows and columns, this reverses the order of the
+/// filter passes.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let stored = Table::whole(jpeg);
     let upright = stored.upright(how.orientation);
     let crop = how.view.resolve(upright.width as u32, upright.height as u32, &how.key).unwrap();
     let size = (crop.inner.width, crop.inner.height);
     let resized = if turned_last {
-        // Turn the coordinates of the crop within the whole picture, as the decoder does. Relative to the
-        // crop they would be rounded differently, which sometimes changes the last bit of a weight.
+        // Turn the coordinates of the crop within the whole picture, as the decoder does. Coordinates relative to the
+        // crop would be rounded differently, which sometimes changes the last bit of a weight.
         let (turn, columns, rows) =
             (Orientation::of(how.orientation).unwrap(), stored.width as u32, stored.height as u32);
         let (area, window) = (turn.stored_area(crop.area, columns, rows), turn.stored_rect(crop.window, columns, rows));
@@ -273,7 +273,8 @@ proptest! {
     }
 }
 
-/// libjpeg-turbo does not interpolate regions with a single chroma column.
+/// libjpeg-turbo does not interpolate a region that has a single chroma column, so the decoder must
+/// avoid such regions.
 #[test]
 fn regions_have_the_pixels_of_the_whole_picture() {
     use Subsampling::{S411, S420, S422, S440, S444};
@@ -328,7 +329,7 @@ fn gray_and_cmyk_become_rgb() {
         rgb.as_chunks::<3>().0.iter().zip(&source).all(|(p, &v)| p[0] == p[1] && p[1] == p[2] && p[0].abs_diff(v) < 30)
     );
 
-    // Constant inks. The encoder hardly changes them.
+    // The picture has the same four inks everywhere, which the encoder hardly changes.
     let inks = [200, 100, 50, 220].repeat(32 * 32);
     let how = Encoding { quality: 100, subsampling: Subsampling::S444, restart_interval: 2 };
     let mut cmyk = Vec::new();

@@ -1,7 +1,7 @@
-//! Data for decoding JPEGs on a device, outside this crate: the stored coding tables, and the source pixels
+//! Data for decoders outside this crate, such as the device kernels: the stored coding tables, and the source pixels
 //! of a rendering.
 //!
-//! This module does not decode anything itself. A decoder that uses this data produces the same pixels as
+//! This module does not decode anything itself. A decoder that uses this data can produce the same pixels as
 //! [`JpegDecoder`](super::JpegDecoder).
 #![deny(clippy::indexing_slicing)]
 
@@ -28,10 +28,10 @@ pub struct Coding<'a> {
     components: [ComponentCoding<'a>; 3],
 }
 
-/// Tables of one component.
+/// The tables of one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComponentCoding<'a> {
-    /// 8-bit quantisers, in zigzag order.
+    /// 8-bit quantisation steps, in zigzag order.
     pub quantisers: &'a [u8; 64],
     /// Index of the DC code, 0 to 3. Components with the same index share a code.
     pub dc_number: u8,
@@ -103,7 +103,7 @@ impl<'a> Coding<'a> {
         }
         let [first, second, third] = found;
         let first = first?;
-        // Fill all three places with a single component. Only the first is used.
+        // If there is a single component, fill all three places with it. Only the first is used.
         let (count, second, third) = match (specs.len(), second, third) {
             (1, None, None) => (1, first, first),
             (3, Some(second), Some(third)) => (3, second, third),
@@ -122,8 +122,8 @@ impl<'a> Coding<'a> {
 }
 
 impl StoredCode<'_> {
-    /// Returns true if the code is valid by libjpeg's rules (`jdhuff.c`): every code fits its length, and
-    /// none consists only of ones.
+    /// Returns true if the code is valid by libjpeg's rules (`jdhuff.c`): every code fits its length, and no code
+    /// consists only of ones.
     fn exists(&self) -> bool {
         let mut code = 0_u32;
         self.symbols.len() <= 256
@@ -136,7 +136,7 @@ impl StoredCode<'_> {
     }
 }
 
-/// Maps the pixels of a rendering to the stored picture, in its coordinates.
+/// Maps the pixels of a rendering to pixels of the stored picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
     /// Pixels that the filter may read.
@@ -162,7 +162,7 @@ pub struct Placement {
     pub fill: [u8; 3],
 }
 
-/// Filter along one axis.
+/// Filter for resizing along one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisFilter {
     /// Copies the pixels unchanged, beginning at the start.
@@ -173,18 +173,18 @@ pub enum AxisFilter {
         /// upright picture is mirrored along this axis.
         mirrored: bool,
     },
-    /// An antialiased triangle, two output pixels wide.
+    /// An antialiased triangle filter, two output pixels wide.
     Triangle,
-    /// An antialiased cubic, four output pixels wide.
+    /// An antialiased cubic filter, four output pixels wide.
     Cubic,
 }
 
-/// One axis of resizing.
+/// Describes resizing along one axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizedAxis {
-    /// Start of the visible part, in pixels of the window.
+    /// Start of the part to show, in pixels of the window.
     pub start: f64,
-    /// End of the visible part, in pixels of the window.
+    /// End of the part to show, in pixels of the window.
     pub end: f64,
     /// Length of the window along this axis, in pixels.
     pub pixels: u32,
@@ -207,7 +207,7 @@ impl Placement {
         let window = turn.stored_rect(crop.window, width, height);
         let Crop { height, width, flip, inner, fill, .. } = crop;
         let (columns, rows) = turn.size(inner.width, inner.height);
-        // As in `RenderPlan`, a flip does not change the choice between two equally near pixels.
+        // As in `RenderPlan`, a flip does not change which of two equally near pixels is used.
         let Resizing { interpolation, mirrored: [across, down], .. } = turn.resizing(how.view.interpolation);
         let turn = if flip { turn.flipped() } else { turn };
         let Area { x, y, width: shown_width, height: shown_height } = area;
@@ -250,7 +250,8 @@ const fn filter(interpolation: Interpolation, mirrored: bool) -> AxisFilter {
 }
 
 impl ResizedAxis {
-    /// Computes one axis with the same arithmetic as `Resizer::resize` and the crate behind it.
+    /// Computes the resizing along one axis, with the same arithmetic as `Resizer::resize` and the
+    /// crate that it uses.
     fn new([at, extent]: [f64; 2], window: u32, pixels: u32, resized: u32, filter: AxisFilter) -> Self {
         let start = (at - f64::from(window)).max(0.0);
         let extent = extent.min(f64::from(pixels) - start);
@@ -277,7 +278,7 @@ mod tests {
         for code in [luma.dc, luma.ac, blue.dc, blue.ac] {
             assert_eq!(code.counts.iter().map(|&n| usize::from(n)).sum::<usize>(), code.symbols.len());
         }
-        // Some counts are invalid: they lead to a code of only ones, or to codes that do not fit their
+        // These counts are invalid: they lead to a code that consists only of ones, or to codes that do not fit their
         // length.
         let counts = |n: [u8; 3]| std::array::from_fn(|i| n.get(i).copied().unwrap_or(0));
         for (n, good) in
@@ -292,7 +293,8 @@ mod tests {
     fn a_placement_is_of_stored_pixels() {
         let view = View::rectangle(Rect { x: 3, y: 5, width: 20, height: 10 });
         let how = Rendering { view, orientation: 6, ..Default::default() };
-        // The upright picture is 24 × 40: stored rows become columns, with the last row first.
+        // The upright picture has 24 × 40 pixels: stored rows become columns, and the last stored
+        // row becomes the first column.
         let placed = Placement::new(&how, 40, 24).unwrap();
         assert_eq!(placed.window, Rect { x: 5, y: 1, width: 10, height: 20 });
         assert_eq!([placed.x.filter, placed.y.filter], [AxisFilter::Copy; 2]);

@@ -1,4 +1,4 @@
-//! Errors for bytes that are not a usable JPEG.
+//! The error for bytes that are not a usable JPEG.
 
 use std::fmt;
 

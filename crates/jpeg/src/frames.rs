@@ -5,7 +5,7 @@
 
 use shardpack_format::{Error, Result};
 
-/// Media type of a list of JPEGs.
+/// Media type of a value that is a list of JPEGs.
 pub const FRAMES: &str = "image/x-jpeg-frames";
 const JPEG: &str = "image/jpeg";
 const WORD: usize = 4;
@@ -90,7 +90,7 @@ impl<'a> Frames<'a> {
         self.media_type
     }
 
-    /// Returns true for a list, even with a single frame.
+    /// Returns true if the value is a list of JPEGs, even a list with a single frame.
     #[must_use]
     pub const fn is_list(&self) -> bool {
         self.lengths.is_some()

@@ -17,7 +17,7 @@ pub(super) struct Grid {
     pub(super) rows: u32,
 }
 
-/// A rectangle of tiles: columns and rows, with exclusive ends.
+/// A rectangle of tiles, given by its columns and rows. The ends are exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
     pub(super) left: u32,
@@ -33,9 +33,8 @@ impl Tiles {
 }
 
 impl Grid {
-    /// Returns the grid of a picture, or `None` if it has none. A grid requires 8-bit sequential Huffman
-    /// coding, all components in one scan, and a restart interval that is a divisor or a multiple of the MCU
-    /// row.
+    /// Returns the grid of a picture, or `None` if it has none. A grid requires 8-bit sequential Huffman coding, all
+    /// components in one scan, and a restart interval that divides an MCU row evenly or consists of whole MCU rows.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         if !header.is_plain() || header.restart_interval == 0 {
@@ -97,7 +96,7 @@ impl Grid {
     }
 }
 
-/// Returns one axis of a rectangle, extended by one pixel on each side if `margin` is true.
+/// Returns the range from `start` to `end`, extended by one pixel on each side if `margin` is true.
 fn span(start: u32, end: u32, margin: bool) -> (u32, u32) {
     let margin = u32::from(margin);
     (start.saturating_sub(margin), end + margin)

@@ -44,8 +44,8 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    /// Returns the number of luma blocks per MCU, horizontally and vertically, and the number of components.
-    /// Returns `None` for samplings that only libjpeg-turbo decodes.
+    /// Returns the number of luma blocks per MCU, horizontally and vertically, and the number of components. Returns
+    /// `None` for samplings that only libjpeg-turbo can decode.
     #[must_use]
     pub const fn mcu(self) -> Option<[u32; 3]> {
         match self {
@@ -79,7 +79,7 @@ pub struct JpegHeader {
     pub height: u16,
     components: [Component; 4],
     component_count: u8,
-    /// MCUs between restart markers; 0 = none.
+    /// Number of MCUs between restart markers; 0 = no markers.
     pub restart_interval: u16,
     /// True if the file has a JFIF segment.
     pub jfif: bool,
@@ -267,7 +267,7 @@ impl JpegHeader {
         self.scan_components == self.component_count
     }
 
-    /// Maximum number of blocks in a segment that one device thread decodes.
+    /// Maximum number of blocks in a segment that the device can decode. One thread decodes a segment.
     pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
 
     /// Returns true for a sequential, Huffman-coded 8-bit picture in one scan. Our own decoder and the device
@@ -289,12 +289,12 @@ impl JpegHeader {
             }
     }
 
-    /// Returns the chroma subsampling. Sampling factors are not reduced, so a picture whose chroma factors
-    /// are not 1×1 is `Other`.
+    /// Returns the chroma subsampling. Common divisors of the sampling factors are not removed, so a picture whose
+    /// chroma factors are not 1×1 is `Other`.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         match self.components() {
-            // The sampling factors of a single component are ignored (T.81, A.2.2).
+            // If there is only one component, its sampling factors are ignored (T.81, A.2.2).
             [_] => Sampling::Gray,
             [y, cb, cr] if (cb.h, cb.v, cr.h, cr.v) == (1, 1, 1, 1) => match (y.h, y.v) {
                 (1, 1) => Sampling::S444,
@@ -338,7 +338,7 @@ impl JpegHeader {
             interval => interval.min(mcus),
         };
         let blocks = if components == 1 { 1 } else { h * v + 2 };
-        // libjpeg does not interpolate rows this narrow.
+        // libjpeg does not interpolate the chroma of such narrow rows.
         let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
         self.is_plain()
             && self.stray_bytes == 0
@@ -381,7 +381,7 @@ pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let count = usize::from(u16_at(ifd)?);
     for entry in (0..count).map(|i| ifd + 2 + 12 * i) {
         if u16_at(entry)? == 0x0112 {
-            // The entry may be truncated before its value.
+            // The file may end between the start of the entry and its value.
             return u16_at(entry + 8).map(|_| (entry + 8, little));
         }
     }

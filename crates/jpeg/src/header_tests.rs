@@ -63,7 +63,8 @@ fn tells_which_decoder_takes_it() {
         assert_eq!(header.device_decodable(), taken, "{jpeg:?}");
         assert_eq!(header.unsupported(), None, "{jpeg:?}");
     }
-    // 64 × 64 MCUs of three blocks, without and with restart markers.
+    // 64 × 64 MCUs of three blocks, without restart markers and with segments of just over and just
+    // under 2,048 blocks.
     for (interval, taken) in [(None, false), (Some(683_u16), false), (Some(682), true)] {
         let segments = interval.map(|mcus| (0xDD, mcus.to_be_bytes().to_vec())).into_iter().collect();
         let jpeg = Jpeg { components: color(1, 1), scan: 3, width: 512, height: 512, segments, ..base.clone() };
@@ -115,7 +116,7 @@ fn damaged_exif_is_no_orientation() {
         let segments = vec![(0xE1, whole[..cut].to_vec())];
         let header = parse(&Jpeg { segments, ..Jpeg::default() }).unwrap();
         assert!(header.exif);
-        // The value ends ten bytes into its entry.
+        // The value of the orientation ends ten bytes after the start of its entry.
         assert_eq!(header.orientation, (cut >= 6 + 8 + 2 + 10).then_some(3), "cut at {cut}");
     }
 }
@@ -161,7 +162,7 @@ fn says_how_much_it_needs() {
     let segments = vec![(0xE2, vec![7; 60_000])];
     let jpeg = Jpeg { segments, ..Jpeg::default() };
     let (bytes, head) = (jpeg.bytes(), jpeg.head().len());
-    // Give the parser the number of bytes that it asks for each time. It must reach the end of the header
+    // In each round, give the parser the number of bytes that it asked for. It must reach the end of the header
     // without reading entropy-coded data.
     let (mut have, mut rounds) = (0, 0);
     let header = loop {
@@ -238,7 +239,7 @@ proptest! {
     }
 }
 
-/// The expected numbers come from the data set's description and from other software.
+/// Compares with numbers from the data set's description and from other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

@@ -1,4 +1,4 @@
-//! Interpolation methods and their names.
+//! The methods of interpolation, with their names.
 
 use shardpack_format::{Error, Result};
 use std::fmt;
@@ -27,7 +27,8 @@ pub enum Interpolation {
 }
 
 impl Interpolation {
-    /// Returns the reach of the filter, in pixels of the larger of the two pictures.
+    /// Returns the reach of the filter, in pixels of the output if the picture shrinks, and
+    /// otherwise in pixels of the source.
     pub(crate) const fn support(self) -> f64 {
         match self {
             Self::Nearest | Self::Bilinear => 1.0,

@@ -8,26 +8,26 @@
 
 use super::JpegHeader;
 
-/// Cost of one more segment, in bytes of entropy-coded data. Storing it takes 3.5 bytes: the marker, padding
-/// bits, and DC values that start from 0 again. The rest accounts for the time that a marker takes in cutting
-/// and decoding.
+/// Cost of one more segment, in bytes of entropy-coded data. Storing a segment takes 3.5 bytes: the marker, padding
+/// bits, and DC values that start from 0 again. The rest stands for the time that a marker costs in cutting and
+/// decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
 /// Weight of a stored byte relative to a byte that a crop passes to the decoder. A larger weight leads to
 /// wider tiles.
 const STORED: f64 = 1.25;
 
-/// Average share of a picture's width that a random resized crop (scale 0.08–1) covers, and the number of
-/// tiles that its two edges add.
+/// Average share of a picture's width that a random resized crop (scale 0.08–1) covers, and average number of
+/// additional tiles that must be read at its two edges.
 const CROP: (f64, f64) = (0.68, 0.75);
 
 /// Maximum number of blocks in a segment, unless a single MCU has more.
 pub(super) const LONGEST: u32 = 24;
 
-/// Maximum cost of an interval that divides the MCU row, relative to the best interval.
+/// Maximum cost of an interval that divides the MCU row, relative to the cost of the best interval.
 const DIVISOR: f64 = 1.04;
 
-/// Distance between a picture's restart markers.
+/// Distance between the restart markers of a tiled picture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Interval {
     /// The interval that [`restart_interval`] chooses.
@@ -110,18 +110,18 @@ pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_by
     narrow((1..=most(mcus_per_row, blocks)).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
 }
 
-/// Returns the number of MCUs per segment of an index. `restarts` is the number of MCUs between restart
-/// markers (0: none), and the result divides it. See [`restart_interval`] for the other arguments.
+/// Returns the number of MCUs per segment of an index. `restarts` is the number of MCUs between restart markers (0:
+/// none), and the result divides it. See [`restart_interval`] for the other arguments.
 ///
-/// Both follow the same rule, so a device needs the same time for segments of an index as for tiles. But no
-/// program cuts a JPEG by an index, so divisors of the MCU row are not preferred.
+/// The length of segments is limited as for tiles, so a device needs the same time for both. But no program cuts a
+/// JPEG by an index, so divisors of the MCU row are not preferred.
 pub(super) fn index_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_bytes: usize, restarts: u32) -> u32 {
     let cost = cost(mcus_per_row, mcu_rows, source_bytes);
     let fitting = (1..=most(mcus_per_row, blocks)).filter(|&k| restarts.is_multiple_of(k));
     fitting.min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
 }
 
-/// Returns a function that computes the cost of segments of `k` MCUs.
+/// Returns a function that computes the relative cost of an interval of `k` MCUs.
 #[allow(clippy::cast_precision_loss, reason = "a model: the neighbour of the best is nearly as good")]
 fn cost(mcus_per_row: u32, mcu_rows: u32, source_bytes: usize) -> impl Fn(u32) -> f64 {
     let mcu_bytes = source_bytes as f64 / (f64::from(mcus_per_row) * f64::from(mcu_rows)).max(1.0);
@@ -171,20 +171,20 @@ mod tests {
 
     #[test]
     fn large_mcus_get_narrow_tiles() {
-        // A row of 64 MCUs always has a suitable divisor.
+        // A row of 64 MCUs always has a divisor that costs little.
         let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 1, 64 * 48 * mcu_bytes));
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
-        // An MCU with 2 × 2 luma blocks and two chroma blocks has 6 blocks, so four MCUs have 24.
+        // Two by two luma blocks and two chroma blocks are 6 blocks per MCU. Four MCUs reach the
+        // maximum of 24 blocks.
         assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
     }
 
     #[test]
     fn segments_of_an_index_are_about_as_long_as_tiles() {
-        // 500 × 375 pixels in 4:4:4, upright and turned. The divisors of 63 are not preferred, and 47 is
-        // prime.
+        // 500 × 375 pixels in 4:4:4, upright and turned. The results need not divide 63 or 47, which is prime.
         assert_eq!([110_000, 1_000_000].map(|bytes| index_interval(63, 47, 3, bytes, 0)), [6, 2]);
         assert_eq!([110_000, 1_000_000].map(|bytes| index_interval(47, 63, 3, bytes, 0)), [5, 2]);
-        // The result divides the restart interval.
+        // The result must divide the restart interval.
         assert_eq!([63, 62, 47].map(|restarts| index_interval(63, 47, 3, 110_000, restarts)), [7, 2, 1]);
         assert_eq!(index_interval(48, 1, 1, 18, 0), 24);
     }

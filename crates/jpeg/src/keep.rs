@@ -1,4 +1,4 @@
-//! Reasons for storing a picture unchanged rather than tiled.
+//! The reasons for storing a picture unchanged rather than tiled.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -20,23 +20,23 @@ const MAX_MCU_BLOCKS: u32 = 10;
 pub enum KeepReason {
     /// The tiled picture would exceed the maximum growth.
     Larger,
-    /// Four components: CMYK or YCCK.
+    /// The picture has four components: CMYK or YCCK.
     Cmyk,
-    /// Two components.
+    /// The picture has two components.
     TwoComponents,
-    /// Samples with more or fewer than 8 bits.
+    /// Samples do not have 8 bits.
     Precision,
-    /// Arithmetic coding.
+    /// The picture is arithmetic-coded.
     Arithmetic,
-    /// The lossless process.
+    /// The picture uses the lossless process.
     Lossless,
-    /// Differential frames of the hierarchical process.
+    /// The picture has differential frames of the hierarchical process.
     Hierarchical,
-    /// Sampling factors that cannot be stored in one scan, or are not multiples of each other.
+    /// The sampling factors cannot be stored in one scan, or are not multiples of each other.
     Sampling,
-    /// 16-bit quantisation tables, which are not allowed in the baseline process.
+    /// The quantisation tables have 16 bits, which the baseline process does not allow.
     Quantisation,
-    /// Coefficients that decoders accept but encoders do not write.
+    /// Some coefficients can be decoded, but libjpeg-turbo does not write such coefficients.
     Coefficients,
 }
 
@@ -58,7 +58,7 @@ impl KeepReason {
         }
     }
 
-    /// Returns the header's reason against tiling, if there is one.
+    /// Returns the reason why a picture with this header is not tiled, if there is one.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         match (header.sof, header.precision, header.components().len()) {
             (3, ..) => return Some(Self::Lossless),

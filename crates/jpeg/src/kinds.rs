@@ -1,4 +1,4 @@
-//! Arguments and results of libjpeg-turbo as plain Rust types.
+//! Plain Rust types for the arguments and results of libjpeg-turbo.
 
 use super::JpegHeader;
 use super::shared::parse;
@@ -11,8 +11,8 @@ pub(crate) const PIXEL_BYTES: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) max_pixels: u64,
-    /// Maximum number of scans in a progressive picture. A normal picture has about ten. Ten thousand would
-    /// be an attack.
+    /// Maximum number of scans in a progressive picture. A normal picture has about ten scans, and an attack may have
+    /// ten thousand.
     pub(crate) max_scans: u32,
     /// Maximum memory that libjpeg may allocate for itself, in MiB. A progressive picture needs 2 bytes for
     /// each of its coefficients.
@@ -22,14 +22,14 @@ pub(crate) struct Bounds {
 impl Bounds {
     pub(crate) fn of(limits: &Limits) -> Self {
         let max_pixels = limits.max_decoded_bytes / PIXEL_BYTES;
-        // The coefficients of three components without subsampling take 6 bytes per pixel. libjpeg's own
-        // buffers get another 64 MiB.
+        // The coefficients of three components without subsampling take 6 bytes per pixel. Allow another 64 MiB for
+        // libjpeg's own buffers.
         let max_memory_mib = shardpack_format::saturating_u32((max_pixels.saturating_mul(6) >> 20) + 64);
         Self { max_pixels, max_scans: 500, max_memory_mib }
     }
 
-    /// Returns the maximum number of scans for a picture with `pixels` pixels. It limits the work to seconds
-    /// at any size. A normal picture has about ten scans.
+    /// Returns the maximum number of scans for a picture with `pixels` pixels. This limits the decoding time to
+    /// seconds for pictures of any size. A normal picture has about ten scans.
     pub(crate) fn scans_of(&self, pixels: u64) -> u64 {
         const PIXELS: u64 = 1 << 31;
         const FEWEST: u64 = 64;
@@ -132,7 +132,7 @@ pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> 
         let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
         return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
     }
-    // Each scan may update every coefficient, so count the scans before decoding the first one.
+    // Each scan may update every coefficient, so count the scans before decoding any of them.
     if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {

@@ -36,7 +36,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
     let mut interval = header.restart_interval;
     loop {
-        // Start before SOS.
+        // Start at the first SOS marker.
         let mut walk = Walk::at(jpeg, at);
         walk.marker(&mut 0).map_err(|error| damaged(&error))?;
         let scan = walk.segment().map_err(|error| damaged(&error))?;
@@ -55,8 +55,8 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
                     at = usize::try_from(offset).map_err(|_| cut_off(jpeg))?;
                     break;
                 }
-                // Tables, comments, application data, and the number of lines, which the header already
-                // contains.
+                // Segments with tables, comments or application data, and the number of lines, which the header
+                // already contains.
                 0xC4 | 0xCC | 0xDB..=0xDD | 0xE0..=0xEF | 0xFE => {
                     let body = walk.segment().map_err(|error| damaged(&error))?;
                     if let (0xDD, Some(bytes)) = (marker, body.first_chunk()) {
@@ -77,7 +77,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
 /// Returns the number of restart markers that the scan with header `scan` must have, or `None` if it is
 /// unknown.
 fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
-    // In the lossless processes, the coded unit is a sample rather than a block.
+    // In the lossless processes, the smallest coded unit is a sample rather than a block.
     if matches!(header.sof, 3 | 7 | 11 | 15) {
         return None;
     }
@@ -87,7 +87,7 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
         |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
     let mcus = if count == 1 {
         let id = *specs.first()?;
-        // In a scan with one component, an MCU is one block, and blocks outside the picture are omitted.
+        // In a scan with one component, an MCU is a single block, and blocks outside the picture are not coded.
         let part = header.components().iter().find(|part| part.id == id)?;
         units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
     } else {
@@ -107,7 +107,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
         let at = |offset: usize| (start + offset) as u64;
         match end {
             End::Restart(_) if expected == Some(count) => {
-                // Accept an extra marker after the last segment, as above.
+                // Some encoders write an extra marker after the last segment.
                 return Ok(start + segments.offset() - 2);
             }
             End::Restart(n) if u64::from(n) != count & 7 => {

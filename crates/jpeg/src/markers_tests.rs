@@ -70,7 +70,7 @@ fn damage_is_named() {
     says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes outside segments");
     says(&[&jpeg[..end], b"\xFF\xC0\0\x04ab\xFF\xD9"].concat(), "found FF C0");
     says(&[&jpeg[..2], b"x", &jpeg[2..]].concat(), "JPEG");
-    // Bytes after the end and an extra marker just before it are ignored.
+    // Bytes after the end of the image are ignored, and so is an extra marker just before the end.
     assert_eq!(check_markers(&[&jpeg[..], b"\xFF\xD0\xFF"].concat()), Ok(()));
     assert_eq!(check_markers(&[&jpeg[..end], b"\xFF\xD0\xFF\xD9"].concat()), Ok(()));
 }
@@ -86,8 +86,8 @@ fn markers_where_there_should_be_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Checks that there are no false alarms: libjpeg-turbo must also report damage in every picture that
-    /// fails here. Pictures with only zeros before their end are an exception.
+    /// Checks that there are no false alarms: in every picture that fails this check, libjpeg-turbo must report
+    /// damage too. Pictures with only zeros before their end are an exception.
     #[test]
     fn pictures_that_fail_do_not_decode(
         size in (1..90_u32, 1..70_u32),

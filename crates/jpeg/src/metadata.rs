@@ -131,7 +131,7 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
         }
     }
     let header = parse(jpeg)?;
-    // JFIF must come directly after SOI, and readers expect Exif before the profile.
+    // JFIF must directly follow SOI. Readers expect Exif before the profile.
     let behind = segments(jpeg).next().filter(|&(marker, body, _)| marker == 0xE0 && body.starts_with(b"JFIF\0"));
     let end = behind.map_or(2, |(.., end)| end);
     let (head, tail) = jpeg.split_at(end);
@@ -182,7 +182,7 @@ pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the size of the picture without its metadata segments and without bytes after its end.
+/// Returns the size of the picture, without its metadata segments and without the bytes after its end.
 #[cfg(feature = "encode")]
 pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     let end = super::end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());

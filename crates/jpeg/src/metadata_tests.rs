@@ -28,7 +28,7 @@ proptest! {
         with_metadata(&plain, Some(&profile), orientation, &mut out).unwrap();
         let found = Metadata::read(&out).unwrap();
         prop_assert_eq!(found, Metadata { icc: Some(profile), icc_damage: None, orientation });
-        // The JFIF segment stays first.
+        // The JFIF segment must stay first.
         prop_assert_eq!(&out[..20], &plain[..20]);
         prop_assert!(out.ends_with(&plain[20..]));
     }
@@ -129,7 +129,7 @@ fn an_exif_segment_that_is_cut_off_changes_nothing_after_it() {
         let before = Jpeg { segments, ..Jpeg::default() }.bytes();
         let mut after = before.clone();
         set_upright(&mut after).unwrap();
-        // Only the value of the first segment changes.
+        // Only the value in the first segment may change.
         assert_eq!(before.iter().zip(&after).filter(|(a, b)| a != b).count(), 1, "{kept} bytes");
     }
 }

@@ -49,8 +49,8 @@ impl Orientation {
         (self.transposed, self.mirrored_x, self.mirrored_y)
     }
 
-    /// Returns the options with which resizing the stored picture gives the same result as resizing the
-    /// upright picture.
+    /// Returns the options for resizing the stored picture so that the result is the same as if the upright picture
+    /// were resized.
     pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
         Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
@@ -63,7 +63,7 @@ impl Orientation {
         }
     }
 
-    /// Returns true if the rows stay in order. Each row may still be mirrored.
+    /// Returns true if the rows keep their order. Each row may still be mirrored.
     pub(crate) const fn keeps_rows(self) -> bool {
         !self.transposed && !self.mirrored_y
     }

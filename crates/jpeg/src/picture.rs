@@ -4,10 +4,10 @@ use crate::{FRAMES, Frames, PictureDecoder, Rendering, StoredPicture, trim};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 
-/// Checks pictures by decoding them and dropping the pixels.
+/// Checks pictures by decoding them. The pixels are not kept.
 ///
-/// Uses [`PictureDecoder`] like the loader, so a picture that passes can be loaded within the same limits.
-/// Reuse one check for all pictures of a thread to avoid allocating its buffers again.
+/// Uses [`PictureDecoder`] like the loader, so a picture that passes can be loaded within the same limits. Reuse one
+/// check for all pictures of a thread to avoid allocating its buffers again.
 ///
 /// ```
 /// use shardpack_jpeg::PictureCheck;
@@ -22,7 +22,7 @@ pub struct PictureCheck {
 }
 
 impl PictureCheck {
-    /// Creates a check. Each thread needs its own.
+    /// Creates a check. Each thread needs its own check.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -55,7 +55,7 @@ impl PictureCheck {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // The loader would reject such a picture before it opens the record.
+        // The loader rejects such a picture even before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let pixels = grow(&mut self.pixels, to_usize(needed));
         let decoded = decoder.decode_into(&StoredPicture::new(media_type, bytes), &Rendering::default(), pixels);

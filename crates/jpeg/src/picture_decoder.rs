@@ -10,10 +10,10 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// An encoded picture in its stored form.
+/// An encoded picture, as it is stored in a record.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredPicture<'a> {
-    /// Media type, such as `image/jpeg`.
+    /// Media type, for example `image/jpeg`.
     pub media_type: &'a str,
     /// The encoded picture.
     pub bytes: &'a [u8],
@@ -29,7 +29,7 @@ impl<'a> StoredPicture<'a> {
     }
 }
 
-/// Decoded pixels from which several crops of a picture are rendered.
+/// Decoded pixels of a picture, from which several of its crops are rendered.
 #[derive(Debug, Default)]
 pub struct SharedPixels {
     /// Width and height of the stored picture.
@@ -40,7 +40,7 @@ pub struct SharedPixels {
 }
 
 impl SharedPixels {
-    /// Frees the buffer if it is unusually large.
+    /// Frees the buffer if it is larger than usual.
     pub fn trim(&mut self) {
         trim([&mut self.pixels]);
     }
@@ -48,12 +48,12 @@ impl SharedPixels {
 
 /// A decoder of JPEG, PNG, WebP, BMP and TIFF, for one thread.
 ///
-/// JPEG is decoded by [`JpegDecoder`]. Other pictures are decoded as a whole and rendered by the same rules.
-/// 16-bit samples are reduced to 8 bits by rounding v · 255 / 65535, and floats are clamped to 0..=1.
-/// Palettes, gray, CMYK and YCbCr are converted to RGB, and alpha is dropped (like Pillow's
-/// `convert("RGB")`). Of several pages or frames, or of a list of JPEGs ([`Frames`]), the first one is used.
-/// Buffers of up to 64 MiB are kept, and decoders also allocate their own buffers for each picture. A panic
-/// in a decoder is returned as an error for its picture.
+/// JPEG is decoded by [`JpegDecoder`]. Other pictures are decoded as a whole and rendered by the same rules. 16-bit
+/// samples are reduced to 8 bits by rounding v · 255 / 65535, and floats are clamped to 0..=1. Palettes, gray, CMYK
+/// and YCbCr are converted to RGB, and alpha is dropped (like Pillow's `convert("RGB")`). If a picture has several
+/// pages or frames, or is a list of JPEGs ([`Frames`]), the first one is used. Buffers of up to 64 MiB are kept from
+/// picture to picture. In addition, the decoders allocate their own buffers for each picture. A panic in a decoder is
+/// returned as an error for its picture.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -150,7 +150,7 @@ impl PictureDecoder {
         })
     }
 
-    /// Decodes the pixels for all crops of a picture into `shared`. Returns false if decoding crop by crop
+    /// Decodes the pixels for all crops of a picture into `shared`. Returns false if decoding each crop separately
     /// would need fewer pixels.
     ///
     /// # Errors

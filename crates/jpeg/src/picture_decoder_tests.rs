@@ -110,7 +110,7 @@ fn pictures_that_lose_bits_are_counted() {
         }
         assert_eq!(decoder.narrowed(), 2 * expected);
     }
-    // A picture is counted only if it decodes.
+    // A picture is counted only if decoding succeeds.
     let cut = sixteen().png(BitDepth::Sixteen);
     decoder
         .decode_into(&StoredPicture::new("image/png", &cut[..cut.len() / 2]), &Rendering::default(), &mut slot)

@@ -1,4 +1,4 @@
-//! Picture formats, with their names, media types and extensions.
+//! The picture formats, with their names, media types and file extensions.
 
 /// A picture format that can be packed and decoded.
 ///

@@ -1,4 +1,4 @@
-//! Opens a picture other than a JPEG, with a memory budget that depends on its own size.
+//! Opens pictures other than JPEGs, with a memory budget that depends on the size of the file.
 #![deny(clippy::indexing_slicing)]
 
 use crate::bmp::Bmp;
@@ -10,8 +10,8 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 use std::io::Cursor;
 
-/// Number of bytes that a decoder may allocate on top of the pixels and the file, for rows, tiles and tables
-/// of small pictures.
+/// Number of bytes that a decoder may allocate in addition to the memory for the pixels and the file. Even small
+/// pictures need this memory for rows, tiles and tables.
 const SLACK_BYTES: u64 = 16 << 20;
 
 /// A picture whose header has been read. It can be decoded once.
@@ -88,9 +88,9 @@ impl Opened<'_> {
     }
 }
 
-/// Opens a PNG. The decoder reports the size of the pixels only after reading everything in front of them, so
-/// it may allocate only a few times the file size, regardless of the limits and the size in the header. It
-/// skips an ICC profile that is compressed a thousandfold.
+/// Opens a PNG. The decoder reports the size of the pixels only after it has read everything before them. Until then,
+/// it may allocate only a few times the file size, regardless of the limits and of the size in the header. As a
+/// result, it skips an ICC profile that is compressed a thousandfold.
 fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&'a [u8]>>> {
     if let Some((width, height)) = png_size(bytes) {
         check(0, width, height, limits)?;
@@ -115,12 +115,12 @@ fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<
     Ok(decoder)
 }
 
-/// Returns the size of the decoded picture in bytes. [`check`] has already compared it with the limits.
+/// Returns the size of the decoded picture in bytes. [`check`] has already compared this size with the limits.
 fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
     bytes.ok_or_else(|| Error::usage("the decoded picture is larger than the address space"))
 }
 
-/// Fails if the decoded picture exceeds the limits. At least 3 bytes per pixel are counted, for the RGB
+/// Fails if the decoded picture exceeds the limits. Every pixel counts as at least 3 bytes, the size of the RGB
 /// output.
 fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
@@ -130,7 +130,7 @@ fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Returns the memory budget for everything that a decoder reads in front of the pixels.
+/// Returns the memory budget for everything that a decoder reads before the pixels.
 fn budget(file: &[u8], limits: &Limits) -> usize {
     let own = (file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
     to_usize(own.min(limits.max_decoded_bytes))
@@ -206,7 +206,7 @@ mod tests {
         assert!(large.len() < 1 << 20, "{} bytes", large.len());
         assert_eq!(opened(&large), (0, true));
         assert_eq!(opened(&png(4, 600 << 10)), (600 << 10, true), "one of the usual size");
-        // Even the 27 MB of pixels in a small file do not raise the budget for the profile.
+        // The picture has 27 MB of pixels in a small file. Even this does not raise the budget for the profile.
         assert_eq!(opened(&png(3000, 1 << 10)), (1 << 10, true), "a large picture");
     }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(reader.info().size(), (12_000, 12_000));
         assert_eq!(profile_bytes(&reader), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
-        // The header alone must lead to the rejection, because the rest is not a PNG.
+        // The picture must be rejected because of its header alone. Everything after it is missing.
         let error = open_png(&large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }

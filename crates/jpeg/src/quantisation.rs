@@ -1,4 +1,4 @@
-//! Quantisation tables (T.81, B.2.4.1), used to find out which of two pictures lost more.
+//! Quantisation tables (T.81, B.2.4.1), which tell which of two pictures was compressed with more loss.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -52,8 +52,8 @@ impl Steps {
         Ok(JpegHeader::parse(&jpeg).ok().and_then(|header| Self::of(&jpeg, &header)))
     }
 
-    /// Returns true if every step of the first `components` components is at least as coarse as its
-    /// counterpart in `other`.
+    /// Returns true if every step of the first `components` components is at least as large as the
+    /// same step in `other`.
     pub(super) fn as_coarse_as(&self, other: &Self, components: usize) -> bool {
         let pairs = self.0.iter().flatten().zip(other.0.iter().flatten()).take(64 * components);
         pairs.into_iter().all(|(mine, theirs)| mine >= theirs)
@@ -87,7 +87,7 @@ mod tests {
         let mut wrong_number = jpeg.clone();
         wrong_number[at + 4] = 7;
         assert_eq!(Steps::of(&wrong_number, &header), None);
-        // Make the table declare 16-bit steps, so that it is too short.
+        // Make the table claim 16-bit steps, so that it is too short.
         let mut wide = jpeg.clone();
         wide[at + 4] = 0x10;
         assert_eq!(Steps::of(&wide, &header), None);

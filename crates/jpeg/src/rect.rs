@@ -1,4 +1,4 @@
-//! A rectangle of pixels.
+//! A rectangle within a picture, in pixels.
 
 use shardpack_format::{Error, Result};
 use std::fmt;

@@ -39,8 +39,8 @@ pub enum ReencodeOutcome {
         /// Number of segments of the picture.
         segments: u32,
     },
-    /// The source is stored, tiled or unchanged: the re-encoded picture would not be smaller, the source is
-    /// already as coarse as requested, or it cannot be decoded to RGB or gray.
+    /// The source itself is stored, tiled or unchanged. This happens if the re-encoded picture would not be smaller,
+    /// if the source is already as coarse as requested, or if it cannot be decoded to RGB or gray.
     Source(TileOutcome),
 }
 
@@ -49,14 +49,14 @@ pub enum ReencodeOutcome {
 pub struct Reencoded {
     /// Outcome: re-encoded, or stored as the source.
     pub outcome: ReencodeOutcome,
-    /// Width of the stored picture in pixels, before `orientation` is applied.
+    /// Width of the stored picture in pixels. `orientation` is not applied to it.
     pub width: u32,
-    /// Height of the stored picture in pixels, before `orientation` is applied.
+    /// Height of the stored picture in pixels. `orientation` is not applied to it.
     pub height: u32,
     /// Exif orientation to apply after decoding, 1..=8. Always 1 for a re-encoded picture, because it is
     /// upright.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1 = none.
+    /// Exif orientation that was applied to the coefficients if the source itself is stored; 1 = none.
     pub applied: u8,
     /// SSIMULACRA2 score relative to the decoded, upright and resized source. For a picture of more than
     /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), this is the score of its centre. `None` if no score was
@@ -80,11 +80,11 @@ pub struct JpegReencoder {
     encoder: Compressor,
     resizer: fir::Resizer,
     pixels: Vec<u8>,
-    /// Intermediate pixels, and pixels decoded from the encoded picture.
+    /// Pixels of an intermediate step, or pixels decoded from the encoded picture.
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
-    /// The encoder's quantisation steps at the most recently requested quality.
+    /// The most recently requested quality, and the encoder's quantisation steps at this quality.
     steps: Option<(u8, Option<Steps>)>,
 }
 
@@ -184,7 +184,7 @@ impl JpegReencoder {
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                // Do not score a picture that will be discarded.
+                // Do not score a picture that will not be stored.
                 let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
@@ -310,7 +310,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB. Gray is decoded to RGB too, because the encoder then restores the luma bit for bit.
+    /// Decodes to RGB. Gray is decoded to RGB too. The encoder converts it back to the same luma, bit for bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -419,7 +419,7 @@ impl JpegReencoder {
                         std::mem::swap(&mut self.encoded, &mut self.best);
                         found
                     }
-                    // No score was high enough, not even at quality 100.
+                    // No quality reaches the score, not even 100.
                     None => (quality, interval, Some(score)),
                 });
             }
@@ -431,7 +431,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     let sampling = match (header.sampling(), turn.size(1, 2) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
-        // 4:1:1 turned by 90° has a quarter of the chroma rows. The encoder does not support this.
+        // If 4:1:1 is turned by 90°, it has a quarter of the chroma rows, which the encoder does not support.
         (Sampling::S411, true) => Sampling::S420,
         (sampling, _) => sampling,
     };
@@ -460,8 +460,8 @@ const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height, blocks }
 }
 
-/// Estimates the size of the encoded picture in bytes, because tiles must be chosen before encoding. A photo
-/// at quality 80 takes 0.2 bytes per pixel.
+/// Estimates the size of the encoded picture in bytes, because the size of tiles must be chosen before encoding. A
+/// photo at quality 80 takes 0.2 bytes per pixel.
 fn expected_bytes(quality: u8, width: u32, height: u32) -> usize {
     let permille = match quality {
         0..=49 => 80,

@@ -72,7 +72,7 @@ proptest! {
         check_tiles(done, &stored);
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright.0, upright.1));
-        // A picture of a few pixels may stay unchanged.
+        // A picture with very few pixels may not change at all.
         prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
@@ -110,7 +110,7 @@ fn a_turned_picture_shows_the_same() {
     let upright = source((96, 64), Subsampling::S444);
     let (_, _, expected) = decode(&run(&upright, &fixed(90), false).unwrap().1);
     for (orientation, operation) in (2..=8).map(|o| (o, crate::tile::operation(o as u8))) {
-        // First turn the coefficients in the opposite direction.
+        // Start with a picture that is turned in the opposite direction.
         let inverse = match orientation {
             6 => crate::tile::operation(8),
             8 => crate::tile::operation(6),
@@ -131,7 +131,7 @@ fn a_turned_picture_shows_the_same() {
 
 #[test]
 fn shrinking_is_antialiased_and_nothing_is_enlarged() {
-    // The mean of a single-pixel checkerboard is gray, but its pixels are not.
+    // The mean of a checkerboard of single pixels is gray, although no pixel is gray.
     let board: Vec<u8> = (0..96 * 64).flat_map(|i| [if (i % 96 + i / 96) % 2 == 0 { 255 } else { 0 }; 3]).collect();
     let mut jpeg = Vec::new();
     let how = Encoding { quality: 100, ..plain(Subsampling::S444) };

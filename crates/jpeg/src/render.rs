@@ -1,5 +1,5 @@
-//! Turns decoded pixels of any picture into the content of the caller's slot: crops, resizes, turns and flips
-//! them.
+//! Turns the decoded pixels of any picture into the content of the caller's slot: crops, resizes, turns and flips the
+//! picture.
 
 use super::orientation::{Orientation, PixelLayout};
 use super::resize::{Cutout, Resizer, Resizing};
@@ -39,7 +39,7 @@ impl Default for Rendering {
     }
 }
 
-/// Rendering of one picture, in coordinates of its stored pixels.
+/// Plan for rendering one picture, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RenderPlan {
     turn: Orientation,
@@ -90,7 +90,7 @@ impl RenderPlan {
         self.area.rect().filter(|rect| (rect.width, rect.height) == self.resized)
     }
 
-    /// Returns true if the output has the same bytes as the stored rectangle in the same order.
+    /// Returns true if the output consists of the bytes of the stored rectangle in the same order.
     pub(crate) fn is_plain(&self) -> bool {
         self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels && self.border.is_none()
     }

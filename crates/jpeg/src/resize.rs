@@ -17,8 +17,8 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Tolerance for rounding errors: a centre this close to the border between two pixels counts as on the
-/// border, and the right pixel is used.
+/// Tolerance for rounding errors, in pixels. A centre that is this close to the border between two pixels counts as
+/// on the border, so the right pixel is used.
 const TIE: f64 = 1e-7;
 
 /// Options for resizing a picture, in coordinates of its stored pixels.
@@ -32,7 +32,7 @@ pub(crate) struct Resizing {
     pub(crate) transposed: bool,
 }
 
-/// RGB pixels in rows without gaps.
+/// RGB pixels of a picture, in rows without gaps.
 #[derive(Clone, Copy)]
 pub(crate) struct RgbPixels<'a> {
     pub(crate) bytes: &'a [u8],
@@ -96,7 +96,7 @@ impl Resizer {
         out: &mut [u8],
     ) -> Result<()> {
         let Cutout { pixels: from, window, area } = *from;
-        // Rounding may put values outside the window, which would cause errors. Clamp them.
+        // Because of rounding, the area may extend slightly beyond the window, which would be an error. Clamp it.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
@@ -114,12 +114,11 @@ impl Resizer {
         if how.interpolation == Interpolation::Bilinear || !both {
             return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
         }
-        // A cubic filter is applied to one axis at a time, for two reasons. First, the crate resizes along y
-        // first, but Pillow and torchvision resize upright pictures along x first. The order matters, because
-        // overshoots are clamped between the passes. Second, the crate assumes that no output pixel uses an
-        // earlier input pixel than the first output pixel does. This is false for a cubic: it is zero at a
-        // distance of 1, so the first output pixel may use fewer pixels than the second. Version 6.1.0 then
-        // reads outside its buffer.
+        // A cubic filter is applied to one axis at a time, for two reasons. First, the crate resizes along y first,
+        // but Pillow and torchvision resize upright pictures along x first. The order matters, because overshoots are
+        // clamped between the passes. Second, the crate assumes that no output pixel uses an input pixel before the
+        // first one that output pixel 0 uses. This is false for a cubic, which is zero at a distance of 1: output
+        // pixel 0 may use fewer input pixels than output pixel 1. Version 6.1.0 then reads outside its buffer.
         let (columns, rows) = (window.width, window.height);
         let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
         let along_y = |columns: u32| options.crop(0.0, y, f64::from(columns), h);
@@ -153,8 +152,8 @@ impl Resizer {
     }
 }
 
-/// Finds the pixels of a side that contain the centres of `count` output pixels. The output shows the part
-/// `shown` of the side. The GPU kernels compute the same numbers.
+/// Finds, for each of `count` output pixels along one axis, the source pixel that contains its centre. The output
+/// shows the part `shown` of the axis, which has `side` pixels. The GPU kernels compute the same numbers.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn nearest(out: &mut Vec<usize>, shown: Range<f64>, count: u32, side: u32, mirrored: bool) {
     let last = side.saturating_sub(1) as usize;

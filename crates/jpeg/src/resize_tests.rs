@@ -36,8 +36,8 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
-/// The first output pixel is at a distance of 1 from the first input pixel, where a cubic is zero. So it uses
-/// fewer pixels at the border than the second output pixel.
+/// The first output pixel is at a distance of 1 from the first input pixel, where a cubic is zero. It therefore uses
+/// fewer input pixels at the border than the second output pixel does.
 #[test]
 fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
     let bytes = gradients();
@@ -54,7 +54,7 @@ fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
                     .resize(&Cutout { pixels: from, window: Rect::whole(37, 29), area }, to.0, to.1, how, out)
                     .unwrap();
             }
-            // The order of the axes matters only where values overshoot.
+            // The order of the axes matters only where values overshoot, so most values must be alike.
             let alike = out[0].iter().zip(&out[1]).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
             assert!(alike * 2 > out[0].len(), "{start} {size:?}: {alike} of {}", out[0].len());
         }
@@ -71,14 +71,14 @@ const CROPPED: [u8; 126] = [
     130, 122, 114, 141, 143, 134, 130, 123, 125, 135, 138,
 ];
 
-/// Output for the whole picture at 5 × 4 pixels.
+/// Pillow's output for the whole picture, resized to 5 × 4 pixels.
 const SMALL: [u8; 60] = [
     101, 114, 116, 131, 134, 126, 123, 122, 121, 126, 126, 126, 122, 127, 126, 125, 133, 129, 125, 126, 126, 125, 123,
     126, 133, 127, 124, 126, 123, 124, 131, 124, 127, 122, 128, 120, 124, 130, 120, 123, 119, 128, 129, 124, 133, 127,
     126, 125, 126, 128, 127, 123, 129, 128, 122, 134, 130, 132, 127, 128,
 ];
 
-/// Output for columns 4 to 8 and rows 3 to 6, enlarged.
+/// Pillow's output for columns 4 to 8 and rows 3 to 6, enlarged.
 const LARGE: [u8; 168] = [
     129, 150, 171, 147, 168, 189, 174, 195, 200, 204, 225, 70, 156, 177, 22, 30, 51, 56, 51, 72, 93, 77, 98, 119, 139,
     162, 186, 158, 181, 165, 180, 203, 131, 154, 177, 59, 107, 130, 41, 39, 62, 76, 67, 91, 114, 94, 117, 141, 154,
@@ -182,7 +182,7 @@ fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     assert_eq!(at(0.0, 8.0, 4, 8, true), [0, 2, 4, 6]);
     assert_eq!(at(1.0, 2.0, 5, 9, false), [1, 1, 2, 2, 2]);
     assert_eq!(at(6.0, 2.0, 5, 9, true), [6, 6, 6, 7, 7]);
-    // The result never exceeds the side, regardless of rounding.
+    // The result is always within the side, regardless of rounding.
     assert_eq!(at(7.5, 1.0, 3, 8, false), [7, 7, 7]);
 }
 

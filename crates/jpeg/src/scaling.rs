@@ -5,9 +5,8 @@ use half::{bf16, f16};
 use shardpack_base::factors;
 use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 
-/// Conversion of levels to floats. `level · scale + bias` is computed in float32 by a fused multiply-add,
-/// which rounds once, and then rounded to the output type (to nearest, ties to even). uint8 output is not
-/// scaled.
+/// Factors that convert levels to floats. `level · scale + bias` is computed in float32 by a fused multiply-add,
+/// which rounds once, and then rounded to the output type (to nearest, ties to even). uint8 output is not scaled.
 ///
 /// ```
 /// use shardpack_jpeg::Scaling;
@@ -89,8 +88,8 @@ impl Scaling {
         Self::normalised(three("mean", mean)?, three("std", std)?)
     }
 
-    /// Converts a level of a channel. The result is the same on the host and on a device. Channels above 2
-    /// are scaled like blue.
+    /// Converts a level of a channel. The result is the same on the host and on a device. Channels above 2 are
+    /// converted like blue.
     #[must_use]
     pub fn apply(&self, channel: usize, level: u8) -> f32 {
         let [red, green, blue] = self.scale;

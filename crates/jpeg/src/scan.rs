@@ -1,13 +1,13 @@
-//! Segments of a scan: the bytes between its restart markers.
+//! Divides a scan into segments, that is, the bytes between its restart markers.
 
 use shardpack_base::Marks;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Restart(u8),
-    /// A marker other than RSTn, which ends the scan.
+    /// A marker other than RSTn. It ends the scan.
     Marker(u8),
-    /// The end of the bytes.
+    /// The bytes end before any other marker.
     Cut,
 }
 
@@ -40,8 +40,8 @@ impl<'a> Iterator for Segments<'a> {
         if self.ended {
             return None;
         }
-        // This is never `None`, because a marker is never before the start of its segment. If it were, the
-        // caller would notice the missing segment, because all callers count segments.
+        // `get` never returns `None`, because a marker is never before the start of its segment. If it were,
+        // iteration would end early, and the caller would notice, because all callers count segments.
         let segment = |end: usize| self.scan.get(self.start..end);
         for at in self.marks.by_ref() {
             match self.scan.get(at + 1) {
@@ -73,7 +73,7 @@ mod tests {
         let found: Vec<_> = Segments::new(scan).collect();
         let expected: [(&[u8], End); 4] = [
             (b"\x01\xFF\x00\xD0", End::Restart(0)),
-            // Fill bytes belong to the segment before them.
+            // Fill bytes before a marker belong to the segment before the marker.
             (b"\xFF", End::Restart(1)),
             (b"", End::Restart(2)),
             (b"ab", End::Marker(0xD9)),

@@ -1,8 +1,8 @@
 //! Visual difference between a re-encoded picture and its source: SSIMULACRA2.
 //!
-//! A score of 100 means identical, 90 means that the pictures look identical side by side, 70 is high and 50
-//! is medium quality. Pixels are assumed to be sRGB. At most [`SCORE_MAX_PIXELS`] are scored. Scoring needs
-//! planes of floats, and without this limit the largest picture of a dataset would determine the memory.
+//! A score of 100 means that the pictures are identical. At 90 they look identical side by side, 70 means high
+//! quality, and 50 medium quality. Pixels are assumed to be sRGB. Scoring needs planes of floats. To limit their
+//! memory, at most [`SCORE_MAX_PIXELS`] pixels of a picture are scored.
 
 use super::Rect;
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
@@ -20,10 +20,10 @@ pub const SCORE_MAX_PIXELS: u64 = 8_000_000;
 /// Measured memory that scoring takes per pixel, in bytes, without the pictures themselves.
 pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 
-/// Score of a picture that equals its source.
+/// Score of a picture that is identical to its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A reference picture that others are compared with. Its half of the work is done only once.
+/// A reference picture that others are compared with. The work that depends only on the reference is done once.
 pub struct Reference(Ssimulacra2Reference);
 
 impl std::fmt::Debug for Reference {
@@ -42,7 +42,7 @@ impl Reference {
         Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
     }
 
-    /// Returns the SSIMULACRA2 score of another picture of the same size, 100 if they are equal.
+    /// Returns the SSIMULACRA2 score of another picture of the same size. The score is 100 if the pictures are equal.
     ///
     /// # Errors
     /// `Usage` if the picture has a different size.
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Pixels affect the score only inside the centre.
+    /// Changes of pixels affect the score only if they are in the centre.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

@@ -16,10 +16,10 @@ const CRC_OFFSET: usize = 24;
 const COMPONENTS: usize = 3;
 const MAX_INTERVAL: u16 = 64;
 
-/// A parsed segment index. It borrows its bytes.
+/// A parsed segment index, which borrows the bytes of the index.
 ///
-/// Parsing checks the CRC32 and the rules of the format, but does not compare the index with its picture. A
-/// decoder must therefore compare the end of every segment that it decodes with the start of the next one.
+/// Parsing checks the CRC32 and the rules of the format, but does not compare the index with its picture. A decoder
+/// must therefore compare the end of every segment that it decodes with the start of the next one.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentIndex<'a> {
     segments: u32,
@@ -30,7 +30,7 @@ pub struct SegmentIndex<'a> {
     last_dc: [(i16, Packed<'a>); COMPONENTS],
 }
 
-/// Numbers with a common width, packed starting from the lowest bit of the first byte.
+/// Numbers of the same width, packed from the lowest bit of the first byte upwards.
 #[derive(Debug, Clone, Copy, Default)]
 struct Packed<'a> {
     bytes: &'a [u8],
@@ -38,14 +38,14 @@ struct Packed<'a> {
 }
 
 impl Packed<'_> {
-    /// Returns the number at `position`, or 0 after the end.
+    /// Returns the number with index `position`, or 0 after the end.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a number has at most 32 bits")]
     fn get(self, position: usize) -> u32 {
         self.window(position) as u32 & mask(self.bits)
     }
 
-    /// Returns at least 57 bits, starting with the number at this position. Zeros follow the last byte.
+    /// Returns at least 57 bits, starting with the number at index `position`. Zeros follow the last byte.
     #[inline]
     fn window(self, position: usize) -> u64 {
         let first = position * self.bits as usize;
@@ -57,8 +57,8 @@ impl Packed<'_> {
         window >> (first % 8)
     }
 
-    /// Returns the sum of the numbers at these positions. It extracts several numbers from each window,
-    /// because a decoder has to add up the lengths of all segments before the first one that it needs.
+    /// Returns the sum of the numbers with these indices. A decoder has to add up the lengths of all segments before
+    /// the first one that it needs, so several numbers are extracted from each window.
     fn sum(self, positions: Range<usize>) -> u64 {
         const WINDOW_BITS: u32 = u64::BITS - 7;
         let (mask, together) = (u64::from(mask(self.bits)), (WINDOW_BITS / self.bits.max(1)) as usize);
@@ -93,8 +93,8 @@ impl<'a> SegmentIndex<'a> {
         Ok(index)
     }
 
-    /// Parses an index that [`parse`](Self::parse) has accepted before. It skips the CRC32 and the sums,
-    /// which take most of the time.
+    /// Parses an index that [`parse`](Self::parse) has accepted before. Does not check the CRC32 and the sums, which
+    /// would take most of the time.
     ///
     /// # Errors
     /// `Format` if the bytes do not have the layout of an index.
@@ -191,7 +191,7 @@ impl<'a> SegmentIndex<'a> {
         for component in 0..self.components() {
             let (base, numbers) = self.last_dc.get(component).copied().unwrap_or_default();
             let wide = |segment| Some(self.wide(component, segment)).filter(|value| i16::try_from(*value).is_err());
-            // In most indexes, the width of the numbers already rules out values that are too large.
+            // In most indexes, the width of the numbers already excludes values that are too large.
             let most = i32::from(base) + mask(numbers.bits).cast_signed();
             if most > i16::MAX.into()
                 && let Some(found) = (0..=self.segments as usize).find_map(wide)
@@ -275,11 +275,11 @@ impl<'a> SegmentIndex<'a> {
         self.lengths.sum(segments.start as usize..segments.end as usize)
     }
 
-    /// Returns a component's last DC coefficient before a segment, or 0 before the first segment. After the
-    /// last segment, it is the last DC coefficient of the picture. It is also the DC prediction at the start
-    /// of the segment, unless a restart marker precedes the segment and resets the predictions to 0.
+    /// Returns a component's last DC coefficient before a segment, or 0 before the first segment. After the last
+    /// segment, it is the last DC coefficient of the picture. It is also the DC prediction at the start of the
+    /// segment, unless a restart marker precedes the segment and resets the predictions to 0.
     ///
-    /// A decoder compares it with the DC coefficient that it has reached at the end of the preceding segment.
+    /// A decoder compares this number with the last DC coefficient that it has decoded from the preceding segment.
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "parsing has checked the range")]
@@ -306,7 +306,7 @@ fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
     Error::format(format!("segment index: {what}"), expected.to_string(), found.to_string())
 }
 
-/// Segments of a picture, as input for writing its index.
+/// The segments of a picture, from which its index is written.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     pub(crate) interval: u16,
@@ -314,7 +314,7 @@ pub(crate) struct SegmentList {
     pub(crate) scan_bytes: u32,
     /// Length of each segment in bits.
     pub(crate) lengths: Vec<u32>,
-    /// Last DC coefficients before each segment, followed by those at the end of the picture.
+    /// Last DC coefficients before each segment, and finally those at the end of the picture.
     pub(crate) last_dc: Vec<[i16; COMPONENTS]>,
 }
 

@@ -18,8 +18,7 @@ pub(super) fn damaged(error: JpegError) -> Error {
     }
 }
 
-/// Maximum size of a buffer that is kept between pictures, in bytes. It is enough for RGB of 22 million
-/// pixels.
+/// Maximum size of a buffer that is kept between pictures, in bytes. This is enough for 22 million RGB pixels.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
 /// Frees buffers that exceed [`KEPT_BYTES`] after a large picture. Otherwise they would stay allocated in

@@ -1,6 +1,6 @@
-//! Small JPEGs for tests, generated on demand. The root package's tests include this file too.
+//! Small JPEGs for tests, generated on demand. The tests of the root package include this file too.
 
-/// Parts of a JPEG. A test may change them before they are joined.
+/// The parts of a JPEG. A test may change them before they are joined to a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Jpeg {
     pub(crate) sof: u8,

@@ -106,9 +106,9 @@ mod tests {
             let whole = encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S420), process);
             let odd = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
             assert!(pixels(&odd) == pixels(&whole), "{process:?}");
-            // Bytes other than zeros may be the effect of a flipped bit.
+            // Bytes other than zeros at the end of the data may be the effect of a flipped bit.
             let other = [&whole[..whole.len() - 2], &[9; 40], b"\xFF\xD9"].concat();
-            // If the data ends early, pixels are missing.
+            // If the data ends too early, pixels are missing.
             let short = [&whole[..whole.len() - 12], b"\xFF\xD9"].concat();
             let mut out = vec![0; 40 * 24 * 3];
             let mut decoder = JpegDecoder::new(&Limits::default());

@@ -1,8 +1,8 @@
-//! Lossless tiling: turns almost any JPEG into a baseline JPEG with one scan, divided into independent
-//! segments by restart markers.
+//! Lossless tiling: turns almost any JPEG into a baseline JPEG with one scan, divided into independent segments by
+//! restart markers.
 //!
-//! The DCT coefficients are copied and encoded again, so every decoder computes exactly the same pixels for
-//! both pictures. In most pictures the segments form a grid of tiles, and rectangles can be cut out by
+//! The DCT coefficients do not change, they are only encoded again. Every decoder therefore computes exactly the same
+//! pixels from both JPEGs. In most pictures the segments form a grid of tiles, and rectangles can be cut out by
 //! copying bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
@@ -32,10 +32,10 @@ pub struct TileOptions {
     /// Keeps the metadata segments (Exif, ICC profile, XMP, comments…) in the stored JPEG. By default they
     /// are dropped. To keep the important ones, read them with [`Metadata`](super::Metadata) first.
     pub keep_metadata: bool,
-    /// Turns a picture upright by rotating its coefficients, if its Exif orientation requires a turn and its
-    /// edges are on the MCU grid. Otherwise the orientation is applied after decoding. No coefficient is
-    /// lost, but the decoded pixels may differ by a step or two, because decoders round a rotated picture
-    /// differently. Default false.
+    /// Turns a picture upright by rotating its coefficients, if its Exif orientation requires a turn, and all edges
+    /// that this would move to the left or top are on the MCU grid. Otherwise the orientation is applied after
+    /// decoding. No coefficient is lost, but the decoded pixels may differ by one or two levels, because decoders
+    /// round a rotated picture differently. Default false.
     pub upright: bool,
     /// Maximum growth of the tiled picture, as a fraction of the source. If tiles exceed it,
     /// [`Interval::Auto`] tries whole rows before giving up and keeping the source. Default 0.15, which few
@@ -78,11 +78,11 @@ pub enum TileOutcome {
 /// Result of [`JpegTiler::tile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled {
-    /// Outcome: tiled or kept.
+    /// The picture was tiled, or the source was kept.
     pub outcome: TileOutcome,
-    /// Width of the stored picture in pixels, before `orientation` is applied.
+    /// Width of the stored picture in pixels. `orientation` is not applied to it.
     pub width: u32,
-    /// Height of the stored picture in pixels, before `orientation` is applied.
+    /// Height of the stored picture in pixels. `orientation` is not applied to it.
     pub height: u32,
     /// Exif orientation to apply after decoding, 1..=8; 1 = upright. Apply it even if the stored bytes also
     /// contain an Exif segment.
@@ -203,8 +203,8 @@ impl JpegTiler {
         let start = out.len();
         let row = Interval::Row.of(grid, jpeg.len());
         let chosen = options.interval.of(grid, jpeg.len());
-        // A picture that grows too much with the best tiles may grow less with whole rows. An interval that
-        // the caller has chosen is not replaced.
+        // A picture that grows too much with the best tiles may grow less if each segment is a whole row. If the
+        // caller has chosen the interval, it is not replaced.
         let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
@@ -241,12 +241,12 @@ impl JpegTiler {
         self.transcoder.transcode(jpeg, how, out)
     }
 
-    /// Fails if a picture that is not transcoded has damage.
+    /// Fails if a picture that will be kept unchanged has damage.
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.damage.check(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
-            // The 8-bit decoder does not support such pictures. Trust the header if the picture is complete.
+            // The 8-bit decoder does not support such pictures, so check only that the end of the image is there.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
@@ -265,8 +265,8 @@ pub(super) const fn swaps_axes(orientation: u8) -> bool {
 /// Returns the operation that turns a picture upright, if its edges make this possible without loss.
 fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
-    // Partial MCUs must stay at the right and bottom. An edge that moves to the left or top must consist of
-    // whole MCUs.
+    // Partial MCUs are possible only at the right and bottom. An edge that moves to the left or top must therefore
+    // consist of whole MCUs.
     let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
     let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
     let possible = match operation {

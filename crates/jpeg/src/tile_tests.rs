@@ -72,7 +72,8 @@ proptest! {
             let row = matches!(tiled.outcome, TileOutcome::Tiled { tiles_per_row: 1, .. });
             prop_assert!(row);
         }
-        // Tiling twice is the same as tiling once, unless a new interval is chosen for the new size.
+        // Tiling a second time must change nothing. This does not hold for `Auto`, which may choose
+        // another interval for the new size.
         if !upright && !keep_metadata && interval != Interval::Auto {
             prop_assert_eq!(tile(&stored, &options).unwrap().1, stored);
         }
@@ -94,7 +95,8 @@ proptest! {
 fn every_upright_turn_is_taken_where_the_grid_allows() {
     for sampling in SAMPLINGS {
         for orientation in 2..=8 {
-            // Both sides are multiples of every MCU size. The largest MCU is 32 × 16.
+            // The picture has whole MCUs only: both sides are multiples of every MCU size. The
+            // largest MCU is 32 × 16.
             let whole = encode((96, 64), PixelFormat::Rgb, plain(sampling), None);
             let source = with_segments(&whole, &[(0xE1, exif(orientation, true))]);
             let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
@@ -107,7 +109,7 @@ fn every_upright_turn_is_taken_where_the_grid_allows() {
     for orientation in 2..=8 {
         let source = with_segments(&odd, &[(0xE1, exif(orientation, true))]);
         let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
-        // Only the transposition moves no partial MCU to the left or top.
+        // Transposition is the only operation that moves no partial MCU to the left or top.
         assert_eq!(tiled.applied, if orientation == 5 { 5 } else { 1 });
         check_tiles(&source, tiled, &stored);
     }
@@ -214,11 +216,11 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder cannot write such pictures, so change the sampling factors of a normal one. Its blocks can
-    // be read in a different order, because all RGB components share one Huffman table.
+    // The encoder cannot write pictures with such sampling factors, so change the factors of a normal picture. Its
+    // blocks can be read in a different order, because all RGB components share one Huffman table.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;
-    // With factors of 2×1 for every component, there are half as many MCUs, each with twice as many blocks.
+    // If every component has the factors 2×1, there are half as many MCUs, and each has twice as many blocks.
     for component in 0..3 {
         source[sof + 11 + 3 * component] = 0x21;
     }
@@ -295,7 +297,7 @@ fn the_pixel_check_sees_a_difference() {
     assert!(!same(&photo(), &encode((64, 96), PixelFormat::Rgb, plain(Subsampling::S420), None)));
 }
 
-/// Uses every tenth of a thousand photos; `examples/jpeg_pack_rates.rs` uses all of them.
+/// Tests every tenth of a thousand photos. `examples/jpeg_pack_rates.rs` uses all of them.
 #[test]
 fn photos_keep_their_pixels_and_hardly_grow() {
     let Some(data) = shared_data() else { return };

@@ -1,17 +1,16 @@
 //! A safe interface to libjpeg-turbo. This module contains all `unsafe` code for JPEG.
 //!
-//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since version 3.0 it can add restart
-//! markers when transcoding. Three of its properties shape this module:
+//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since version 3.0 it can add restart markers when
+//! transcoding. Three of its properties shape this module:
 //!
-//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture.
-//!   Quantisation and Huffman tables are also kept for pictures that have none. So each instance is used for
-//!   only one picture, and the pixels depend on nothing but the picture's own bytes. Creating an instance
-//!   takes 0.2 µs. No instance leaves the function, or the [`OpenedJpeg`], that created it.
-//! - A call that fails after a warning still reports only a warning. [`Handle::outcome`] distinguishes the
-//!   two.
-//! - The library takes the size of the rows from the JPEG itself and does not check the buffer. So bytes are
-//!   decoded only after both libjpeg (on the same instance) and [`JpegHeader::parse`] have read the same
-//!   header from them.
+//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture. Quantisation
+//!   and Huffman tables are also kept for pictures that have none. Therefore each instance is used for only one
+//!   picture, and the pixels depend only on the picture's own bytes. Creating an instance takes 0.2 µs. No instance
+//!   leaves the function, or the [`OpenedJpeg`], that created it.
+//! - A call that fails after a warning still reports only a warning. [`Handle::outcome`] distinguishes the two.
+//! - The library takes the size of the rows from the JPEG itself and does not check the buffer. Therefore bytes are
+//!   decoded only after libjpeg (on the same instance) and [`JpegHeader::parse`] have both read the same header from
+//!   them.
 #![allow(unsafe_code)]
 
 mod kinds;
@@ -31,8 +30,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use turbojpeg_sys as sys;
 
-/// First words of libjpeg's warnings about a source, up to their first number. Its errors have different
-/// texts.
+/// Beginnings of libjpeg's warnings about a source, up to the first number in each. libjpeg's errors begin
+/// differently.
 const WARNINGS: [&str; 6] = [
     "Corrupt JPEG data: ",
     "Premature end of JPEG file",
@@ -42,10 +41,10 @@ const WARNINGS: [&str; 6] = [
     "Warning: unknown JFIF revision number ",
 ];
 
-/// Last words of the warning about bytes between the data of the last scan and the end of the image.
+/// End of the warning about bytes between the data of the last scan and the end of the image.
 const AT_THE_END: &str = " extraneous bytes before marker 0xd9";
 
-/// A TurboJPEG instance for one picture, owned by this value.
+/// A TurboJPEG instance for one picture. Dropping it destroys the instance.
 struct Handle(NonNull<c_void>);
 
 impl Drop for Handle {
@@ -56,16 +55,16 @@ impl Drop for Handle {
 }
 
 enum TurboFailure {
-    /// The call finished in spite of damage.
+    /// The call finished, although the picture is damaged.
     Warning(String),
-    /// The call did not finish.
+    /// The call failed.
     Fatal(String),
 }
 
 impl TurboFailure {
-    /// Returns true if the warning is only about padding, that is, zeros before the end of the image. The
-    /// library keeps the text of a picture's first warning, so all pixels were decoded without a warning
-    /// before this one. Other bytes in place of the zeros may be the only sign of damage elsewhere.
+    /// Returns true if the warning is only about padding, that is, zeros before the end of the image. The library
+    /// keeps the text of a picture's first warning, so all pixels were decoded without a warning before this one.
+    /// Bytes other than zeros do not count as padding, because they may be the only sign of damage elsewhere.
     fn is_padding(&self, jpeg: &[u8]) -> bool {
         let Self::Warning(text) = self else { return false };
         let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
@@ -95,7 +94,7 @@ impl Handle {
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
-        // Saturate, because an even larger limit would have no effect.
+        // Values that are too large are clamped, because an even larger limit would have no effect.
         let value = value.try_into().unwrap_or(c_int::MAX);
         // SAFETY: the instance is alive. The library checks the parameter and the value.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
@@ -117,9 +116,9 @@ impl Handle {
 
     /// Returns the result of the call that returned `status`.
     ///
-    /// The library's own code says "warning" even if an error followed the warning. But the library keeps
-    /// only the text of a picture's first warning, and an error always replaces this text. So the call ended
-    /// with a warning only if the text is a known warning. An unknown text counts as an error.
+    /// The library's own code says "warning" even if an error followed the warning. But the library keeps only the
+    /// text of a picture's first warning, and an error always replaces this text. Therefore a call has ended with
+    /// only a warning if the text is a known warning. An unknown text counts as an error.
     fn outcome(&self, status: c_int) -> Result<(), TurboFailure> {
         if status == 0 {
             return Ok(());
@@ -196,7 +195,7 @@ impl Decompressor {
         Ok(OpenedJpeg { handle, jpeg, header, frame, decompressor: *self })
     }
 
-    /// Converts an outcome to a result, depending on the handling of warnings.
+    /// Converts an outcome to a result. The settings decide whether a warning is an error.
     fn accepted(&self, outcome: Result<(), TurboFailure>, jpeg: &[u8]) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
@@ -271,14 +270,14 @@ impl OpenedJpeg<'_> {
         let pitch = c_int::try_from(pitch)
             .map_err(|_| Error::usage(format!("row of pixels: expected less than 2³¹ bytes, found {pitch}")))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
-        // SAFETY: `jpeg` is a live slice, and the library only reads it. The library writes `height` rows of
-        // `row` bytes, `pitch` apart. `out` has room for them, as compared above, provided that the picture
-        // is `frame.width` × `frame.height`: with a region, the library writes the rows of the region or
-        // fails, and without a region it writes the rows of the whole picture. It reads the size from the
-        // header of `jpeg` again, and finds the same size as in `Decompressor::open`, because it starts from
-        // the same state. The bytes are the same, because they have been borrowed since then. The instance
-        // was new then, and its only reading ended without an error. So it was not left in the middle of a
-        // marker, but aborted as a whole (`jpeg_abort_decompress`), after which libjpeg starts again at SOI.
+        // SAFETY: `jpeg` is a live slice, and the library only reads it. The library writes `height` rows of `row`
+        // bytes, `pitch` apart. `out` has room for them, as compared above, provided that the picture is
+        // `frame.width` × `frame.height`: with a region, the library writes the rows of the region or fails, and
+        // without a region it writes the rows of the whole picture. It reads the size from the header of `jpeg`
+        // again, and finds the same size as in `Decompressor::open`, because it starts from the same state. The bytes
+        // are the same, because they have been borrowed since then. The instance was new then, and its only reading
+        // ended without an error. Therefore the instance was not left in the middle of a marker, but aborted as a
+        // whole (`jpeg_abort_decompress`), after which libjpeg starts again at SOI.
         let status = unsafe {
             sys::tj3Decompress8(
                 self.handle.0.as_ptr(),
@@ -306,7 +305,7 @@ impl OpenedJpeg<'_> {
     }
 }
 
-/// A buffer allocated by the library.
+/// A buffer that the library has allocated.
 struct Output {
     bytes: *mut u8,
     len: sys::size_t,
@@ -397,7 +396,7 @@ impl Transcoder {
         match handle.outcome(status) {
             Err(failure) if failure.is_unwritable() => return Ok(false),
             Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
-            // The warning is only about padding, so the output is complete.
+            // The only warning was about padding, so the output is complete.
             _ => {}
         }
         // SAFETY: the call has succeeded, possibly with a warning.

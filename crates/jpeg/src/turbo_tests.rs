@@ -43,16 +43,16 @@ fn scans_are_counted_before_they_are_decoded() {
     assert_eq!(allowed, [500, 128, 64, 64]);
 }
 
-/// Returns bytes on which libjpeg first warns and then fails, in the middle of a Huffman table.
+/// Returns bytes about which libjpeg first warns. It then fails on them in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();
-    // Insert the bytes after the JFIF segment.
+    // Insert the bytes directly after the JFIF segment.
     [&jpeg[..20], b"stray", table.as_slice(), &jpeg[20..]].concat()
 }
 
-/// Returns a picture of 1024 × 1024 pixels for a reader that wrongly continues where an earlier reader
-/// failed. The earlier reader failed in the middle of a Huffman table, so this picture's SOI would be read as
-/// the length of the table.
+/// Returns a picture that a reader sees as 1024 × 1024 pixels if it wrongly continues where an earlier reader failed.
+/// The earlier reader failed in the middle of a Huffman table, so the wrong reader takes this picture's SOI for the
+/// length of the table.
 fn resumed(inner: &[u8]) -> Vec<u8> {
     let table = |symbols: usize| {
         let mut out = vec![0; 17 + symbols];
@@ -68,7 +68,7 @@ fn resumed(inner: &[u8]) -> Vec<u8> {
         left -= 17 + part;
     }
     body.extend(table(left - 17));
-    // Make the first reader skip some bytes with a warning, and then fail on a table.
+    // Make the first reader skip some bytes with a warning and then fail in the middle of a table.
     body[30..35].copy_from_slice(&[0xFF, 0xC4, 0, 0x30, 0]);
     body[35..51].fill(0xEE);
     [b"\xFF\xD8", body.as_slice(), &inner[2..]].concat()
@@ -118,7 +118,7 @@ fn dimensions_are_never_those_of_the_picture_before() {
     }
 }
 
-/// libjpeg would use the tables of the previous picture if a picture has none.
+/// A picture without tables must not be decoded with the tables of the previous picture, as libjpeg would do.
 #[test]
 fn tables_are_those_of_the_picture_itself() {
     let jpeg = photo((64, 48));
@@ -136,7 +136,7 @@ fn tables_are_those_of_the_picture_itself() {
 #[test]
 fn an_error_behind_a_warning_is_an_error() {
     let jpeg = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Progressive));
-    // Insert stray bytes before the second scan, followed by a marker that libjpeg does not decode.
+    // Insert stray bytes before the second scan, and after them a marker that libjpeg does not support.
     let scans: Vec<usize> = memchr::memmem::find_iter(&jpeg, b"\xFF\xDA").collect();
     let bad = [&jpeg[..scans[1]], b"stray\xFF\xC8\0\x02", &jpeg[scans[1]..]].concat();
     let strays = [&jpeg[..scans[1]], b"stray", &jpeg[scans[1]..]].concat();
@@ -195,7 +195,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop::sample::select(sources()), prop::collection::vec(change, 0..5)).prop_map(|(mut jpeg, changes)| {
         for (kind, at, value, early) in changes {
-            // Prefer positions in the header.
+            // Prefer positions in the header, which has most of the special cases.
             let at = at.index(if early { jpeg.len().min(650) } else { jpeg.len() });
             match kind {
                 0 => jpeg[at] = value,
@@ -224,8 +224,8 @@ fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
-    /// Slots with different initial contents must end up equal. This shows that every byte was written and
-    /// depends only on this picture.
+    /// Decodes into two slots with different initial contents, which must become equal. This shows that every byte is
+    /// written and depends only on this picture.
     #[test]
     fn a_reused_decoder_is_as_good_as_a_new_one(
         jpegs in prop::collection::vec(mutant(), 1..3),

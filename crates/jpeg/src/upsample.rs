@@ -1,15 +1,15 @@
-//! The chroma samples that a pixel needs, by those rules of libjpeg(-turbo)'s upsampling that matter for
-//! cutting.
+//! Determines the chroma samples that a pixel needs. Implements the rules of libjpeg(-turbo)'s upsampling that matter
+//! for cutting.
 //!
-//! If a component has half the resolution along an axis, libjpeg's default ("fancy") upsampling is a triangle
-//! filter: three quarters of a pixel come from the sample that covers it, and a quarter comes from the
-//! neighbour on the pixel's side. So the first and last pixel column of an MCU need the nearest chroma column
-//! of the neighbouring MCU, and no other column needs samples from outside. The same applies to rows. With
-//! all other ratios, samples are replicated and nothing else is needed (`jdsample.c`, `jdmaster.c`).
+//! If a component has half the resolution along an axis, libjpeg's default ("fancy") upsampling is a triangle filter:
+//! three quarters of a pixel come from the sample that covers it, and a quarter comes from the neighbour on the
+//! pixel's side. So the first and last pixel column of an MCU need the nearest chroma column of the neighbouring MCU,
+//! and no other column needs samples from outside. The same applies to rows. With all other ratios, samples are
+//! replicated and nothing else is needed (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
 
-/// Number of samples of a DCT block along an axis.
+/// Length of a side of a DCT block, in samples.
 pub(super) const BLOCK: u32 = 8;
 
 /// Pixels that upsampling needs in addition to the MCUs of a rectangle.
@@ -41,7 +41,7 @@ impl Needs {
             if h * 2 == max_h && (v == max_v || v * 2 == max_v) && interpolates {
                 needs.beside = true;
                 needs.above |= v * 2 == max_v;
-                // The smallest width at which the component has three samples per row (rounded up).
+                // The smallest width in pixels with which the component has at least three samples per row.
                 needs.min_width = needs.min_width.max(2 * max_h / h + 1);
             } else if h == max_h && v * 2 == max_v {
                 needs.above = true;

@@ -33,7 +33,7 @@ pub struct View {
     pub interpolation: Interpolation,
 }
 
-/// The part of a picture to show, and its size.
+/// Part of a picture to show, and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Framing {
     /// The whole picture at its own size.
@@ -56,7 +56,7 @@ pub enum Framing {
         /// Number of columns.
         width: u32,
     },
-    /// A random part, resized.
+    /// A random part of the picture, resized to the given size.
     RandomResizedCrop {
         /// Number of rows.
         height: u32,
@@ -68,9 +68,10 @@ pub enum Framing {
         /// 4/3.
         ratio: (f64, f64),
     },
-    /// The whole picture with padding (letterbox): it is scaled to the largest size that fits and centred on
-    /// a background of one colour. It fills one side. The other side is rounded to the nearest pixel, at
-    /// least 1. If the number of border pixels is odd, the right or lower border has one more.
+    /// The whole picture with padding (letterbox): it is scaled to the largest size that fits and centred on a
+    /// background of one colour. It fills the output along one axis. Its length along the other axis is rounded to
+    /// the nearest pixel and is at least 1. If the number of border pixels is odd, the right or lower border has one
+    /// more.
     Pad {
         /// Number of rows.
         height: u32,
@@ -112,7 +113,7 @@ impl Area {
     }
 }
 
-/// A view of one picture, after all random choices.
+/// A view of one picture, with all random choices made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
     /// Area to show.
@@ -270,7 +271,7 @@ impl View {
         Self { interpolation, ..self }
     }
 
-    /// Returns the height and width of the output, if they are the same for all pictures.
+    /// Returns the height and width of the output, or `None` if they depend on the picture.
     #[must_use]
     pub const fn size(&self) -> Option<(u32, u32)> {
         match self.framing {
@@ -321,13 +322,12 @@ impl View {
 
     /// Returns the crop of an upright picture of `width` × `height` pixels.
     ///
-    /// Draw 0 of `key` decides the flip: the picture is flipped if the number is below the probability.
-    /// Attempt i at a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the
-    /// column. So a different framing does not change the flips, and vice versa.
+    /// Draw 0 of `key` decides the flip: the picture is flipped if the number is below the probability. Attempt i at
+    /// a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the column. Therefore
+    /// another framing does not change the flips, and vice versa.
     ///
     /// # Errors
-    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, or a rectangle is not
-    /// within it.
+    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, or a rectangle is not within it.
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
@@ -397,7 +397,7 @@ fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
     }
 }
 
-/// One axis of a centre crop, in pixels before resizing.
+/// A centre crop along one axis, in pixels before resizing.
 struct Centre {
     start: f64,
     extent: f64,
@@ -406,8 +406,8 @@ struct Centre {
 }
 
 impl Centre {
-    /// Computes one axis. `side` is its length in pixels before resizing, `short` is the picture's shorter
-    /// side, `crop` is the size of the crop, and `support` is the reach of the filter.
+    /// Computes the crop along one axis. `side` is the length of the axis in pixels before resizing, `short` is the
+    /// picture's shorter side, `crop` is the size of the crop, and `support` is the reach of the filter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
         // Like torchvision, round the longer side down, and the start of the crop to the nearest pixel
@@ -416,7 +416,7 @@ impl Centre {
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
         let (start, extent) = (start * scale, f64::from(crop) * scale);
-        // The reach of the filter, plus one pixel for rounding.
+        // Reach of the filter, plus one pixel for rounding.
         let reach = scale.max(1.0) * support + 1.0;
         let first = (start - reach).floor().max(0.0) as u32;
         let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;
@@ -433,7 +433,7 @@ impl Centre {
 fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
     let between = |range: (f64, f64), draw: f64| range.0 + (range.1 - range.0) * draw;
     let (wide, high) = (f64::from(width), f64::from(height));
-    // Use libm, so that all platforms draw the same numbers.
+    // Use libm, so that the drawn numbers are the same on all platforms.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     for attempt in 0..TRIES {
         let [area, shape] = draws.pair(2 * attempt + 2);

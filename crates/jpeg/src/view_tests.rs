@@ -33,7 +33,7 @@ fn centre_crops_lie_where_torchvision_puts_them() {
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
 
-/// A letterbox shows the whole picture, resized, in its place. All other pixels have the fill colour.
+/// With padding, the whole picture is shown, resized and centred. All pixels around it have the fill colour.
 #[test]
 fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     let place = |view: View, width, height| view.resolve(width, height, &key(0)).unwrap().inner;
@@ -43,8 +43,8 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     assert_eq!(place(View::pad(640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
     assert_eq!(place(View::pad(640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
     assert_eq!(place(View::pad((480, 640)), 640, 480), Rect::whole(640, 480));
-    // A line stays one pixel wide. If the number of border pixels is odd, the right border has one more. In a
-    // mirrored picture the left border does.
+    // A picture one pixel wide stays one pixel wide. If the number of border pixels is odd, the right border has one
+    // more, or the left border if the picture is mirrored.
     assert_eq!(place(View::pad(8), 1, 65_535), Rect { x: 3, y: 0, width: 1, height: 8 });
     assert_eq!(place(View::pad(8).with_flip(1.0), 1, 65_535), Rect { x: 4, y: 0, width: 1, height: 8 });
     for (width, height, rows, columns) in (1..60).flat_map(|n| [(n, 60, 31, 17), (60, n, 31, 17), (n, 7, n + 3, 2)]) {
@@ -57,7 +57,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
         let exact = (f64::from(columns) / f64::from(width)).min(f64::from(rows) / f64::from(height));
         assert!((scales[0] - exact).abs() * f64::from(width) <= 1.0, "{scales:?} {exact}");
         assert!((scales[1] - exact).abs() * f64::from(height) <= 1.0, "{scales:?} {exact}");
-        // The corners of the picture must be at the right positions within the covered area.
+        // Within the covered area, the corners of the picture must be at the right positions.
         let covered = crop.covered();
         let at = |x: f64| (x - covered.x) * f64::from(columns) / covered.width;
         let ends = [at(0.0), at(f64::from(width))];
@@ -136,8 +136,8 @@ fn distance(mut values: Vec<f64>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// The picture is so large that rounding does not matter, and the areas are so small that every attempt
-/// succeeds. So each parameter has its exact distribution. 1.95 / √n is the 99.9 % point of the distance.
+/// The picture is so large that rounding does not matter, and the crops are so small that every attempt succeeds.
+/// Each parameter therefore has exactly the documented distribution. 1.95 / √n is the 99.9 % point of the distance.
 #[test]
 fn parameters_are_distributed_as_documented() {
     let n = 20_000;
@@ -164,7 +164,7 @@ fn flips_have_their_probability() {
     for probability in [0.0, 0.25, 0.5, 1.0] {
         let view = View::whole().with_flip(probability);
         let flips = (0..10_000).filter(|&i| view.resolve(9, 9, &key(i)).unwrap().flip).count() as f64;
-        // The limit is four standard deviations.
+        // The permitted deviation is four standard deviations.
         assert!(
             (flips - 10_000.0 * probability).abs() <= 400.0 * (probability * (1.0 - probability)).sqrt(),
             "{probability}: {flips}"

@@ -3,8 +3,8 @@
 
 use super::error::JpegError;
 
-/// Returns the offset just after EOI, or `None` if the file ends before EOI. `bytes` must be a whole file.
-/// The walk starts at its first entropy-coded byte.
+/// Returns the offset just after EOI, or `None` if the file ends before EOI. `bytes` must be a whole file, and
+/// `scan_offset` the offset of its first entropy-coded byte, at which the walk starts.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
@@ -17,7 +17,7 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     }
 }
 
-/// Returns the number of scans of a picture whose first entropy-coded byte is at `scan_offset`. Stops at the
+/// Returns the number of scans of a picture whose first entropy-coded byte is at `scan_offset`. Stops counting at the
 /// picture's end, or at bytes that are not a marker.
 pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
     let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
@@ -54,7 +54,7 @@ impl<'a> Walk<'a> {
     /// except fill bytes, is added to `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
-            // A position past the end counts as the end.
+            // Treat a position past the end like the end.
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
             let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
                 return Err(JpegError::Truncated { needed: self.bytes.len().max(self.pos) as u64 + 2 });
@@ -68,7 +68,7 @@ impl<'a> Walk<'a> {
             let offset = (self.pos + fill - 1) as u64;
             self.pos += fill + 1;
             match rest.get(fill) {
-                // FF 00 is data.
+                // FF 00 is entropy-coded data, not a marker.
                 Some(0) | None => *stray += 2,
                 Some(&marker) => return Ok((marker, offset)),
             }

@@ -4,12 +4,13 @@ use crate::Entry;
 use serde::{Deserialize, Deserializer, Serialize};
 use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 
-/// The entry of an array field in a recipe.
+/// The recipe entry of an array field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArrayRecipe {
     /// Storage settings of the arrays.
     pub settings: ArraySettings,
-    /// The user's options, from which the settings were derived. Defaults if another version wrote the entry.
+    /// The user's options, from which the settings were derived. If another version wrote the entry, these are the
+    /// defaults.
     #[serde(default, deserialize_with = "options_of_any_version")]
     pub asked: ArrayOptions,
     /// All candidates of the trial, best first. Empty if there was only one possibility.
@@ -28,7 +29,7 @@ impl ArrayRecipe {
         Self { settings: trial.settings, asked, candidates: trial.table.clone() }
     }
 
-    /// Returns the trial that chose the settings.
+    /// Returns the trial that chose the settings, rebuilt from this entry.
     #[must_use]
     pub fn trial(&self) -> Trial {
         Trial { settings: self.settings, table: self.candidates.clone() }

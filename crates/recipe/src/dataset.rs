@@ -8,13 +8,13 @@ use shardpack_format::Recipe;
 /// Order of the stored samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// Sorted by key.
+    /// The samples are sorted by key.
     #[serde(rename = "as the keys sort")]
     Keys,
-    /// The order in which a program added them.
+    /// In the order in which a program added the samples.
     #[serde(rename = "as they were added")]
     Added,
-    /// Shuffled with this seed.
+    /// The samples are shuffled with this seed.
     #[serde(rename = "shuffle_seed")]
     Shuffled(u64),
 }
@@ -35,7 +35,7 @@ impl Order {
 pub struct LabelTable {
     /// Columns of the table, except the key column.
     pub columns: Vec<String>,
-    /// Name of the label column, unless it is one of the usual names.
+    /// Name of the label column, unless it is one of the default names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_column: Option<String>,
     /// Name of the key column, if the user specified it.
@@ -47,9 +47,9 @@ pub struct LabelTable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Variables {
-    /// The variable with this name.
+    /// Read the variable with this name.
     One(String),
-    /// The first of these variables that a file contains.
+    /// Read the first of these variables that a file contains.
     Several(Vec<String>),
 }
 
@@ -74,8 +74,8 @@ impl Variables {
     }
 }
 
-/// The recipe of a dataset that was packed from files. An optional entry is `None` if another version, which does not
-/// have this entry, wrote the recipe.
+/// The recipe of a dataset that was packed from files. An optional entry is `None` if the recipe was written by a
+/// version that does not have this entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderRecipe {
     /// Version of shardpack that wrote the dataset.
@@ -119,10 +119,10 @@ pub struct FolderRecipe {
     pub others: Map<String, Value>,
 }
 
-/// Value of the field `kind` of a [`ProgramRecipe`].
+/// Type of the field `kind` in a [`ProgramRecipe`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfProgram {
-    /// The only value.
+    /// The only possible value.
     #[default]
     #[serde(rename = "samples of a program")]
     Samples,
@@ -134,7 +134,7 @@ pub struct ProgramRecipe {
     /// Version of shardpack that wrote the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shardpack: Option<Entry<String>>,
-    /// Kind of the recipe. It is the same for all recipes of programs.
+    /// Kind of the recipe, which is the same for all program recipes.
     pub kind: OfProgram,
     /// Order of the stored samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,8 @@ impl ProgramRecipe {
     }
 }
 
-/// Returns the name of a field's entry. It is the name of the field, unless a fixed entry already has that name.
+/// Returns the name of a field's entry. This is the name of the field, unless one of the fixed entries has the same
+/// name.
 fn entry_of(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
@@ -203,7 +204,7 @@ pub enum DatasetRecipe {
     Folder(Box<FolderRecipe>),
     /// A dataset that a program wrote sample by sample.
     Program(Box<ProgramRecipe>),
-    /// A dataset that another program wrote, or one without a recipe.
+    /// Any other recipe, for example an empty one or one written by another program.
     Other(Recipe),
 }
 
@@ -275,7 +276,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Replaces the storage options of the pictures in `field`, if the recipe has them.
+    /// Replaces the storage options of the pictures in `field`, if the recipe contains such options.
     pub fn set_pictures(&mut self, field: &str, pictures: &PictureOptions) {
         let entry = entry_of(field);
         match self {

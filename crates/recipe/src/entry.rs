@@ -1,4 +1,4 @@
-//! Recipe entries that another version may have written.
+//! Recipe entries that other versions may have written in a different form.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

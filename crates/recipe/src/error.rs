@@ -1,4 +1,4 @@
-//! Errors about the values of options.
+//! The error for a value that is not allowed for an option.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, Voice};
 use std::fmt;

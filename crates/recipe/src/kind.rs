@@ -26,10 +26,10 @@ impl Word for SourceKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBadInput {
-    /// List these files and stop before anything is written.
+    /// Report these files and stop before anything is written.
     #[default]
     Stop,
-    /// List these files and pack the others.
+    /// Report these files and pack the others.
     Skip,
 }
 

@@ -1,12 +1,12 @@
 //! The typed recipe of a dataset, which records where its samples come from and how they are stored.
 //!
-//! Every manifest and every shard contains a recipe as JSON (spec §3.2), which [`DatasetRecipe`] reads and writes. Some
-//! entries are the option types themselves: [`PictureOptions`] for a field of pictures and [`ArrayRecipe`] for a field
-//! of arrays. Entries of later versions are kept.
+//! Every manifest and every shard contains a recipe as JSON (spec §3.2), which [`DatasetRecipe`] reads and writes.
+//! Some entries are the option types themselves: [`PictureOptions`] for a field of pictures and [`ArrayRecipe`] for a
+//! field of arrays. Entries from later versions are kept unchanged.
 //!
 //! Each option is declared once, in a table of [`Declared`], with its name, help text, check, and the setting that it
-//! changes. [`StorageOptions::OPTIONS`] is the table of options that a recipe records. Front ends set an option by its
-//! name and an [`OptionValue`].
+//! changes. [`StorageOptions::OPTIONS`] is the table of options that a recipe records. Front ends set an option by
+//! its name and an [`OptionValue`].
 #![forbid(unsafe_code)]
 
 mod array;

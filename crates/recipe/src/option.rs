@@ -1,27 +1,27 @@
-//! Options. Each is declared once, in a table.
+//! Options. Each option is declared once, in a table.
 
 use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
-/// The kind of value that an option takes.
+/// The kind of value that an option takes, for help texts and parsers.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// No value: the option is either on or off.
     Switch,
-    /// One of these words. The text is the name of the value in help texts, or empty.
+    /// One of these words. The text is the name of the value in help texts and may be empty.
     Word(fn() -> Vec<&'static str>, &'static str),
     /// A path. The text is its name in help texts.
     Path(&'static str),
     /// A value. The text is its name in help texts.
     Value(&'static str),
-    /// A value; the option may be repeated. The text is the name of the value in help texts.
+    /// A value. The option may be given several times. The text is the name of the value in help texts.
     Several(&'static str),
-    /// Values separated by commas. The text is the name of the value in help texts.
+    /// Several values, separated by commas. The text is the name of the value in help texts.
     List(&'static str),
-    /// Words separated by commas. The text is the name of the value in help texts.
+    /// Several words, separated by commas. The text is the name of the value in help texts.
     Words(fn() -> Vec<&'static str>, &'static str),
 }
 
-/// Returns all words of a choice.
+/// Returns all words that spell the values of `T`.
 #[must_use]
 pub fn words<T: Word>() -> Vec<&'static str> {
     T::WORDS.iter().map(|(word, _)| *word).collect()
@@ -32,15 +32,15 @@ pub fn words<T: Word>() -> Vec<&'static str> {
 pub struct About {
     /// Name in Python and in files. On the command line, each `_` becomes `-`.
     pub name: &'static str,
-    /// Heading under which help texts list the option, or empty.
+    /// Heading of the option in help texts; may be empty.
     pub group: &'static str,
     /// Help text.
     pub help: &'static str,
     /// The kind of value that the option takes.
     pub takes: Takes,
-    /// Name of an option that contradicts this one, or empty.
+    /// Name of an option that cannot be combined with this one, or an empty string.
     pub without: &'static str,
-    /// Ways of storing JPEGs for which the option has an effect. Empty if it is not about pictures.
+    /// Ways of storing JPEGs with which this option has an effect. Empty if the option is not about pictures.
     pub jpeg: &'static [Jpeg],
 }
 
@@ -54,7 +54,8 @@ pub struct Declared<O: 'static> {
 }
 
 impl<O: 'static> Declared<O> {
-    /// Declares an option. `set` sets its value, and `spelled` formats the value, if there is one.
+    /// Declares an option. `set` changes the options according to a value. `spelled` formats the
+    /// current value, if there is one.
     pub const fn new(
         name: &'static str,
         takes: Takes,
@@ -65,21 +66,21 @@ impl<O: 'static> Declared<O> {
         Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled }
     }
 
-    /// Lists the option under this heading in help texts.
+    /// Sets the heading under which help texts list the option.
     #[must_use]
     pub const fn group(mut self, heading: &'static str) -> Self {
         self.about.group = heading;
         self
     }
 
-    /// Forbids this option together with `other`.
+    /// Declares that this option cannot be combined with `other`.
     #[must_use]
     pub const fn without(mut self, other: &'static str) -> Self {
         self.about.without = other;
         self
     }
 
-    /// Restricts the option to these ways of storing JPEGs.
+    /// Declares that this option has an effect only with these ways of storing JPEGs.
     #[must_use]
     pub const fn only_with(mut self, jpeg: &'static [Jpeg]) -> Self {
         self.about.jpeg = jpeg;
@@ -101,7 +102,7 @@ impl<O: 'static> Declared<O> {
     }
 }
 
-/// Sets those of the given options that are in the table, in the order of the table.
+/// Sets the given options in the order of the table. Options that are not in the table are ignored.
 ///
 /// # Errors
 /// Fails if a value is not allowed for its option.

@@ -9,12 +9,13 @@ use shardpack_jpeg::{ReencodeOptions, Resize, TileOptions};
 /// How JPEG pictures are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Jpeg {
-    /// In tiles, with unchanged pixels. A reader can then cut out a rectangle without decoding the whole picture.
+    /// JPEGs are stored in tiles, with unchanged pixels. A reader can then cut out a rectangle without decoding the
+    /// whole picture.
     #[default]
     Tile,
-    /// Byte for byte.
+    /// JPEGs are stored byte for byte.
     Keep,
-    /// Re-encoded in tiles, after resizing if requested.
+    /// JPEGs are re-encoded in tiles, after resizing if requested.
     Reencode,
 }
 
@@ -23,14 +24,14 @@ impl Word for Jpeg {
         &[("tile", Self::Tile), ("keep", Self::Keep), ("reencode", Self::Reencode)];
 }
 
-/// Storage options of pictures. The variant decides how JPEGs are stored; other pictures are stored byte for byte. This
-/// type is also the entry of a picture field in a recipe.
+/// Storage options of pictures. The variant decides how JPEGs are stored; other pictures are stored byte for byte.
+/// This type is also the entry of a picture field in a recipe.
 ///
 /// ```
 /// use shardpack_recipe::PictureOptions;
 /// let json = serde_json::to_string(&PictureOptions::default())?;
 /// assert_eq!(json, r#"{"jpeg":"tile","upright":false,"check_pixels":"sample","keep_metadata":false}"#);
-/// // An option of a later version is not passed over.
+/// // An option of a later version is an error and is not ignored.
 /// assert!(serde_json::from_str::<PictureOptions>(r#"{"jpeg":"keep","colour":"grey"}"#).is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -47,7 +48,8 @@ pub enum PictureOptions {
     /// Store JPEGs in tiles.
     Tile {
         /// If true, turns pictures upright by rearranging their coefficients, if their dimensions allow it. Decoders
-        /// then need not rotate them, but some pixels differ by a rounding step or two. Default: false.
+        /// then need not rotate them, but some pixels differ by one or two levels because of rounding. Default:
+        /// false.
         upright: bool,
         /// Share of pictures that are decoded and compared with their sources pixel by pixel. Default: a sample.
         check_pixels: Share,
@@ -78,7 +80,7 @@ impl<'de> Deserialize<'de> for PictureOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let options = Self::deserialize(&value).map_err(D::Error::custom)?;
-        // Refuse options of a later version, because they may change how pictures are stored.
+        // Reject options of a later version, because they may change how pictures are stored.
         match serde_json::to_value(&options) {
             Ok(again) if again == value => Ok(options),
             _ => Err(D::Error::custom("an option of pictures that this version does not know")),
@@ -104,7 +106,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns options for re-encoding pictures and scoring a sample of them.
+    /// Returns options that re-encode pictures as in `how` and score a sample of them.
     #[must_use]
     pub const fn reencode(how: ReencodeOptions) -> Self {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }

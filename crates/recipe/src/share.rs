@@ -1,13 +1,14 @@
 use crate::Word;
 use serde::{Deserialize, Serialize};
 
-/// The share of pictures that undergo an expensive check.
+/// The share of pictures on which an expensive check is performed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
     /// No picture.
     None,
-    /// One picture in 64, but at least 16 if there are that many. The choice depends only on the number of pictures.
+    /// One picture in 64, but at least 16 pictures if there are that many. The choice depends only on the number of
+    /// pictures.
     #[default]
     Sample,
     /// Every picture.
@@ -27,8 +28,8 @@ impl Share {
             Self::None => false,
             Self::All => true,
             Self::Sample => {
-                // Take one picture from each run of neighbours, at a varying position. With a fixed position, all
-                // chosen pictures might be the first of their class.
+                // Take one picture from each run of neighbours, at a position that varies from run to run. With a
+                // fixed position, every chosen picture might be the first of its class.
                 let stride = count / 16;
                 let stride = if stride > 64 { 64 } else { stride };
                 if stride == 0 {

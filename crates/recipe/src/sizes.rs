@@ -1,4 +1,4 @@
-//! Sizes in bytes, in human notation.
+//! Formats and parses sizes in bytes, such as `64MiB`.
 
 const UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
@@ -50,7 +50,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             if bytes >= 9e18 {
                 return Err(too_large());
             }
-            // The range has been checked. Fractions of a byte are dropped on purpose.
+            // The range has been checked. A fraction of a byte is dropped on purpose.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let whole = bytes as u64;
             whole

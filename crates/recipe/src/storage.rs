@@ -1,4 +1,4 @@
-//! The table of all options that decide how samples are stored.
+//! Declares all options that decide how samples are stored, in one table.
 
 use crate::{
     ArgumentError, Declared, Given, Jpeg, OptionValue, PictureOptions, Share, Takes, Word, is_given, parse_target,
@@ -8,8 +8,8 @@ use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_format::{Hint, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 
-/// Options that decide how samples are stored. They are the same for folders and programs, and for new and existing
-/// datasets.
+/// Options that decide how samples are stored. The same options apply to datasets packed from a folder or by a
+/// program, and to new and existing datasets.
 ///
 /// ```
 /// use shardpack_recipe::{Jpeg, StorageOptions, OptionValue};
@@ -373,7 +373,7 @@ impl StorageOptions {
         Ok(options)
     }
 
-    /// Sets the given options and keeps all others.
+    /// Sets the given options and leaves all others unchanged.
     ///
     /// # Errors
     /// Same as [`read`](Self::read).

@@ -1,4 +1,4 @@
-//! Checks that recipes serialise to exactly the bytes that manifests contain.
+//! Tests that serialised recipes have exactly the bytes that manifests contain.
 
 use super::*;
 use serde_json::Value;

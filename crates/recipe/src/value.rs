@@ -1,4 +1,4 @@
-//! The caller's option values, and their conversion to typed values.
+//! Option values as the caller passes them, and their conversion to typed values.
 
 use crate::{ArgumentError, Word, parse_size};
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum OptionValue {
     Float(f64),
     /// A word, or any other value as text.
     Text(String),
-    /// A path, which need not be valid Unicode.
+    /// A path, which may contain invalid Unicode.
     Path(PathBuf),
     /// Two numbers: a height and a width, or a part and the number of parts.
     Pair(u64, u64),
@@ -51,7 +51,7 @@ impl Given<'_> {
         ArgumentError::new(self.option, expected, format!("`{}`", self.value.to_string().escape_debug()))
     }
 
-    /// Parses the text with `parse`.
+    /// Parses the value's text with `parse`.
     ///
     /// # Errors
     /// Fails if `parse` does not accept the value.
@@ -59,7 +59,7 @@ impl Given<'_> {
         parse(&self.value.to_string()).map_err(|said| ArgumentError::of(self.option, said))
     }
 
-    /// Reads a word, which must be one of the words of the choice.
+    /// Reads a value that is spelled as one of the words of `T`.
     ///
     /// # Errors
     /// Fails if the value is not one of the words.

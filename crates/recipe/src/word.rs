@@ -1,5 +1,5 @@
-//! Choices that are spelled as words. For every front end, the table of words is both the parser and the list of
-//! choices.
+//! Choices that are spelled as words. A single table of words serves all front ends, both as the parser and as the
+//! list of choices.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// assert_eq!(Values::parse("float").unwrap_err(), "expected auto, keep, f16 or fixed, found `float`");
 /// ```
 pub trait Word: Copy + PartialEq + Sized + 'static {
-    /// All words of the choice with their values.
+    /// All words, with the value that each word stands for.
     const WORDS: &'static [(&'static str, Self)];
 
     /// Parses a word.

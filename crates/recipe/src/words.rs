@@ -1,4 +1,4 @@
-//! The words of choices whose types come from other crates.
+//! The words for choices whose types are defined in other crates.
 
 use crate::Word;
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};

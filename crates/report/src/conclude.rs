@@ -19,10 +19,10 @@ pub const fn main_measure(content: SampleKind) -> Measure {
 
 /// Returns the default conditions of the verdict.
 ///
-/// For pictures, nine of ten samples must have a very high score. For cubes, the largest error in each band
-/// of each cube must be within that band's noise, and for 99 % of each cube's pixels the spectrum may turn by
-/// at most half a degree. For comparison, spectra within 0.1 rad (about ten times as much) usually count as
-/// one material.
+/// For pictures, nine of ten samples must have a very high score. For cubes, the largest error in each band of each
+/// cube must not exceed that band's noise, and the spectral angle of 99 % of each cube's pixels must be at most half
+/// a degree. For comparison, spectra within 0.1 rad of each other (about ten times as much) usually count as one
+/// material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -31,8 +31,8 @@ pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] 
     }
 }
 
-/// Fills in the distributions, the deltas, the front, and the verdict for the conditions `wants`. Leaves the
-/// verdict's command unchanged.
+/// Computes the distributions, the deltas, the front, and the verdict for the conditions `wants`. Does not change the
+/// command of the verdict.
 pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     for candidate in &mut report.candidates {
         spread(candidate);
@@ -75,7 +75,7 @@ fn spread(candidate: &mut Candidate) {
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
-        // Decibels can be averaged over a ladder. The average of other errors would mean little.
+        // Decibels can be averaged over a ladder. An average of other errors would mean little.
         SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -127,7 +127,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
         sentences.push(match report.subject {
-            // Without the sources, the size before packing is unknown.
+            // Without the sources, the size before packing is not known.
             Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
@@ -151,8 +151,8 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach. With few samples, the text mentions their number, because p10
-/// may be the worst sample.
+/// Describes the score that nine of ten samples reach. With few samples, the text mentions their number, because p10
+/// may then be the worst sample.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
@@ -206,12 +206,12 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Returns the relative difference between two candidates' rates that may be due to chance.
+/// Returns the relative difference that the decoding rates of two candidates may have by chance alone.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// Describes a ratio of two rates. The rates count as equal if they differ by no more than their spread.
+/// Describes a ratio of two rates. The rates count as equal if they differ by at most `spread`.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
     let times = words::significant(larger, 2);

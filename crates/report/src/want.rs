@@ -1,5 +1,4 @@
-//! The rule behind the verdict: conditions such as `ssimulacra2.p10>=80`, and the choice among the candidates
-//! that meet them.
+//! The conditions of a verdict, such as `ssimulacra2.p10>=80`, and the choice among the candidates that meet them.
 
 use crate::data::{Better, Candidate, Distribution, Measure};
 use std::fmt;
@@ -15,7 +14,7 @@ pub struct Want {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
-    /// Predicted size of the whole set in bytes.
+    /// Condition on the predicted size of the whole set in bytes.
     Size,
     Score(Measure, Statistic),
 }
@@ -46,8 +45,8 @@ impl fmt::Display for Want {
 }
 
 impl Want {
-    /// Parses `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. The default
-    /// statistic is the worst sample. `size_of` parses a number of bytes with its unit.
+    /// Parses `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. The default statistic
+    /// is the worst sample. `size_of` parses a number of bytes with its unit.
     ///
     /// ```
     /// use shardpack_report::want::Want;
@@ -57,7 +56,7 @@ impl Want {
     /// ```
     ///
     /// # Errors
-    /// A text with the expected and the actual value.
+    /// A message that states the expected and the found value.
     pub fn parse(text: &str, size_of: &dyn Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
         let fail = || {
             let found = text.escape_debug();
@@ -108,8 +107,8 @@ impl Want {
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
     }
 
-    /// Returns true if a candidate meets the condition. Lossless candidates meet all conditions on measures.
-    /// Other candidates fail if they lack the measure.
+    /// Returns true if a candidate meets the condition. Lossless candidates meet all conditions on measures. A lossy
+    /// candidate without the measure does not meet the condition.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {
         let value = match self.subject {
@@ -130,10 +129,10 @@ impl Want {
     }
 }
 
-/// Returns the position of the recommended candidate, and true if it meets all conditions. The recommendation
-/// is the candidate with the smallest predicted size among those that meet all conditions. If there is none,
-/// it is the smallest lossless candidate, or else the candidate that meets the most conditions. Candidates
-/// that cannot store every sample come last.
+/// Returns the position of the recommended candidate, and true if it meets all conditions. The recommendation is the
+/// candidate with the smallest predicted size among those that meet all conditions. If no candidate meets all
+/// conditions, the recommendation is the smallest lossless candidate. Without a lossless candidate, it is the
+/// candidate that meets the most conditions. Candidates that cannot store every sample come last.
 #[must_use]
 pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
@@ -155,19 +154,19 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
         .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
 }
 
-/// A candidate with less loss is preferred up to this multiple of the smallest size.
+/// A candidate with less loss is preferred if it is at most this many times as large as the smallest candidate.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Candidates of the same kind count as equally small up to this multiple of the smallest size.
+/// Candidates of the same kind count as equally small if they are at most this many times as large as the smallest.
 const AS_SMALL: f64 = 1.25;
 
-/// Returns the recommended candidate for cubes if the user gave no conditions. It meets `wants`, has little
-/// loss, and is not much larger than the smallest candidate that meets them. If no candidate meets `wants`,
-/// the choice is the same as in [`choose`].
+/// Returns the recommended candidate for cubes if the user gave no conditions. It meets `wants`, has little loss, and
+/// is not much larger than the smallest candidate that meets them. If no candidate meets `wants`, the choice is the
+/// same as in [`choose`].
 ///
-/// Lossless candidates are preferred over float16, and float16 over fixed point, because its error shrinks
-/// with the value. A preferred kind may be at most [`COSTS_LITTLE`] times as large as the smallest candidate,
-/// so precision is given up only if this halves the bytes. Within a kind, the choice is the first candidate
-/// of the ladder that is at most a quarter larger than the smallest. This favours the codec that `pack`
+/// Lossless candidates are preferred over float16. float16 is preferred over fixed point, because the error of
+/// float16 is smaller for smaller values. A preferred kind may be at most [`COSTS_LITTLE`] times as large as the
+/// smallest candidate, so precision is given up only if this halves the bytes. Within a kind, the choice is the first
+/// candidate of the ladder that is at most a quarter larger than the smallest. This favours the codec that `pack`
 /// itself would choose, because it comes first and decodes faster.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
@@ -274,8 +273,8 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // Three times smaller but unusable: the errors exceed the noise of some band, or the spectra of
-        // pixels turn.
+        // These two candidates are only a third as large, but unusable: the errors exceed the noise of some band, or
+        // the spectral angles are too large.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
         // The choice is lossless if float16 saves little, and float16 if it saves much.
@@ -286,10 +285,10 @@ mod tests {
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
         assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
-        // A slow codec is chosen only if it saves much.
+        // A codec that decodes slowly is chosen only if it saves much.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // If no candidate meets the conditions, the one that comes closest is recommended.
+        // If no candidate meets all conditions, the candidate that comes closest is recommended.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

@@ -1,6 +1,6 @@
 //! Formats numbers for people: sizes, counts, times and scores, in the notation of the page.
 //!
-//! A no-break space separates a number from its unit. Negative numbers have a real minus sign.
+//! A no-break space separates a number from its unit. Negative numbers have a minus sign instead of a hyphen.
 
 use crate::data::{Measure, NO_NOISE};
 
@@ -14,7 +14,7 @@ pub fn bytes(n: f64) -> String {
     format!("{value:.decimals$}{NBSP}{unit}")
 }
 
-/// Formats bytes for a tick label, such as `20 kB` instead of `20.0 kB`.
+/// Formats bytes for a tick label, without trailing zeros: `20 kB` instead of `20.0 kB`.
 pub(crate) fn bytes_tick(n: f64) -> String {
     if n == 0.0 {
         return "0".into();
@@ -76,8 +76,8 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Formats a number with `digits` significant digits. Uses scientific notation only where plain digits would
-/// be long.
+/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be too
+/// long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();
@@ -106,7 +106,7 @@ pub(crate) fn trimmed(text: &str) -> String {
     }
 }
 
-/// Formats a number with `decimals` decimal places and a real minus sign.
+/// Formats a number with `decimals` decimal places, and with a minus sign instead of a hyphen.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let zero = text.bytes().all(|b| b == b'0' || b == b'.');

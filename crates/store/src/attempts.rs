@@ -1,4 +1,4 @@
-//! Counts the attempts at a request, and waits between them.
+//! Counts the attempts at a request, and pauses between them.
 
 use crate::folder::StoreFolder;
 use crate::schedule::RequestError;
@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Maximum number of attempts before the store's first answer. It is low to report a wrong host name soon.
+/// Maximum number of attempts before the store's first answer. The number is low so that a wrong host name is
+/// reported soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Counts the attempts at a read. Only a few are made before the store's first answer.
+    /// Counts the attempts at a read. Before the store's first answer, only a few attempts are made.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }

@@ -20,12 +20,12 @@ use tokio::runtime::{Builder, Runtime};
 /// Number of fetching threads. Each can transfer more than 1 GB/s without TLS.
 const THREADS: usize = 4;
 
-/// A client of one folder in a store. Dropping it aborts its requests.
+/// A client that opens and reads the objects of one folder in a store. Dropping it aborts its requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     fetcher: Arc<Fetcher>,
     runtime: Option<Runtime>,
-    /// Id of the process that runs the threads. A fork of this process does not have them.
+    /// Id of the process that runs the fetching threads. A forked process does not have these threads.
     pid: u32,
 }
 
@@ -44,7 +44,8 @@ impl Client {
         Ok(Self { fetcher, runtime: Some(runtime), pid: std::process::id() })
     }
 
-    /// Fails in a forked process: it does not have the threads, and its locks may be held forever.
+    /// Fails in a forked process, which does not have the fetching threads and may have copied
+    /// locks that nothing releases.
     fn check_process(&self) -> Result<(), Cause> {
         if self.pid == std::process::id() {
             return Ok(());
@@ -122,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Reads bytes that have already arrived, waits for a request in flight, or sends a request.
+    /// Reads bytes that have already arrived, waits for a request in flight, or sends a new request.
     pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
@@ -210,7 +211,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Clear the schedule first. Otherwise each aborted request would start the next one.
+            // Clear the schedule first. Otherwise each aborted request would make the next one start.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {

@@ -16,18 +16,18 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// Disables the retries of `object_store`, because this crate counts attempts itself and waits between them.
+/// Disables the retries of `object_store`, because this crate has its own retries and pauses.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // The first byte and pauses have their own time-outs. The whole body may take any time, as long as it
-    // keeps flowing.
+    // The first byte and pauses have their own time-outs. The whole body may take any time, as long as bytes keep
+    // arriving.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// Configures a builder. This is a macro because the builders have the same methods but no common trait.
+/// Configures a builder. This is a macro because the builders have the same methods, but share no trait.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -116,8 +116,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Checks the store's addresses. Refuses unencrypted ones, unless the user has permitted them or they belong
-/// to an emulator on this machine.
+/// Checks the store's addresses. Refuses an unencrypted address, unless the user has permitted it or it belongs to an
+/// emulator on this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

@@ -1,4 +1,4 @@
-//! Explains `object_store` errors without revealing secrets.
+//! Explains errors of `object_store` without revealing secrets.
 
 use crate::http::{NoAnswer, Refusal};
 use crate::schedule::RequestError;
@@ -40,7 +40,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     let Some(http) = find::<HttpError>(error) else {
         return RequestError::again(ErrorKind::Other, words);
     };
-    // The request itself is invalid, so it would fail again.
+    // The request itself is invalid, so another attempt would fail too.
     if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
         return RequestError::last(ErrorKind::InvalidInput, words);
     }
@@ -51,7 +51,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
             format!("cannot make a secure connection{to}: the server does not use TLS on this port"),
         )
         .with_hint("if the server does not support TLS, use http://"),
-        // The next attempt would find the same certificate and protocol versions.
+        // A new attempt would find the same certificate and the same protocol versions.
         (
             Some(
                 TlsError::InvalidCertificate(_)
@@ -88,7 +88,7 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
         if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        // The `source` of an I/O error skips its inner error, which may itself be an I/O error.
+        // `source` of an I/O error skips the error inside it, which may be another I/O error.
         let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
@@ -105,7 +105,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// Returns the error code of an S3 answer in parentheses, for example ` (AccessDenied)`.
+/// Returns the error code in an S3 answer, in parentheses, for example ` (AccessDenied)`.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

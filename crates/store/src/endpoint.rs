@@ -1,5 +1,5 @@
-//! Checks addresses in the options of a store. `object_store` does not check them, and an invalid address
-//! makes it panic in the middle of a request.
+//! Checks addresses in the options of a store. `object_store` does not check addresses, and panics in the middle of a
+//! request if an address is invalid.
 
 use crate::http::switch;
 use crate::location::Protocol;
@@ -7,7 +7,7 @@ use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
 
-/// Punctuation that URLs permit before the query.
+/// Punctuation characters that may occur in a URL before its query.
 const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
 
 pub(crate) struct Address<'a> {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) enum Extent {
     Range(Range<u64>),
     Suffix(u64),
-    /// The whole object if it has at most this many bytes, otherwise only its metadata.
+    /// The whole object if it has at most this many bytes, and only the metadata of a larger object.
     Whole(u64),
     Meta,
 }
@@ -51,8 +51,8 @@ impl Answer {
     }
 }
 
-/// Passes the bytes to `push` in order, piece by piece. A new attempt continues where the failed one ended.
-/// Stops early if all readers have given up.
+/// Passes the bytes to `push` in order, piece by piece. A new attempt continues where the failed one ended. Stops
+/// early if no reader waits any more.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -104,7 +104,8 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Weak ETags never match in HTTP conditions, so compare them after the answer arrives.
+        // Weak ETags never match in the conditions of an HTTP request. They are compared after the
+        // answer has arrived.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -177,11 +178,11 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Content codings that are refused. All others are accepted, because some programs leave behind values such
-/// as `aws-chunked` when they write.
+/// Content codings that are refused. All other values are accepted, because some programs write objects with values
+/// such as `aws-chunked` and never remove them.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Checks the rate of an answer, because an answer that only trickles never stalls but takes forever.
+/// Checks the rate of an answer. An answer that only trickles never stalls, but would take forever.
 struct Pace {
     least: u64,
     window: Duration,

@@ -24,8 +24,8 @@ impl Fetcher {
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // Move the whole struct into the closure. Otherwise the closure would capture only some of its
-            // fields, and its `drop` would not run here.
+            // Move the whole struct into the closure. Otherwise the closure would capture only some fields, and
+            // `drop` of the struct would not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
             running.result = match &running.request {
@@ -35,8 +35,8 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // Report only success here. A failure is reported later, once a new request may use the
-                    // name.
+                    // Report only success here. A failure is reported later, when a new request for this name is
+                    // possible again.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -61,7 +61,8 @@ impl Fetcher {
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// Number of bytes that have arrived, or an error while the request is running.
+    /// Number of bytes that have arrived. While the request is running, this is an error, which
+    /// readers get if the request panics.
     result: Result<u64, RequestError>,
 }
 

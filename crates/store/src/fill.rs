@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Number of missing ranges that a transfer fetches in parallel.
 const HOLES: usize = 4;
-/// Fetches a transfer. If there is no cache, or the object has no strong ETag, all bytes come from the store.
+/// Fetches a transfer through the cache. Without a cache or a strong ETag, all bytes come directly from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -50,7 +50,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,
-    /// The part of `range` that this transfer needs. The rest is fetched for the cache.
+    /// Part of `range` that this transfer needs. The rest is fetched only to fill the cache.
     wanted: Range<u64>,
     is_new: bool,
 }
@@ -87,7 +87,7 @@ impl CacheFill<'_> {
         let _memory = self.folder.locks.memory.acquire().await;
         let range = bytes_of(&(number * WHOLE..(number + 1) * WHOLE), self.pin.size);
         let pieces = self.fetch(range.clone()).await?;
-        // Write the block before releasing the lock, so that the next request finds it.
+        // Write the block before releasing the lock, so that the next request finds it in the cache.
         self.keep(range.clone(), pieces.clone()).await?;
         Ok(FilledRange { range, pieces, wanted, is_new: false })
     }

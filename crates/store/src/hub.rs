@@ -1,7 +1,7 @@
-//! Datasets on the Hugging Face Hub, or on a server with the same interface.
+//! Support for datasets on the Hugging Face Hub, or on a server with the same interface.
 //!
-//! The hub serves the files of a repository at `/datasets/OWNER/NAME/resolve/REVISION/PATH`, and redirects
-//! requests for large files to another server. Source: <https://huggingface.co/docs/hub/api>.
+//! The hub serves the files of a repository at `/datasets/OWNER/NAME/resolve/REVISION/PATH`, and redirects requests
+//! for large files to another server. Source: <https://huggingface.co/docs/hub/api>.
 
 use crate::client::unless_cancelled;
 use crate::diagnosis::diagnose_chain;

@@ -1,4 +1,4 @@
-//! Measured times to the first byte, used to recognise slow requests.
+//! Measures the times to the first byte of an answer, to recognise slow requests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,8 @@ struct LatestTimes {
 }
 
 impl Latencies {
-    /// Returns the 99th percentile, or `None` if there are too few measurements.
+    /// Returns the 99th percentile of the recent times to the first byte, or `None` if there are
+    /// too few measurements.
     pub(crate) fn slow_after(&self) -> Option<Duration> {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
         times.sort_unstable();

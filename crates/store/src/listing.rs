@@ -35,7 +35,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // This store does not list names in order, so start again.
+        // The store lists names in an arbitrary order, so start again from the beginning.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())

@@ -1,4 +1,4 @@
-//! An object as a file with random access.
+//! A file with random access whose bytes are an object in a store.
 
 use crate::client::Client;
 use crate::schedule::Pin;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) struct Object {
     pub(crate) client: Arc<Client>,
     pub(crate) pin: Arc<Pin>,
-    /// True if no other reader uses the pin. Dropping the object then frees its bytes in memory.
+    /// True if only one reader uses the pin. Dropping this value then frees the object's bytes in memory.
     pub(crate) is_alone: bool,
 }
 

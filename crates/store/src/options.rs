@@ -1,4 +1,4 @@
-//! Options for a store: connection, time-outs and read-ahead.
+//! The options for a store, such as time-outs, retries, read-ahead and the cache.
 
 use shardpack_format::to_usize;
 use shardpack_io::{Error, Result};
@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Keys of the Hugging Face Hub.
+/// Keys that apply to the Hugging Face Hub.
 pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
 
 /// Options for a store. Every field has a default.
 ///
 /// The keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) have the names from the crate
-/// `object_store`. Set them with [`StoreOptions::set`], or in capitals with [`StoreOptions::environment`].
+/// `object_store`. Set them with [`StoreOptions::set`]. With [`StoreOptions::environment`], their names are in
+/// capitals.
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -30,8 +31,8 @@ pub struct StoreOptions {
     pub first_byte_timeout: Duration,
     /// Maximum pause in the middle of an answer. Default 20 s.
     pub stall_timeout: Duration,
-    /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]; 0 for no
-    /// limit. Default 1000. Even the slowest connection is faster than this with 256 parallel requests.
+    /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]; 0 means no limit.
+    /// Default 1000. Even the slowest connection is faster than this with 256 parallel requests.
     pub min_rate: u64,
     /// Maximum number of attempts per range. Default 10. At most 3 before the store's first answer.
     pub max_attempts: u32,
@@ -51,12 +52,12 @@ pub struct StoreOptions {
     /// Local folder for cached blocks. All processes on this machine may share it. It must be empty or
     /// already contain a cache. Default none.
     pub cache: Option<PathBuf>,
-    /// Maximum size of the cache in bytes. Each additional process that fills the cache may exceed the limit
-    /// by 1/32. Default 100 GB.
+    /// Maximum size of the cache in bytes. If several processes fill the cache, each additional one may exceed the
+    /// limit by 1/32. Default 100 GB.
     pub cache_bytes: u64,
-    /// Cancellation flag: once it is true, threads that wait for the store return an error. Default none.
+    /// Cancellation flag. Once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Keys of the store itself. There are none by default, so only the URL matters.
+    /// Keys of the store itself. By default there are none, and only the URL decides how to connect.
     pub keys: Keys,
 }
 

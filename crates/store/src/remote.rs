@@ -1,4 +1,4 @@
-//! The storage of a dataset in a store's folder.
+//! Implements the reader's storage for a dataset in a store's folder.
 
 use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 /// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
 ///
-/// Announced ranges are fetched in advance. Neighbouring ranges are fetched together, with up to 16 MiB per
-/// request. The number of parallel requests grows as long as the rate grows with it, within
-/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read uses bytes that have already arrived, waits
-/// for a request in flight, or sends its own request. A `Remote` runs up to four threads until it is dropped.
+/// Announced ranges are fetched in advance. Neighbouring ranges are fetched together, with up to 16 MiB per request.
+/// The number of parallel requests is increased as long as this increases the rate. The memory limit is
+/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). Each read uses bytes that have already arrived, waits for a
+/// request in flight, or sends its own request. A `Remote` runs up to four threads until it is dropped.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -37,13 +37,13 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    /// True for plain HTTP, where the server may not support listing.
+    /// True for plain HTTP. Such a server may not support listing.
     is_http: bool,
 }
 
 impl Remote {
-    /// Uses the folder `folder` of `store`; `""` is the whole store. Failed requests are repeated according
-    /// to `options`, in addition to the store's own retries.
+    /// Uses the folder `folder` of `store`; `""` stands for the whole store. Failed requests are repeated as
+    /// `options` specify, in addition to any retries of `store` itself.
     ///
     /// # Errors
     /// `Usage` if `folder` is not a valid key or no thread can be started.
@@ -63,7 +63,7 @@ impl Remote {
         Ok(Self { is_http: matches!(url.protocol, Protocol::Http | Protocol::Hub(_)), ..remote })
     }
 
-    /// Uses the folder at a URL, in the form of [`crate::open`].
+    /// Uses the folder at a URL, which has the same form as in [`crate::open`].
     ///
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or if it is a local path.

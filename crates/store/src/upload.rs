@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Size of a part. S3 allows 10,000 parts, so objects can have up to 156 GiB.
+/// Size of a part. S3 allows 10,000 parts per object, so an object can have up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_A_TIME: usize = 4;
 
@@ -50,7 +50,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Uses the folder `folder` of `store`; `""` is the whole store.
+    /// Uses the folder `folder` of `store`; `""` stands for the whole store.
     ///
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
@@ -161,7 +161,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// Makes a request and repeats it if needed. Pass the future to [`Self::wait`].
+    /// Makes a request and repeats it if needed. The returned future must be passed to [`Self::wait`].
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,

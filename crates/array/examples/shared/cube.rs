@@ -1,4 +1,4 @@
-//! The cube, clock and median for the examples that time cubes.
+//! The synthetic cube, the clock and the median for the examples that time cubes.
 
 #[path = "clock.rs"]
 mod clock;
@@ -16,8 +16,8 @@ pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns a cube whose pixels are mixtures of smooth spectra, with shares that vary over the picture, plus 1 % noise.
-/// It resembles the cubes of `benches/cubes.py`.
+/// Returns a cube whose pixels are mixtures of smooth spectra, with proportions that vary over the picture, plus 1 %
+/// noise. The cube resembles the cubes of `benches/cubes.py`.
 pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = 1_u32;

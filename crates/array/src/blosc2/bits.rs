@@ -1,5 +1,5 @@
-//! Bit planes of a byte plane. Row `k` of the eight rows contains bit `k` of every byte. Each byte of a row packs the
-//! bits of eight bytes, with the first byte's bit lowest.
+//! Bit planes of a byte plane. Row `k` of the eight rows contains bit `k` of every byte. Each byte of a row contains
+//! the bits of eight bytes, with the bit of the first byte lowest.
 
 use super::shuffle::{join8, split8};
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -7,11 +7,11 @@ use fearless_simd::{Level, dispatch, u8x64, u64x8};
 use shardpack_base::parts::{check_length, part};
 use shardpack_format::{Result, bug};
 
-/// Bytes of a row that are produced at a time: one cache line, from 512 bytes of the plane.
+/// Number of bytes of a row that are produced at a time: one cache line, made from 512 bytes of the plane.
 const LANES: usize = 64;
 
 /// Steps of the transposition. They swap squares of 1, 2 and 4 bits across the diagonal. Each entry is the distance
-/// between the two squares and a mask of the lower square.
+/// between the two squares, in bits, and a mask that selects the lower square.
 const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)];
 
 /// Fills `rows` with the bit planes of `plane`. Both have the same length, a multiple of 8.
@@ -44,7 +44,7 @@ fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
 }
 
 /// Fills `out` with the bit planes of a block. The caller passes the block both as items and as `item` byte planes.
-/// Only whole groups of eight items become bit planes; the remaining items are copied to the end.
+/// Only whole groups of eight items become bit planes. The remaining items are copied unchanged to the end.
 pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
     items_of(planes.len(), item, items.len())?;
     let count = items_of(items.len(), item, out.len())?;
@@ -142,7 +142,7 @@ fn transposed8(bytes: [u8; 8]) -> [u8; 8] {
     x.to_le_bytes()
 }
 
-/// Splits `rows` into its eight rows. If `rows` is empty, so are all of them.
+/// Returns the eight rows in `rows`. If `rows` is empty, all eight are empty.
 fn rows_ref(rows: &[u8]) -> [&[u8]; 8] {
     let mut parts = rows.chunks_exact((rows.len() / 8).max(1));
     std::array::from_fn(|_| parts.next().unwrap_or_default())

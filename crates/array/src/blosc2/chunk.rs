@@ -8,9 +8,9 @@ use crate::zstd_frame;
 use shardpack_base::parts::rest;
 use shardpack_format::{Error, Result};
 
-/// Bytes of the extended header.
+/// Size of the extended header in bytes.
 pub const HEADER_BYTES: usize = 32;
-/// Decoded bytes of one stream in a full block.
+/// Decoded size of one stream of a full block, in bytes.
 pub const STREAM_BYTES: usize = 64 << 10;
 
 pub(super) const VERSION: u8 = 5;
@@ -22,19 +22,20 @@ pub(super) const FLAGS_EXTENDED: u8 = 0x05;
 pub(super) const FILTER_SHUFFLE: u8 = 1;
 pub(super) const FILTER_BITSHUFFLE: u8 = 2;
 pub(super) const FILTER_BYTE_DELTA: u8 = 35;
-/// Marks a unit of zero bytes. The value is stored in the high half of the last byte of the header.
+/// Special value of a unit that consists of zero bytes. The value is stored in the high half of the
+/// last byte of the header.
 pub(super) const SPECIAL_ZEROS: u8 = 1;
 
 /// Coder of a chunk's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamCoder {
-    /// LZ4 blocks.
+    /// Streams are LZ4 blocks.
     Lz4,
-    /// Zstd frames, one per stream.
+    /// Streams are zstd frames, one frame per stream.
     Zstd,
 }
 
-/// Filters of a chunk, in the order in which the writer applies them.
+/// Filters of a chunk. A writer applies them in the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filters {
     /// Shuffle of the bytes or bits of a block's items.
@@ -46,7 +47,7 @@ pub struct Filters {
 /// The shuffle, which is the first filter of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shuffle {
-    /// No shuffle.
+    /// Items are not shuffled.
     None,
     /// Byte planes: the first bytes of all items of the block, then the second bytes, …
     Bytes,
@@ -54,14 +55,14 @@ pub enum Shuffle {
     Bits,
 }
 
-/// How a stream is stored.
+/// Form in which a stream is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
-    /// Coded by the chunk's coder.
+    /// Encoded by the chunk's coder.
     Coded,
-    /// Stored without coding.
+    /// Unencoded bytes.
     Stored,
-    /// A run of this byte. The chunk stores no data for it.
+    /// A run of this byte, for which the chunk stores no data.
     Run(u8),
 }
 
@@ -80,10 +81,10 @@ pub struct ChunkStream {
     pub out_bytes: usize,
 }
 
-/// Content of a chunk.
+/// The content of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkContent {
-    /// Coded blocks.
+    /// The blocks of the unit, coded as streams.
     Blocks {
         /// Coder of the streams.
         coder: StreamCoder,
@@ -94,9 +95,9 @@ pub enum ChunkContent {
         /// The streams, in order.
         streams: Vec<ChunkStream>,
     },
-    /// The whole unit, stored unchanged after the header.
+    /// The whole unit follows the header, unchanged.
     Stored,
-    /// One item (zero, NaN or another value) that is repeated. It occupies the first `item_bytes` bytes.
+    /// A single item (zero, NaN or another value) that fills the unit. It is stored in the first `item_bytes` bytes.
     Repeated([u8; 8]),
 }
 
@@ -131,7 +132,8 @@ impl<'a> Chunk<'a> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
 
-    /// Same as [`Chunk::parse`], but stores the list of streams in the memory of `streams`, whose content is dropped.
+    /// Same as [`Chunk::parse`], but reuses the memory of `streams` for the list of streams. The old content of
+    /// `streams` is lost.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
@@ -192,8 +194,8 @@ impl<'a> Chunk<'a> {
         Self { bytes, content }
     }
 
-    /// Returns the length of the chunk at the start of `bytes` according to its header. Nothing else is checked,
-    /// because callers use this to skip chunks that they do not need.
+    /// Returns the length of the chunk at the start of `bytes`, according to the chunk's header. Callers use this to
+    /// skip chunks that they do not need, so nothing else is checked.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
@@ -261,7 +263,8 @@ fn pipeline_of(filters: [u8; 6], metas: [u8; 6], item_bytes: u8) -> Result<Filte
             FILTER_SHUFFLE | FILTER_BITSHUFFLE if shuffle == Shuffle::None && !byte_delta => {
                 shuffle = if filter == FILTER_SHUFFLE { Shuffle::Bytes } else { Shuffle::Bits };
             }
-            // If the stride differed from the item size, the tail of each block would stay unwritten.
+            // The stride of the byte delta must be the item size. Otherwise the tail of each block
+            // would stay unwritten.
             FILTER_BYTE_DELTA if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
             _ => {
                 let expected = "none, 1 (shuffle), 2 (bit shuffle), or [1 and] 35 (byte delta by the item size)";
@@ -302,7 +305,7 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
         .at(12))
 }
 
-/// Lists the streams. They must be in order, without holes, and end at the last byte.
+/// Lists the streams of a chunk. They must be in order, without holes, and end at the chunk's last byte.
 fn walk_blocks(
     chunk: &[u8],
     coder: StreamCoder,

@@ -90,8 +90,8 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }
 
-    /// Returns a buffer large enough for any block of `item`-byte items. Call this before the first block, so that the
-    /// memory is allocated only once.
+    /// Returns a buffer that is large enough for any block of items of `item` bytes. Calling this before the first
+    /// block ensures that the memory is allocated only once.
     pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
         grow(&mut self.planes, STREAM_BYTES * item)
     }

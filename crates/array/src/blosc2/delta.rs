@@ -26,7 +26,7 @@ pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Sums the differences of a plane in place.
+/// Undoes byte deltas: replaces each byte of a plane by the sum of all bytes up to it.
 pub(super) fn undo(plane: &mut [u8]) {
     dispatch!(Level::new(), simd => sums(simd, plane));
 }
@@ -39,7 +39,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
     let (chunks, rest) = plane.as_chunks_mut::<LANES>();
     for chunk in chunks {
         let mut bytes = u8x64::load_array_ref(simd, chunk);
-        // Sum 2, 4, 8, then 16 neighbours, separately in each 16-byte block.
+        // Sum 2, 4, 8, and then 16 neighbouring bytes, separately in each block of 16 bytes.
         bytes = bytes + zero.slide_within_blocks::<15>(bytes);
         bytes = bytes + zero.slide_within_blocks::<14>(bytes);
         bytes = bytes + zero.slide_within_blocks::<12>(bytes);
@@ -47,7 +47,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
         let (low, high) = bytes.split();
         let ((a, b), (c, d)) = (low.split(), high.split());
         for (part, to) in [a, b, c, d].into_iter().zip(chunk.as_chunks_mut().0) {
-            // The iterations depend on each other only through this addition.
+            // This addition is the only operation that has to wait for the previous iteration.
             let next = sum + part.swizzle_dyn(last);
             (part + sum).store_array(to);
             sum = next;

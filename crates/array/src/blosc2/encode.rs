@@ -23,8 +23,8 @@ use zstd::zstd_safe::{CCtx, ErrorCode};
 
 /// The zstd levels that c-blosc2 can reach, one for each of its own levels 1..=9.
 ///
-/// c-blosc2 maps its level to `2 · level − 1`, and level 9 to the highest level of zstd. (A later line tries to map 8
-/// to 20, but it compares a level that is already mapped, so 8 becomes 15.)
+/// c-blosc2 maps its level to `2 · level − 1`, and level 9 to the highest level of zstd. (A later line is meant to
+/// map 8 to 20, but it tests the level after the first mapping, so 8 becomes 15.)
 pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +37,14 @@ pub(crate) enum Blosc2Coder {
 const MIN_CODED_BYTES: usize = 32;
 const RUN_TOKEN: u8 = 1;
 
-/// The error code of zstd for `memory_allocation`.
+/// Error code of zstd for a failed allocation (`memory_allocation`).
 const OUT_OF_MEMORY: ErrorCode = 64_usize.wrapping_neg();
 
 /// Encodes chunks. The encoder reuses its context and its scratch memory (two blocks and a stream) from call to call.
 pub(crate) struct Encoder {
     coder: Coder,
     filter: Filter,
-    /// A block after the first filter, and after the second.
+    /// The block after the first filter, and the block after the second filter.
     filtered: [Vec<u8>; 2],
     coded: Vec<u8>,
 }
@@ -60,13 +60,12 @@ enum Kind {
     Coded,
     Zeros,
     Copied,
-    /// Too short to compress. c-blosc2 leaves the coder out of the flags of such a chunk.
+    /// The unit is too short to be compressed. c-blosc2 omits the coder from the flags of such a chunk.
     Short,
 }
 
 impl Encoder {
-    /// Creates an encoder. `level` is the coder's own level: one of [`ZSTD_LEVELS`], 1..=9 for LZ4HC, or `None` for
-    /// LZ4.
+    /// Creates an encoder. `level` is one of [`ZSTD_LEVELS`] for zstd, 1..=9 for LZ4HC, and `None` for LZ4.
     pub(crate) fn new(coder: Blosc2Coder, level: Option<i32>, filter: Filter) -> Result<Self> {
         let coder = match (coder, level) {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
@@ -164,7 +163,7 @@ impl Encoder {
         Ok(kind)
     }
 
-    /// Appends the blocks, but nothing beyond `end`.
+    /// Appends the coded blocks to `out`, which must not grow beyond `end`.
     fn blocks(&mut self, unit: &[u8], item: usize, block_bytes: usize, end: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let starts = start + HEADER_BYTES;
@@ -223,7 +222,7 @@ fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [
     })
 }
 
-/// Appends a stream. Returns `false` if the stream would extend beyond `end`.
+/// Appends a stream to `out`. Returns `false` if `out` would grow beyond `end`.
 fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
     let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
     if let Some(value) = run_of(stream) {

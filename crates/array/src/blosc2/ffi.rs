@@ -1,7 +1,7 @@
 //! The only `unsafe` code for Blosc2 chunks: calls to the LZ4 library.
 //!
-//! The library is LZ4 1.10, the version in c-blosc2 2.21. Another version might compress differently, but the bytes of
-//! a chunk must not change.
+//! The library is LZ4 1.10, the version in c-blosc2 2.21. The version is fixed because another version might compress
+//! differently, and the bytes of a chunk must not change.
 #![allow(unsafe_code)]
 
 // `lz4_sys` only links the LZ4 library. It has no bindings for the functions declared below.
@@ -65,9 +65,8 @@ pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
 /// Decodes the LZ4 block `block` until `out` is full.
 pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
-    // SAFETY: both buffers are live, do not overlap, and have the lengths passed. Whatever the
-    // bytes are, LZ4 promises to only read the source, to write at most `room` bytes, and to read
-    // back from `out` only bytes that it has written.
+    // SAFETY: both buffers are live, do not overlap, and have the lengths passed. For any input, LZ4 promises to only
+    // read the source, to write at most `room` bytes, and to read back from `out` only bytes that it has written.
     let written = unsafe {
         LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, room, room)
     };

@@ -21,7 +21,7 @@ pub(crate) const FILTERS: [(&str, Filter); 4] = [
     ("bytedelta", Filter::Bytedelta),
 ];
 
-/// Returns the units that one digest covers: all kinds of units and, if `long`, also units with several blocks.
+/// Returns the units that a digest covers: all kinds of units and, if `long`, also units with several blocks.
 pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     let short = [1, 4, 7, 16, 100, 1003]
         .into_iter()
@@ -38,7 +38,7 @@ pub(crate) fn line(
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,
 ) -> String {
     let (mut digest, mut bytes) = (Sha256::new(), 0);
-    // Long units are slow to encode.
+    // Encode long units only for some settings, because this takes long.
     for unit in all(item, item == 2 || level.is_none()) {
         let chunk = encode(&unit);
         bytes += chunk.len();

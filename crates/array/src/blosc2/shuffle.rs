@@ -1,4 +1,4 @@
-//! Byte shuffle: items to byte planes and back.
+//! Byte shuffle: splits items into byte planes, and joins byte planes to items.
 
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
@@ -8,9 +8,9 @@ use shardpack_format::{Result, bug};
 const LANES: usize = 64;
 
 /// Fills `out` with items. There must be one plane for each byte of an item, and each plane must
-/// have one byte per item.
+/// contain one byte of every item.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
-    // The loops below rely on these lengths.
+    // The loops below require these lengths.
     for plane in planes {
         check_length("total size of the byte planes", out.len(), plane.len() * planes.len())?;
     }
@@ -22,7 +22,7 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
         [a, b, c, d, e, f, g, h] => {
             dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8)).unwrap_or_else(beyond);
         }
-        // shardpack never stores elements of other sizes, but Blosc2 allows them.
+        // shardpack never stores items of other sizes, but Blosc2 allows them.
         _ => join_any(planes, out),
     }
     Ok(())
@@ -48,7 +48,7 @@ fn beyond() {
 }
 
 // Here and in `bits`, each vector is written out by hand. `array::map` and `zip` may compile to calls that pass all
-// vectors through memory; with them, bit planes took twelve times as long.
+// vectors through memory; with these calls, bit planes took twelve times as long.
 
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(

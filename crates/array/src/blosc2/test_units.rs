@@ -1,9 +1,9 @@
-//! Units for tests, one kind for each code path of a coder. The tests compare digests of chunks, so the same arguments
-//! must always produce the same bytes.
+//! Units for tests, one kind for each code path of a coder. The tests compare digests of chunks, so a unit must
+//! depend only on the arguments.
 
 pub(crate) const KINDS: std::ops::Range<u64> = 0..16;
 
-/// Generator of pseudo-random numbers (SplitMix64).
+/// A generator of pseudo-random numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -29,7 +29,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
     let len = items * item;
     let mut out = vec![0; len];
     match kind {
-        // Zeros.
+        // Only zeros.
         0 => {}
         1 => out.fill(random.byte()),
         2 => {
@@ -41,7 +41,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
             let mask = 0xFF >> (1 + random.below(7));
             out.iter_mut().for_each(|to| *to = random.byte() & mask);
         }
-        // A slow walk: smooth high bytes, noisy low bytes.
+        // A slow random walk: the high bytes are smooth, the low bytes are noisy.
         5 => {
             let (mut value, step) = (random.next() >> 8, 1 + random.next() % 40_000);
             for to in out.chunks_mut(item) {
@@ -55,7 +55,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 to.copy_from_slice(&(i as u64 * step / 3).to_le_bytes()[..to.len()]);
             }
         }
-        // Runs of four- or eight-byte NaN, or of the first bytes of one, among noise.
+        // Runs of four-byte or eight-byte NaN, or of only the first bytes of a NaN, surrounded by noise.
         7 => {
             let nan = if item == 8 { 0x7FF8_0000_0000_0000_u64 } else { 0x7FC0_0000 };
             let mut left = 0;
@@ -76,7 +76,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 out[at] = random.byte();
             }
         }
-        // Noise with one repetition. The coded stream either just fits the available room or just exceeds it.
+        // Noise with one repetition. Its coded stream is just short enough or just too long for the available room.
         9 => {
             out.iter_mut().for_each(|to| *to = random.byte());
             let length = random.below(80).min(len / 2);
@@ -110,7 +110,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
             let part = if kind == 13 { &mut out[..border] } else { &mut out[border..] };
             part.iter_mut().for_each(|to| *to = random.byte());
         }
-        // A mixture of the other kinds.
+        // A mixture of all other kinds.
         _ => {
             let mut at = 0;
             while at < items {

@@ -14,7 +14,7 @@ fn noise(len: usize, seed: u32, bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Returns items so smooth that both byte planes get coded.
+/// Returns items so smooth that the coder shortens both byte planes.
 fn smooth(items: usize) -> Vec<u8> {
     (0..items).flat_map(|i| ((i / 3 + i % 7) as u16).to_le_bytes()).collect()
 }
@@ -54,7 +54,8 @@ fn streams_are_as_the_specification_wants_them() {
 
 #[test]
 fn zstd_levels_are_zstds_own() {
-    // The stream of a one-byte unit without a filter is exactly the frame that zstd itself produces at that level.
+    // Without a filter, the stream of a unit of one-byte items is exactly the frame that zstd itself produces at this
+    // level.
     let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
     for level in ZSTD_LEVELS {
         let mut out = Vec::new();

@@ -51,7 +51,7 @@ impl UnitEncoder for blosc2::Encoder {
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         self.chunk(unit, item_bytes, payload)?;
-        // Parsing takes no noticeable time and proves that readers will accept the chunk.
+        // Parsing takes hardly any time, and proves that readers will accept the chunk.
         let bytes = rest(payload, start, "chunk that was just made")?;
         Ok(Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes())
     }
@@ -79,7 +79,7 @@ impl Container for Blosc2 {
     }
 
     fn region_blocks(&self) -> u64 {
-        // One block for the byte planes, and one for the block that is assembled from them.
+        // One block of scratch memory contains the byte planes, and the other the block that is assembled from them.
         2
     }
 
@@ -95,7 +95,7 @@ impl Container for Blosc2 {
     }
 }
 
-/// Decodes chunks. Keeps the chunk that a region has entered.
+/// Decodes chunks. Keeps the parsed chunk that a region is being read from.
 #[derive(Default)]
 pub(crate) struct Blosc2Decoder {
     chunks: blosc2::Decoder,
@@ -201,7 +201,7 @@ impl PayloadDecoder for Blosc2Decoder {
     }
 
     fn begin(&mut self, width: usize) {
-        // Allocate for whole blocks now: the first region may need little of each block, and a later region all of it.
+        // Allocate whole blocks now, because a later region may need more of a block than the first region.
         self.chunks.room(width);
         self.entered = None;
     }

@@ -1,4 +1,4 @@
-//! Codec properties for readers.
+//! The interface of a codec for readers.
 
 use crate::block::StoredBlock;
 use crate::blosc2::Chunk;
@@ -6,19 +6,19 @@ use crate::bytes::check_coded;
 use shardpack_format::{Limits, Result};
 use std::ops::Range;
 
-/// The units of an array's payload (spec §5), in order. All but the last have
+/// The units of an array's payload (spec §5), in order. Every unit except the last has
 /// [`UNIT_BYTES`](crate::UNIT_BYTES) bytes of stored elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Units<'a> {
-    /// The stored elements, uncoded.
+    /// The stored elements, not coded.
     Raw(&'a [u8]),
-    /// Zstd frames.
+    /// Zstd frames, one per unit.
     Zstd(Vec<&'a [u8]>),
-    /// Blosc2 chunks.
+    /// Blosc2 chunks, one per unit.
     Blosc2(Vec<Chunk<'a>>),
 }
 
-/// Properties of a codec that readers need.
+/// The properties of a codec that readers need.
 pub(crate) trait Container: Sync {
     /// Fails if a payload of this length cannot contain `stored` bytes under the limits.
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()>;
@@ -39,8 +39,8 @@ pub(crate) trait Container: Sync {
     /// Parses and checks all units of a payload.
     fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
 
-    /// Returns the length of the coded unit at offset `at`, or `None` if it cannot be determined in this way. The unit
-    /// has at most `left` bytes, and `read` returns bytes of the payload.
+    /// Returns the length of the coded unit at offset `at`, or `None` if finding the length would take too many reads
+    /// or is impossible. The unit has at most `left` bytes, and `read` returns bytes of the payload.
     fn unit_length(
         &self,
         at: usize,
@@ -54,8 +54,8 @@ pub(crate) trait PayloadDecoder {
     /// Decodes a whole payload into `out`.
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
 
-    /// Decodes the blocks that overlap the stored bytes `wanted`, in order. Passes each block to `each`, with the range
-    /// of its stored bytes. Blocks that have to be assembled are assembled in `window`.
+    /// Decodes the blocks that overlap the stored bytes `wanted`, in order. Passes each block to `each`, with the
+    /// range of its stored bytes. `window` is used for blocks that are not available as byte planes.
     fn for_each(
         &mut self,
         coded: Coded<'_>,
@@ -65,8 +65,8 @@ pub(crate) trait PayloadDecoder {
         each: &mut dyn FnMut(&StoredBlock<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Decodes all blocks at once. Decoded bytes that the payload does not contain directly are written to `scratch`.
-    /// Also returns the number of elements in every block but the last.
+    /// Decodes all blocks at once and returns them. Blocks that the payload does not contain unchanged are decoded to
+    /// `scratch`. Also returns the number of elements in each block; only the last block may have fewer.
     fn all<'a>(
         &mut self,
         coded: Coded<'a>,
@@ -86,7 +86,7 @@ pub(crate) trait PayloadDecoder {
         Ok(())
     }
 
-    /// Leaves the unit at the start of `bytes`, whether or not it was entered. Returns the length of the unit.
+    /// Leaves the unit at the start of `bytes`, even if it was not entered. Returns the length of the unit.
     fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
 
     /// Decodes the needed part of a block of the entered unit. The bytes are written to `out` or, if `out` has room for
@@ -103,23 +103,24 @@ pub(crate) trait PayloadDecoder {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coded<'a> {
     pub(crate) payload: &'a [u8],
-    /// Bytes of one element.
+    /// Size of an element in bytes.
     pub(crate) width: usize,
     pub(crate) stored_bytes: usize,
 }
 
-/// A block that a region touches.
+/// A request for the part of a block that a region needs.
 pub(crate) struct BlockRequest<'a> {
     /// The payload from the start of the block's unit.
     pub(crate) bytes: &'a [u8],
-    /// Bytes of one element.
+    /// Size of an element in bytes.
     pub(crate) width: usize,
     /// Index of the block within its unit.
     pub(crate) number: usize,
     pub(crate) block_bytes: usize,
     /// First stored byte that is needed, relative to the start of the unit.
     pub(crate) start: usize,
-    /// Returns the number of bytes of the block that are needed, and the end of the last of them within the block.
+    /// Returns the number of bytes of this block that are needed, and the end of the last needed byte within the
+    /// block.
     pub(crate) need: &'a mut dyn FnMut() -> (usize, usize),
 }
 
@@ -129,10 +130,10 @@ impl BlockRequest<'_> {
     }
 }
 
-/// Where [`PayloadDecoder::block`] left the bytes of a block.
+/// Place where [`PayloadDecoder::block`] stored the bytes of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockPlace {
-    /// The requested bytes were copied to `out` without decoding.
+    /// The requested bytes were copied to `out`, because they did not have to be decoded.
     Copied,
     /// The whole block is in `out`.
     Out,
@@ -142,7 +143,7 @@ pub(crate) enum BlockPlace {
     ScratchPlanes(usize),
 }
 
-/// Number of bytes that the blocks of a region have decoded to so far, checked against the limits.
+/// Sum of the bytes that a region's blocks have decoded to so far, checked against the limits.
 pub(crate) struct Budget<'a> {
     coded: u64,
     runs: u64,
@@ -156,7 +157,7 @@ impl<'a> Budget<'a> {
         Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
     }
 
-    /// Adds to the sums and checks them against the limits.
+    /// Adds coded bytes and bytes in runs, and checks both sums against the limits.
     pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
         self.coded += coded;
         self.runs += runs;

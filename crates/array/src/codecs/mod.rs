@@ -20,23 +20,24 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Codec, Error, Result};
 use std::fmt;
 
-/// Coder of a payload.
+/// A coder for payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Coder {
-    /// Blosc2 chunks of LZ4 streams.
+    /// Blosc2 chunks whose streams are coded with LZ4.
     #[serde(rename = "blosc2-lz4")]
     Blosc2Lz4,
-    /// Blosc2 chunks of LZ4 streams, with a longer search for matches: slower to write, but just as fast to read.
+    /// Blosc2 chunks of LZ4 streams, with a longer search for matches. Writing is slower than with plain LZ4, but
+    /// reading is just as fast.
     #[serde(rename = "blosc2-lz4hc")]
     Blosc2Lz4hc,
-    /// Blosc2 chunks of zstd streams.
+    /// Blosc2 chunks whose streams are coded with zstd.
     #[serde(rename = "blosc2-zstd")]
     Blosc2Zstd,
-    /// Plain zstd frames.
+    /// Plain zstd frames, one per unit.
     Zstd,
-    /// The bytes unchanged.
+    /// Unencoded bytes.
     Raw,
 }
 

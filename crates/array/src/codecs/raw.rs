@@ -1,4 +1,4 @@
-//! Payloads of unchanged bytes.
+//! The codec for payloads that store the elements unchanged.
 
 use super::container::{BlockPlace, BlockRequest, Budget, Coded, Container, PayloadDecoder, Units};
 use super::spec::{CoderSpec, Levels, UnitEncoder};

@@ -1,10 +1,10 @@
-//! Coder properties for writers.
+//! The interface of a coder for writers.
 
 use crate::filter::Filter;
 use shardpack_format::{Codec, Error, Result};
 use std::ops::RangeInclusive;
 
-/// A coder, as defined by its file in this folder.
+/// The properties of a coder. Each coder defines them in its own file in this folder.
 #[derive(Debug)]
 pub(crate) struct CoderSpec {
     /// Name used in recipes and on the command line.
@@ -12,7 +12,7 @@ pub(crate) struct CoderSpec {
     pub(crate) codec: Codec,
     pub(crate) levels: Levels,
     pub(crate) has_filters: bool,
-    /// Decoding time on one core, in nanoseconds per byte, as measured by `examples/candidates.rs` (see
+    /// Decoding time on one core, in nanoseconds per byte of output, as measured by `examples/candidates.rs` (see
     /// docs/adr/0002-choosing-a-codec.md).
     pub(crate) decode_ns: f64,
     /// Decoding time of the device kernel, in nanoseconds per byte.
@@ -24,8 +24,8 @@ pub(crate) struct CoderSpec {
 pub(crate) trait UnitEncoder: Send + Sync {
     fn codec(&self) -> Codec;
 
-    /// Appends the coded `unit`. Returns the number of its bytes that the coder will output when a reader decodes them.
-    /// Runs and bytes stored unchanged do not count.
+    /// Appends the coded `unit` to `payload`. Returns the number of bytes that the coder will output when a reader
+    /// decodes the unit, without runs and bytes that are stored unchanged.
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64>;
 }
 

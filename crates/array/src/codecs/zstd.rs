@@ -1,4 +1,4 @@
-//! Plain zstd: one frame per unit (spec §5.2).
+//! The codec for plain zstd: one frame per unit (spec §5.2).
 
 use super::container::{BlockPlace, BlockRequest, Budget, Coded, Container, PayloadDecoder, Units};
 use super::spec::{CoderSpec, Levels, UnitEncoder};
@@ -12,7 +12,7 @@ use std::ops::Range;
 const LEVEL: i32 = 3;
 /// Decoding time on one core, in nanoseconds per byte that zstd outputs.
 pub(super) const DECODE_NS: f64 = 0.57;
-/// Estimated: a warp takes about 60 ms for a 4 MiB frame, and a device decodes about 270 frames at a time.
+/// Estimate: a warp takes about 60 ms for a frame of 4 MiB, and a device decodes about 270 frames at a time.
 const DEVICE_NS: f64 = 0.054;
 
 pub(crate) const ZSTD: CoderSpec = CoderSpec {
@@ -86,8 +86,8 @@ impl Container for Zstd {
         left: usize,
         read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<usize> {
-        /// Frames with blocks of a tenth of the usual size would need more reads. They are decoded with the whole
-        /// payload instead, and so are frames without blocks.
+        /// Frames with blocks of a tenth of the usual size would need more reads than this. Such frames, and frames
+        /// without blocks, are decoded together with the whole payload instead.
         const MOST_READS: usize = 400;
         let mut reads = 0;
         let frame = zstd_frame::walk_by(left, |range| {

@@ -1,4 +1,5 @@
-//! Decodes payloads to arrays. The bytes may come from untrusted sources: any input results in an array or an error.
+//! Decodes payloads to arrays. The bytes may come from untrusted sources, so every input must lead to an array or an
+//! error.
 
 mod region;
 mod regions;
@@ -22,7 +23,7 @@ use std::ops::Range;
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) decoders: Decoders,
-    /// For band-major payloads: all bytes that the coder outputs.
+    /// For band-major payloads: all bytes that the coder has output.
     stored: Vec<u8>,
     /// For band-major payloads: a tile of stored elements. For other payloads: a block of stored elements that is not
     /// available as byte planes.
@@ -130,7 +131,7 @@ impl ArrayDecoder {
         check_size(decoded_bytes.max(stored_bytes), limits)?;
         Self::check_length(codec, descriptor, payload, limits)?;
         if stored_bytes == 0 {
-            // An empty array needs no decoding, however long its other axes claim to be.
+            // An empty array needs no decoding, regardless of the lengths of its other axes.
             return end_of(payload, 0);
         }
         let Self { decoders, stored, values: scratch, window, .. } = self;
@@ -168,8 +169,8 @@ impl ArrayDecoder {
 
     /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array with this
     /// descriptor, besides the payload and `out`. For a band-major payload, this is at most the size of all stored
-    /// elements that the payload does not contain unchanged; for other payloads, it is one block. Both include a buffer
-    /// for some pixels. The contexts of the coders (about 100 KiB) do not count.
+    /// elements that the payload does not contain unchanged; for other payloads, it is the size of one block. In both
+    /// cases, there is also a buffer for some pixels. The contexts of the coders (about 100 KiB) do not count.
     ///
     /// ```
     /// use shardpack_array::ArrayDecoder;
@@ -195,7 +196,7 @@ impl ArrayDecoder {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
                 block.saturating_add(pixels.min(stored))
             }
-            // An upper bound, because streams stored unchanged need no scratch memory.
+            // This is an upper bound, because streams that are stored unchanged need no scratch memory.
             (Some(_), Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
@@ -210,8 +211,8 @@ impl ArrayDecoder {
     }
 }
 
-/// Returns the order in which stored elements reach the target. If the bands are stored one by one and also output one
-/// by one, each element counts as a pixel.
+/// Returns the order in which stored elements reach the target. If bands are both stored and output one by one, each
+/// element counts as a pixel of one band.
 pub(crate) fn stored_as(descriptor: &ArrayDescriptor, bands: usize, elements: usize, target: &Target) -> Arrangement {
     let ArrayDescriptor { layout, band_difference: difference, stored, .. } = descriptor;
     let (layout, bands) = match target.from() {

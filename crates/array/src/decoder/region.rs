@@ -14,15 +14,15 @@ use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 impl ArrayDecoder {
     /// Decodes a region of an array with two or three axes into `out`, which must have exactly
     /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The output is C-contiguous and little-endian.
-    /// It is bit for bit the same as that part of the whole array decoded.
+    /// It equals the same part of the whole decoded array, bit for bit.
     ///
-    /// Only the Blosc2 blocks that the region touches are decoded, each once. If the payload has a band difference, all
-    /// bands up to the last requested one are decoded too, but only for the pixels of the region. In a band-major
-    /// payload, these bands cost extra blocks.
+    /// Only the Blosc2 blocks that the region touches are decoded, and each of them only once. If the payload has a
+    /// band difference, all bands up to the last requested one are decoded too, but only for the pixels of the
+    /// region. In a band-major payload, these bands cost extra blocks.
     ///
-    /// Once the decoder has decoded the largest region, it allocates nothing more. After an error the content of `out`
-    /// is unspecified, and the decoder stays usable. Damage outside the decoded parts may go unnoticed here; the
-    /// checksum of the record detects it.
+    /// Once the decoder has decoded the largest region, it allocates nothing more. After an error the content of
+    /// `out` is unspecified, and the decoder stays usable. Damage outside the decoded parts may go unnoticed here;
+    /// the checksum of the record detects it.
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -45,9 +45,9 @@ impl ArrayDecoder {
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has a
-    /// different length; `Format` if the payload is damaged, its length does not fit the array, or its codec is not for
-    /// arrays; `Limit` if the region (with the bands that a difference needs) exceeds `limits.max_decoded_bytes`, or if
-    /// the array exceeds 1 MiB and the touched blocks exceed `limits.max_expansion` times the payload.
+    /// different length; `Format` if the payload is damaged, its length does not fit the array, or its codec is not
+    /// for arrays; `Limit` if the region (with the bands that a difference needs) exceeds `limits.max_decoded_bytes`,
+    /// or if the array exceeds 1 MiB and the touched blocks exceed `limits.max_expansion` times the payload.
     pub fn decode_region(
         &mut self,
         codec: Codec,

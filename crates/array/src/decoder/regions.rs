@@ -141,7 +141,7 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
-        // One block more than for a single region, because several regions may touch it.
+        // One block more than for a single region: a whole block that several regions share.
         let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }

@@ -64,14 +64,14 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 fn values_that_float16_holds_can_be_returned_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // float16 cannot represent -9999, so that value becomes a reserved bit pattern. -32768 is representable.
+    // float16 cannot represent -9999, so no-data is stored as a reserved bit pattern. It can represent -32768.
     let mut marked = halves.clone();
     marked[3] = -9999.0;
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &marked, Some(-9999.0))), [Dtype::F32, Dtype::F64]);
     marked[3] = -32768.0;
     let encoded = encode(ValueRule::F16, &marked, Some(-32768.0));
     assert_eq!(same_values_in_every_type(&encoded), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // Fixed-point values are computed as float32.
+    // Fixed-point values are computed as float32, so float32 represents them exactly.
     let fixed = encode(ValueRule::Fixed { max_error: 0.01 }, &halves.repeat(200), None);
     assert!(matches!(fixed.descriptor.transform, Transform::Fixed { .. }));
     assert_eq!(same_values_in_every_type(&fixed), [Dtype::F32, Dtype::F64]);
@@ -107,7 +107,7 @@ fn booleans_become_numbers_and_are_checked() {
 fn a_common_type_does_not_depend_on_the_order() {
     let plain = |dtype| ArrayDescriptor::plain(dtype, vec![2]);
     let stored = |stored, decoded| ArrayDescriptor { stored, transform: Transform::Integer, ..plain(decoded) };
-    // Masks of one dataset: int64 and float32 that contain only labels, and plain bytes.
+    // Three masks of one dataset: labels in int64, labels in float32, and plain bytes.
     let masks = [stored(Dtype::U8, Dtype::I64), plain(Dtype::U8), stored(Dtype::U8, Dtype::F32)];
     for turn in 0..3 {
         let mut masks = masks.clone();

@@ -1,15 +1,16 @@
-//! Normalisation by the mean and standard deviation of each band.
+//! Factors that normalise each band by its mean and standard deviation.
 
 use shardpack_base::{factors, vectorised};
 use shardpack_format::{Error, Result};
 
-/// Shorter tables are repeated, so that loops over few bands are long enough to be fast.
+/// Minimum length of the tables. Shorter tables are repeated, so that loops over few bands are long
+/// enough to be fast.
 const LEAST: usize = 128;
 
-/// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They are applied
-/// as a fused `value · scale + bias` in float32, rounded once. The scale is `1 / std` and the bias is `−mean / std`;
-/// both are computed in float64 and rounded to float32. A NaN becomes quiet, but keeps its sign and the upper bits of
-/// its payload.
+/// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They are
+/// applied as `value · scale + bias` in float32, with a fused multiply-add, which rounds once. The scale is `1 / std`
+/// and the bias is `−mean / std`; both are computed in float64 and rounded to float32. A NaN becomes quiet, but keeps
+/// its sign and the upper bits of its payload.
 ///
 /// ```
 /// use shardpack_array::Factors;
@@ -28,11 +29,12 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// Creates factors from means and standard deviations. There must be one of each per band, or one for all bands.
+    /// Creates factors from means and standard deviations. Each list must have one number per band, or a single
+    /// number for all bands.
     ///
     /// # Errors
-    /// `Usage` if a list is empty; if `mean` and `std` have different lengths and neither length is 1; if a mean is not
-    /// finite; if a standard deviation is not a finite number above 0; or if the factors overflow float32.
+    /// `Usage` if a list is empty; if `mean` and `std` have different lengths and neither length is 1; if a mean is
+    /// not finite; if a standard deviation is not a finite number above 0; or if the factors overflow float32.
     pub fn new(mean: &[f64], std: &[f64]) -> Result<Self> {
         let bands = mean.len().max(std.len());
         let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
@@ -107,7 +109,7 @@ impl Factors {
         self.scale.iter().copied().zip(self.bias.iter().copied()).take(self.bands)
     }
 
-    /// Fails unless there is one factor for all bands, or one per band.
+    /// Fails unless there is a single factor for all bands, or one factor per band.
     ///
     /// # Errors
     /// `Usage` if neither is the case.
@@ -164,7 +166,7 @@ impl Factors {
 }
 
 /// Normalises one value. The bits of a NaN are set explicitly, because processors disagree about the NaN that results
-/// from a multiply-add. A scale of 0 removes the value.
+/// from a multiply-add. With a scale of 0, the result is the bias.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
     let made = match value.is_nan() {

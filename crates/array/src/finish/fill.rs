@@ -1,4 +1,4 @@
-//! Replaces no-data elements.
+//! Replaces no-data elements by another value.
 
 use super::singles::RUN;
 use crate::element::{Element, Float, Integer};
@@ -29,7 +29,7 @@ pub struct Fill {
     pub with: f32,
 }
 
-/// Bit patterns that mean no-data in an element type.
+/// The bit patterns that mean no-data in an element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDataBits {
     /// A single little-endian value, in the lowest bytes of this number.
@@ -74,7 +74,8 @@ impl Fill {
         })
     }
 
-    /// Writes the replacement to `out` for each element that is no-data. `elements` has at most [`RUN`] elements.
+    /// Overwrites the values in `out` whose elements are no-data with the replacement. There are at most [`RUN`]
+    /// elements.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;
         match decoded {

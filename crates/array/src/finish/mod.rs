@@ -1,5 +1,5 @@
-//! Converts decoded elements to batch elements: converts them to another float type, normalises each band, and flips or
-//! rotates the pixels. The GPU kernels produce the same results, bit for bit.
+//! Converts decoded elements to batch elements: changes the float type, normalises each band, and flips or rotates
+//! the pixels. The GPU kernels produce the same results, bit for bit.
 
 mod factors;
 mod fill;
@@ -56,7 +56,7 @@ impl As {
         }
     }
 
-    /// Returns the output type for decoded elements of type `decoded`.
+    /// Returns the output type if the decoded elements have type `decoded`.
     ///
     /// # Errors
     /// `Usage` if booleans would be converted to floats.
@@ -125,13 +125,15 @@ impl Finish {
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
-    /// Checks that this conversion fits an array with this number of rows, columns and bands. Returns the output type.
+    /// Checks that this conversion fits an array with this number of rows, columns and bands. Returns the output
+    /// type.
     ///
     /// # Errors
     /// `Usage` in these cases:
     ///
     /// - Booleans would be converted to floats.
-    /// - Values are normalised or mixed, or no-data is replaced, but the output is not a float of at most 32 bits.
+    /// - Values are normalised or interpolated, or no-data is replaced, but the output is not a float of at most 32
+    ///   bits.
     /// - The output type cannot represent the value outside the array.
     /// - The number of factors is neither 1 nor the number of bands.
     /// - Rows and columns are exchanged, but the array is not square.
@@ -218,7 +220,8 @@ impl Finish {
         let size = [y.end - y.start, x.end - x.start, bands];
         let is_held = self.turn.transpose || self.warp.is_some();
         let target = match is_held {
-            // Rows become columns or are mixed, so the window is collected and converted like an array of its own.
+            // Rows become columns or are interpolated, so the window is copied and then converted like an array of
+            // its own.
             true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
             false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };

@@ -1,9 +1,9 @@
-//! Memory of an output row: the whole row, or the part that one thread may write.
+//! Access to the memory of an output row: either the whole row, or the part that one thread may write.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Writable bytes of an output row.
+/// Access to the writable bytes of an output row.
 pub trait OutputRow {
     /// Returns these bytes of the row, or `None` if some of them are outside the row or belong to another writer.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
@@ -18,14 +18,14 @@ impl OutputRow for &mut [u8] {
 /// Returns these bytes of a row for writing.
 ///
 /// # Errors
-/// `Usage` if the caller's row does not include them.
+/// `Usage` if the row of the caller does not include these bytes.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
     row.bytes(range).ok_or_else(|| Error::usage(format!("output row: not all bytes up to {end} are writable")))
 }
 
-/// Maps each byte of a row to its pixel in the array. If several threads fill a row, each byte is written by the thread
-/// that decodes its pixel.
+/// Maps each byte of an output row to its pixel in the array. If several threads fill a row, each thread writes the
+/// bytes of the pixels that it decodes.
 ///
 /// A row consists of planes, and a plane of lines of pixels. The index of the pixel in the array changes by one
 /// constant from line to line and by another from pixel to pixel.
@@ -43,7 +43,7 @@ pub struct Origins {
     pub plane_bytes: usize,
     /// Bytes of one pixel in its plane.
     pub unit_bytes: usize,
-    /// Number of pixels in a line.
+    /// Index of the pixel to which the first byte belongs.
     pub columns: usize,
     /// Index of the pixel that the first byte belongs to.
     pub start: i64,
@@ -63,8 +63,8 @@ impl Origins {
         Self { plane_bytes: all, unit_bytes, columns: all, start: 0, plane: 0, row: 0, column: 1 }
     }
 
-    /// Returns the pixels that the first and the last of these bytes belong to. All bytes between them belong to pixels
-    /// between these two. Returns `None` if the range is empty or spans several lines.
+    /// Returns the pixels of the first and the last of these bytes. All bytes in between belong to pixels between
+    /// these two. Returns `None` if the range is empty or spans several lines.
     #[must_use]
     pub fn of(&self, bytes: Range<usize>) -> Option<[i64; 2]> {
         let last = bytes.end.checked_sub(1).filter(|last| *last >= bytes.start)?;

@@ -1,4 +1,4 @@
-//! Changes output values in runs of float32, after all conversions.
+//! Applies changes to output values, in runs of float32, after all conversions.
 
 use super::singles::{self, RUN};
 use half::bf16;

@@ -5,7 +5,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
-/// Number of elements in a run. All buffers of a run fit in the L1 cache together.
+/// Number of elements in a run. The buffers for one run fit in the L1 cache together.
 pub(super) const RUN: usize = 512;
 
 /// Loads at most [`RUN`] elements as float32, rounded to the nearest, ties to even.

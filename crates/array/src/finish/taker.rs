@@ -12,19 +12,19 @@ use std::ops::Range;
 #[derive(Default)]
 pub(crate) struct TakerScratch {
     finished: Vec<u8>,
-    /// Elements held back until all have arrived. This buffer never shrinks.
+    /// Elements that are held back until all of them have arrived. This buffer never shrinks.
     held: Vec<u8>,
-    /// No-data marks of the held elements, if needed.
+    /// No-data marks of the held elements, if they are needed.
     marks: Vec<u8>,
     warp: WarpScratch,
 }
 
-/// Writes a row, or the part of a row that starts at a given unit.
+/// Writes decoded elements to an output row, starting with a given unit.
 pub(crate) struct Taker<'a> {
     target: &'a Target,
     scratch: &'a mut TakerScratch,
     out: &'a mut dyn OutputRow,
-    /// Index of the next unit, followed by the index of the first held unit.
+    /// Index of the next unit to arrive, and index of the first held unit.
     next: usize,
     held: usize,
 }
@@ -46,7 +46,7 @@ impl<'a> Taker<'a> {
         Self { target, scratch, out, next: first, held: first }
     }
 
-    /// Reserves memory for exactly `units` units if they will be held.
+    /// Reserves memory for exactly `units` units if units are held back.
     pub(crate) fn expect(&mut self, units: usize) {
         if self.holds() {
             let bytes = units * self.target.each() * self.target.converted.size();
@@ -54,8 +54,8 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// True if units are held until all have arrived. This is the case if rows become columns, so that the output can
-    /// be written contiguously, or if each output pixel needs several input pixels.
+    /// True if units are held until all of them have arrived. This is the case if rows become columns, because the
+    /// output can then be written contiguously, and if an output pixel depends on several input pixels.
     fn holds(&self) -> bool {
         self.target.warp.is_some() || self.target.turn.transpose && !self.target.is_straight()
     }
@@ -65,7 +65,7 @@ impl<'a> Taker<'a> {
         self.target.each().max(1)
     }
 
-    /// True if at least one of the next `units` units is wanted. Otherwise they are skipped.
+    /// Returns true if at least one of the next `units` units is requested. Otherwise skips them.
     pub(crate) fn wants(&mut self, units: usize) -> bool {
         let wants = self.target.wants(self.next..self.next + units);
         if !wants {
@@ -74,7 +74,7 @@ impl<'a> Taker<'a> {
         wants
     }
 
-    /// Skips to this unit. No unit before it may be wanted.
+    /// Skips to this unit. None of the skipped units may be requested.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.finish()?;
         (self.next, self.held) = (unit, unit);
@@ -127,7 +127,7 @@ impl<'a> Taker<'a> {
             return self.warp(warp);
         }
         if self.holds() {
-            // The last units may have been skipped.
+            // If the last units were skipped, fewer elements are held.
             let bytes = (self.next - self.held) * target.each() * target.element.size();
             put(target, self.held, grow(&mut self.scratch.held, bytes), self.out)?;
             self.held = self.next;
@@ -135,7 +135,7 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// Computes the warped pixels from the held ones and writes them to their places.
+    /// Computes the warped pixels from the held pixels, and writes them to their places.
     fn warp(&mut self, warp: &Warp) -> Result<()> {
         let TakerScratch { held, marks, warp: scratch, .. } = &mut *self.scratch;
         let elements = (self.next - self.held) * self.target.each();
@@ -149,7 +149,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Writes `elements`, which belong to the units from `first` on.
+/// Writes `elements` to their places in the row. The first element belongs to the unit `first`.
 fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) -> Result<()> {
     let [rows, columns] = target.size;
     let unit = target.each() * target.element.size();

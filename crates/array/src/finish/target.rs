@@ -1,4 +1,4 @@
-//! Conversion of an array's decoded elements, and their places in a row.
+//! Describes how decoded elements are converted, and where in a row they are written.
 
 use super::room::Origins;
 use super::singles::{self, RUN};
@@ -18,7 +18,8 @@ use std::ops::Range;
 pub(crate) struct Target {
     pub(super) decoded: Dtype,
     pub(super) element: ElementType,
-    /// If pixels are mixed, the type of the converted elements before mixing. Otherwise the output type.
+    /// Type of the elements after conversion. If pixels are interpolated, this is the type before the interpolation,
+    /// otherwise the output type.
     pub(super) converted: ElementType,
     factors: Option<Factors>,
     fill: Option<Fill>,
@@ -83,7 +84,7 @@ impl Target {
         self.bands
     }
 
-    /// Sets the order of the input.
+    /// Sets the order in which elements arrive.
     pub(crate) const fn given(mut self, from: Layout) -> Self {
         self.from = from;
         self
@@ -100,7 +101,7 @@ impl Target {
         }
     }
 
-    /// True if all elements are output in input order.
+    /// True if all elements are output in the order in which they arrive.
     pub(crate) fn is_straight(&self) -> bool {
         let [rows, columns] = self.size;
         let whole = self.window == [0..rows, 0..columns];
@@ -136,12 +137,12 @@ impl Target {
                 && top.checked_rem(rows).is_some_and(|row| wanted.contains(&row));
         }
         let row = top.checked_rem(rows).unwrap_or(0);
-        // Ranges that continue in the next plane always count as wanted, without a detailed check.
+        // A range that extends into the next plane always counts as requested, without a detailed check.
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Returns the place of these units in the row. Returns `None` unless all of them are requested, they are in one
-    /// line of pixels, and pixels are neither moved nor reordered.
+    /// Returns the position of these units in the row, in units. Returns `None` unless all units are requested and in
+    /// the same line of pixels, and pixels are neither moved nor reordered.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if self.warp.is_some() || !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
@@ -210,7 +211,7 @@ impl Target {
         Ok(())
     }
 
-    /// Converts elements. The first one belongs to band `band`. If units are pixels, the bands follow each other;
+    /// Converts elements. The first element belongs to band `band`. If units are pixels, the bands follow each other;
     /// otherwise all elements belong to the same band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
@@ -232,8 +233,8 @@ impl Target {
         Ok(())
     }
 
-    /// Returns the replacement of no-data if elements must be marked. They must be if pixels are
-    /// mixed, because a mean that includes no-data is no-data.
+    /// Returns the value that replaces no-data, if elements must be marked. This is the case if
+    /// pixels are interpolated, because a mean that includes no-data becomes no-data.
     pub(super) fn marked_fill(&self) -> Option<f32> {
         let is_mixed = self.warp.is_some_and(|warp| warp.sampling.mixes());
         self.fill.filter(|_| is_mixed).map(|fill| fill.with)

@@ -1,4 +1,4 @@
-//! Tests against a reference that converts one element at a time.
+//! Compares all conversions with a reference that converts one element at a time.
 
 use super::*;
 use half::{bf16, f16};
@@ -42,7 +42,7 @@ fn is_no_data(dtype: Dtype, bytes: &[u8], no_data: f64) -> bool {
             let value = double(dtype, bytes);
             value == no_data || value.is_nan() && no_data.is_nan()
         }
-        // An integer that float64 cannot represent must not equal its neighbour.
+        // If float64 cannot represent an integer, the integer must not be confused with its neighbour.
         _ => integer(dtype, bytes) == no_data as i128,
     }
 }
@@ -136,7 +136,7 @@ fn warped<'a>(
     rounded(element, if is_replaced { finish.fill.unwrap().with } else { mean })
 }
 
-/// Makes a map from random numbers. Some maps are exact; others move the pixels a little or far away.
+/// Creates a map from random numbers. Some maps are exact quarter turns; others move the pixels a little or far away.
 fn warp([kind, angle, scale, right, down, far]: [f64; 6], sampling: Resampling) -> Warp {
     let quarters = (angle * 4.0).floor() * std::f64::consts::FRAC_PI_2;
     let (sin, cos) = (if kind < 0.5 { angle * 7.0 } else { quarters }).sin_cos();
@@ -304,7 +304,7 @@ fn no_data_is_compared_in_the_type_of_the_array() {
     assert_eq!(filled(Dtype::F32, 7.0, &singles(&[f32::NAN, 7.0])), [false, true]);
     assert_eq!(filled(Dtype::F32, f64::NEG_INFINITY, &singles(&[f32::NEG_INFINITY, f32::MIN])), [true, false]);
     assert_eq!(filled(Dtype::F64, 0.1, &[0.1_f64, f64::from(0.1_f32)].map(f64::to_le_bytes).concat()), [true, false]);
-    // Both integers round to the same float32.
+    // Both integers round to the same float32, but only the first one is no-data.
     let large = [4_294_967_295_u32, 4_294_967_294].map(u32::to_le_bytes).concat();
     assert_eq!(filled(Dtype::U32, 4_294_967_295.0, &large), [true, false]);
     for no_data in [256.0, -1.0, 0.5, f64::NAN] {

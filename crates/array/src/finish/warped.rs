@@ -7,10 +7,11 @@ use shardpack_base::parts::{check_length, grow, part, part_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Error, Layout, Result};
 
-/// All converted elements of an array, in the order of arrival.
+/// All converted elements of an array, in the order in which they arrived.
 pub(super) struct Held<'a> {
     pub(super) elements: &'a [u8],
-    /// One mark per element (1 for no-data, otherwise 0), and the replacement. `None` if no element is no-data.
+    /// Per element, 1 for no-data and 0 otherwise; and the value that replaces no-data. `None` if no element is
+    /// no-data.
     pub(super) no_data: Option<(&'a [u8], f32)>,
 }
 
@@ -21,7 +22,7 @@ pub(super) struct WarpScratch {
     taps: Vec<[Tap; 4]>,
 }
 
-/// Calls `put` for each row of pixels in each plane, with the index of the first unit and the output elements.
+/// Computes each row of pixels in each plane, and passes it to `put` with the index of its first unit.
 pub(super) fn warped(
     target: &Target,
     warp: &Warp,
@@ -88,7 +89,7 @@ pub(super) fn warped(
     Ok(())
 }
 
-/// Computes the weighted mean of up to four pixels of a plane, separately for each value of a pixel.
+/// Computes the weighted mean of up to four pixels of a plane, separately for each band.
 fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) -> Result<()> {
     let each = to.len();
     let mut is_first = true;
@@ -121,7 +122,7 @@ fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) ->
 
 const QUIET_NAN: f32 = f32::from_bits(0x7FC0_0000);
 
-/// Replaces the means that include no-data.
+/// Replaces the means to which a no-data element contributes.
 fn put_no_data(taps: &[Tap; 4], marks: &[u8], with: f32, to: &mut [f32]) -> Result<()> {
     let each = to.len();
     for pixel in taps.iter().filter(|tap| tap.weight != 0.0).filter_map(|tap| tap.pixel) {

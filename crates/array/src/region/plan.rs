@@ -39,7 +39,7 @@ impl<'a> BandSet<'a> {
     }
 }
 
-/// A region that has elements and is known to be inside its array.
+/// A non-empty region that has been checked to be inside its array.
 ///
 /// An array with two axes `[height, width]` is treated as a cube `[height, 1, width]`, because the difference, the
 /// layout and the fixed-point tables take the positions along the last axis as bands (spec §4.2).
@@ -97,7 +97,8 @@ impl<'a> RegionPlan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Neighbouring bands are read in one run. A difference needs the lower bands anyway.
+        // Fetch all bands between the lowest and the highest one in a single run. A difference
+        // needs the lower bands anyway.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Range(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),
@@ -148,8 +149,7 @@ impl<'a> RegionPlan<'a> {
         &self.fetched
     }
 
-    /// Returns the indices of the requested bands among the fetched bands, or `None` if exactly the requested bands are
-    /// fetched.
+    /// Returns the indices of the requested bands among the fetched bands, or `None` if no other bands are fetched.
     pub(crate) const fn picks(&self) -> Option<&BandSet<'a>> {
         self.picks.as_ref()
     }
@@ -163,7 +163,7 @@ impl<'a> RegionPlan<'a> {
         self.pixels() * self.fetched.len()
     }
 
-    /// True if the fetched elements are the output, in the same order.
+    /// True if the output consists of the fetched elements in the same order.
     pub(crate) fn same_order(&self) -> bool {
         let one = self.fetched.len() == 1 || self.pixels() == 1;
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
@@ -174,7 +174,8 @@ impl<'a> RegionPlan<'a> {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;
-        // There are `outer` groups, `outer_step` apart. Each group has `count` runs of `length` elements, `step` apart.
+        // The runs form `outer` groups, `outer_step` elements apart. Each group has `count` runs of `length`
+        // elements, `step` elements apart.
         let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
             (Layout::AsShape, BandSet::Range(fetched)) => match (fetched.len() == *bands, whole_rows) {
                 (true, true) => (BandSet::Range(0..1), 0, rows.start * row, 1, 0, rows.len() * row),

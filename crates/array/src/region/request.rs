@@ -1,4 +1,4 @@
-//! Region requests and their results.
+//! Describes the region that a caller requests, and the result of decoding it.
 
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result, to_usize};
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 /// The requested bands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bands {
-    /// All bands, in order.
+    /// All bands of the array, in order.
     #[default]
     All,
     /// Bands from `start` up to, but not including, `end`.
@@ -27,15 +27,15 @@ impl Bands {
     }
 }
 
-/// Kind of elements in the output.
+/// Kind of the elements in the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Values in the type of the array (`descriptor.decoded`).
     #[default]
     Source,
-    /// Stored elements (of type `descriptor.stored`) after undoing the band difference. float16 stays float16, which
-    /// halves the bytes to move. The caller must apply transforms and handle reserved codes. In float16, the code of a
-    /// no-data value is a NaN.
+    /// Stored elements (of type `descriptor.stored`) after undoing the band difference. Elements stored as float16
+    /// are not widened, which halves the number of bytes to move. The caller must apply transforms and handle
+    /// reserved codes. In float16, the code of a no-data value is a NaN.
     Stored,
 }
 
@@ -87,7 +87,7 @@ pub struct RegionDecoded {
     /// Type, shape and size of the data in `out`.
     pub shape: RegionShape,
     /// Number of Blosc2 blocks, or units of plain zstd, that were decoded at least in part. Units that are stored
-    /// unchanged or as one repeated value need no decoding, so they do not count.
+    /// unchanged or as one repeated value do not count, because they need no decoding.
     pub blocks_decoded: u64,
     /// Number of blocks or units in the whole payload, or 0 if it is raw.
     pub blocks: u64,

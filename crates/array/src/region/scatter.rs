@@ -8,7 +8,7 @@ use shardpack_format::Result;
 pub(crate) struct Placed {
     pub(crate) run: StoredRange,
     pub(crate) region: usize,
-    /// Offset of the run in the destination.
+    /// Offset in the destination at which the bytes of the run start.
     pub(crate) at: usize,
 }
 
@@ -20,8 +20,9 @@ pub(crate) struct Several {
 }
 
 impl PayloadReader<'_, '_> {
-    /// Passes the stored bytes of `runs` to `put`, once per run and block that it touches. `put` receives the run, the
-    /// destination range (offset by the run's `at`) and the bytes. `runs` must be sorted by start and may overlap.
+    /// Passes the stored bytes of `runs` to `put`. For each run, `put` is called once per block that the run touches.
+    /// It receives the run, the range of the destination (relative to the run's `at`), and the bytes. `runs` must be
+    /// sorted by start and may overlap.
     pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],
@@ -39,7 +40,7 @@ impl PayloadReader<'_, '_> {
         tile: &mut Vec<u8>,
         put: &mut impl FnMut(&Placed, StoredRange, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        // All stored bytes before this offset have been passed on.
+        // The stored bytes before this offset have been passed to `put`.
         let mut done = 0;
         while let Some(next) = runs.first() {
             if next.run.end <= done {

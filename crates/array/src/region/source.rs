@@ -10,7 +10,7 @@ use std::ops::Range;
 
 #[derive(Default)]
 pub(crate) struct SourceScratch {
-    /// The last decoded block: for Blosc2, 64 KiB per byte of an element; for plain zstd, 4 MiB.
+    /// The last decoded block. Its size is 64 KiB per byte of an element for Blosc2, and 4 MiB for plain zstd.
     block: Vec<u8>,
     /// A whole block, shared by several regions.
     pub(crate) tile: Vec<u8>,
@@ -28,10 +28,10 @@ pub(crate) struct PayloadReader<'p, 's> {
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,
-    /// Index of the current unit, and its offset in the payload.
+    /// Index of the current unit, and its offset in the payload in bytes.
     unit: usize,
     at: usize,
-    /// Start of the loaded block, and where its bytes are.
+    /// Start of the loaded block, and the place of its bytes.
     loaded: Option<(usize, BlockPlace)>,
     budget: Budget<'s>,
     decoded: u64,
@@ -78,7 +78,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
 
     /// Returns the number of blocks, or units of plain zstd, in the whole payload.
     pub(crate) fn blocks(&self) -> u64 {
-        // Every unit but the last is a whole number of blocks.
+        // Every unit except the last consists of whole blocks.
         if self.decoder.is_none() { 0 } else { self.stored_bytes.div_ceil(self.block_bytes()) as u64 }
     }
 
@@ -118,7 +118,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
                         planes::of(&self.scratch.block, self.width, items).join(from / self.width, here)?;
                     }
                     Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes in a block")?),
-                    // `None` means that the bytes are already in `out`.
+                    // `None` means that the bytes have already been written to `out`.
                     None => {}
                 }
                 rest = tail;
@@ -147,8 +147,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok((block, tile))
     }
 
-    /// Fills `out` with the bytes from `start` on, or loads the block that contains them, up to the last byte that
-    /// `runs` needs.
+    /// Fills `out` with the stored bytes from `start` on, or loads the block that contains them. The block is decoded
+    /// only up to the last byte that `runs` needs.
     fn block(
         &mut self,
         start: usize,
@@ -209,7 +209,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
     }
 }
 
-/// Returns the number of bytes of `block` that are needed, and the end of the last of them.
+/// Returns the number of bytes of `block` that the runs need, and the end of the last needed byte.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = StoredRange>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

@@ -8,13 +8,14 @@ use crate::values::{To, ValueScratch, Values, is_as_stored};
 use shardpack_format::{ArrayDescriptor, Dtype, Layout, Result, Transform};
 
 impl RegionPlan<'_> {
-    /// True if the stored elements already are the output, in the same order, and need no check.
+    /// True if the stored elements are the output itself: they have the right order, and need
+    /// neither a conversion nor a check.
     pub(crate) fn is_output(&self, descriptor: &ArrayDescriptor, region: &Region) -> bool {
         let as_stored = region.output == Output::Stored && descriptor.stored != Dtype::Bool;
         self.same_order() && (as_stored || is_as_stored(descriptor))
     }
 
-    /// Decodes the stored elements of a region to values.
+    /// Decodes the stored elements of a region to values, and writes the values to their places.
     pub(crate) fn values(
         &self,
         descriptor: &ArrayDescriptor,
@@ -40,7 +41,7 @@ impl RegionPlan<'_> {
             bands: self.fetched().len(),
             pixels: self.pixels(),
         };
-        // Fixed point has one table entry per band, so the elements have to be assembled to pixels first.
+        // Fixed point has one table entry per band, so elements must first be assembled to pixels.
         let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && layout == Layout::BandMajor;
         let direct = self.same_order() && !by_band;
         let target = if direct { target.given(self.layout()) } else { target };

@@ -1,4 +1,4 @@
-//! A box of a volume.
+//! A box within a volume.
 
 use shardpack_format::{ArrayDescriptor, Error, Result};
 

@@ -97,7 +97,7 @@ fn arrays_in_parts_are_the_whole_ones() {
             assert!(out == whole.unwrap().bytes(), "{rule:?} {coder:?} {filter:?} {difference} {dtype}");
         }
     }
-    // The elements are stored in their own type, so parts are read directly into their places and need no join.
+    // The elements are stored in the array's own type, so parts are read directly into the output and need no join.
     let plain = ArrayDescriptor::plain(Dtype::F32, array.shape().to_vec());
     let encoded = EncodedArray {
         codec: Codec::Raw,
@@ -256,7 +256,7 @@ impl Asked {
     }
 }
 
-/// If rows and columns are exchanged, the window is square.
+/// Generates requests. If rows and columns are exchanged, the window is square.
 fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
     let pick = prop_oneof![
         Just(Bands::All),

@@ -1,7 +1,8 @@
 //! Undoes band differences (spec §4.4) by computing running sums of zigzag-coded elements, pixel by pixel.
 //!
-//! If elements are summed one at a time, each addition waits for the one before. For a cube of 30 million elements,
-//! this took as long as LZ4. Summing eight lanes in three steps leaves only one dependent addition per vector.
+//! If elements are summed one at a time, each addition has to wait for the previous addition. For a cube of 30
+//! million elements, this took as long as LZ4. Summing eight lanes in three steps leaves only one dependent addition
+//! per vector.
 
 pub(crate) mod planes;
 

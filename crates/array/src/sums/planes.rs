@@ -18,7 +18,7 @@ const BANDS: usize = 16;
 
 /// True if [`sum`] can handle this many pixels with this many bands.
 pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
-    // Pairs of bytes are loaded directly as numbers.
+    // Pairs of bytes are loaded directly as 16-bit numbers, which requires a little-endian machine.
     cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS
 }
 
@@ -41,8 +41,8 @@ fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8
     let step = Step::new(simd, bands)?;
     let mut at = 0;
     while at < last {
-        // The last group of four may include pixels that are already done. They are computed again,
-        // with the same result.
+        // The last group of four may include pixels that are already done. These pixels are
+        // computed again, with the same result.
         at = at.min(last.checked_sub(four)?);
         step.pixels(low.get(at..at + four)?, high.get(at..at + four)?, out.get_mut(2 * at..2 * (at + four))?)?;
         at += four;
@@ -56,18 +56,18 @@ struct Step<S: Simd> {
     bands: usize,
     zero: u16x32<S>,
     low_bytes: u16x32<S>,
-    /// Indices that copy the last lane of each block to all its lanes.
+    /// Indices that copy the last lane of each 128-bit block to all lanes of the block.
     last: u8x64<S>,
-    /// If the last group overlaps the previous one: indices that copy the last band of that group to all lanes, and a
-    /// flag that is true if the band is odd in its group.
+    /// Used if the last group of bands overlaps the previous one: indices that copy the last band that both groups
+    /// contain to all lanes, and a flag that is true if this band has an odd number within the last group.
     known: (u8x64<S>, bool),
 }
 
 impl<S: Simd> Step<S> {
     #[inline(always)]
     fn new(simd: S, bands: usize) -> Option<Self> {
-        // The last group starts `BANDS` bands before the end, so the sums of its first `known` + 1 bands are already
-        // known.
+        // The last group starts `BANDS` bands before the end. The sums of its bands 0 to `known` are already known
+        // from the previous group.
         let known = BANDS - 1 - bands % BANDS;
         Some(Self {
             simd,
@@ -115,7 +115,7 @@ impl<S: Simd> Step<S> {
         Some((unzigzag(self.simd, even), unzigzag(self.simd, odd)))
     }
 
-    /// Returns the running sums up to each odd band. They start at 0 in each block.
+    /// Returns the running sums up to each odd band. In each block, the sums start at 0.
     #[inline(always)]
     fn scan(&self, even: u16x32<S>, odd: u16x32<S>) -> u16x32<S> {
         let mut sums = even + odd;

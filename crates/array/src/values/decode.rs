@@ -9,8 +9,8 @@ use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 /// Number of elements in a run. All buffers of a run fit in the L1 cache together.
 const RUN: usize = 512;
 
-/// Tables of a fixed-point array, by band. They are repeated to the length of a piece, so that loops run over whole
-/// pieces instead of the bands of one pixel.
+/// Tables of a fixed-point array, by band. The entries are repeated to the length of a piece, so that loops run over
+/// whole pieces instead of single pixels.
 #[derive(Default)]
 pub(super) struct Tables {
     scale: Vec<f32>,
@@ -65,7 +65,7 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
 /// Decodes whole pixels. `stored` contains elements in shape order, after undoing differences. `out` receives the bytes
 /// of the same number of decoded elements.
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    // The loops below stop at the end of the shorter buffer.
+    // The loops below would stop at the end of the shorter buffer.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
     check_length("size of the stored elements in bytes", elements * width, stored.len())?;
@@ -77,7 +77,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
         (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
         (Transform::Fixed { .. }, from, Dtype::F64) => {
-            // Round to float32 as the specification requires before widening.
+            // Before widening, round to float32 as the specification requires.
             let mut narrow = [0; 4 * RUN];
             let rows = stored.chunks(width * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
             for (run, (stored, out)) in rows {
@@ -116,7 +116,7 @@ fn check_booleans(stored: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Decodes fixed point. `first` is the index of the first element in the piece.
+/// Decodes fixed-point elements. `first` is the position of the first element within the piece.
 fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u8]) -> Result<()> {
     match from {
         Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
@@ -196,8 +196,8 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
     }
 }
 
-/// Converts to integer types. The writer has checked that no value changes. Values from a malicious
-/// file wrap around, which does no harm.
+/// Conversion of stored integers to integer types. The writer has checked that no value changes. A
+/// value from a malicious file may wrap around, which does no harm.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;

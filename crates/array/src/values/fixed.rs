@@ -10,7 +10,7 @@ use crate::source::{BLOCK_BYTES, for_each_block};
 use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// 2⁵². The low bits of x + 2⁵² are the integer nearest to x, with ties to even.
+/// 2⁵². The low bits of x + 2⁵² are the integer nearest to x (ties to even).
 const ROUND: f64 = 4_503_599_627_370_496.0;
 
 struct Ranges {
@@ -42,7 +42,8 @@ pub(super) fn store<T: Float>(
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
     let mut meter = Meter::new(job.no_data, job.spectrum());
-    // Repeat the offsets for a whole piece, so that the loops below run over pieces instead of the bands of one pixel.
+    // Repeat the offsets to the length of a piece, so that the loops below run over whole pieces instead of single
+    // pixels.
     let offsets = plan.offset.repeat(arrangement.piece_pixels());
     let inverse = 1.0 / f64::from(plan.scale);
     let mut decoded = Vec::new();
@@ -74,7 +75,7 @@ pub(super) fn store<T: Float>(
                     continue;
                 };
                 let code = code.and_then(|c| u16::try_from(c).ok());
-                // If a value is out of range now, it has changed since the first pass.
+                // A value that is out of range here must have changed since the first pass.
                 *step =
                     code.ok_or_else(|| EncodeError::Source("the array's values changed while they were read".into()))?;
                 *decoded = special;
@@ -95,7 +96,7 @@ pub(super) fn store<T: Float>(
         Ok(())
     })?;
     let fidelity = meter.total;
-    // Measure the error on every value as a reader will decode it, because the calculation above is only a plan.
+    // Measure the error of every value as a reader will decode it. The step size was only computed from estimates.
     if fidelity.max_abs_error > max_error {
         return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
     }
@@ -171,13 +172,14 @@ impl Ranges {
 
 impl Quantiser {
     /// A reader computes `fl(offset + fl(q × scale))`. `q` is off by at most half a step, and the two roundings by at
-    /// most 2⁻²⁴ of the range and of the magnitude. So the step is twice the bound minus these losses, rounded down to
-    /// float32.
+    /// most 2⁻²⁴ of the range and of the magnitude. Therefore the step is twice the bound minus these losses, rounded
+    /// down to float32.
     ///
-    /// No step of any band may equal `no_data`. If one does, the offset of that band is lowered. This takes part of one
-    /// more step, and the additional rounding error fits in the margin that the scale leaves.
+    /// No value that a band can represent may equal `no_data`. If one does, the offset of the band is lowered by part
+    /// of a step. The band may then need one more step. The additional rounding error fits in the margin that the
+    /// scale leaves.
     fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
-        // Add one percent for the products of these small terms.
+        // One percent is added to allow for the products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
         let (mut offset, mut range, mut slack) = (Vec::with_capacity(ranges.min.len()), 0.0_f64, 0.0_f64);
         for (&min, &max) in ranges.min.iter().zip(&ranges.max) {
@@ -230,10 +232,10 @@ impl Quantiser {
     }
 }
 
-/// Returns `offset` unless `no_data` is one of the steps from `offset` to `max`. In that case, the result is lower by
-/// part of a step, so that `no_data` is between two steps.
+/// Returns `offset`, or a slightly lower offset if one of the values from `offset` to `max` that fixed point can
+/// represent equals `no_data`. The lower offset differs by part of a step, so that `no_data` lies between two values.
 ///
-/// If float32 is as coarse as the steps, this may be impossible. [`Job::check_apart`] makes the final decision.
+/// If float32 is as coarse as the steps, no such offset may exist. [`Job::check_apart`] makes the final decision.
 fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     let hits = |offset: f32| {
         let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
@@ -264,7 +266,7 @@ fn below(value: f64) -> f32 {
     (if f64::from(near) > value { near.next_down() } else { near }) + 0.0
 }
 
-/// Rounds `value` up to three digits, for messages.
+/// Rounds `value` up to three significant digits, for messages.
 fn round_up(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return value;

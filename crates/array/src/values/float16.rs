@@ -11,12 +11,13 @@ use shardpack_format::{Codes, Dtype, Transform};
 
 /// Smallest value that rounds to infinity: 65504 plus half a unit in the last place.
 const OVERFLOW: f64 = 65_520.0;
-/// The bit pattern of every stored NaN, whatever the processor's conversion returns.
+/// The bit pattern of every stored NaN. It does not depend on the processor's conversion.
 const NAN: f16 = f16::from_bits(0x7E00);
 /// Code of a no-data value that float16 cannot represent: a NaN pattern without other use.
 const NO_DATA_CODE: u16 = 0x7E01;
 
-/// Stores floats as float16. Fails with [`EncodeError::ErrorBound`] as soon as an error exceeds `max_error`.
+/// Stores the floats of a job as float16. Fails with [`EncodeError::ErrorBound`] as soon as an error exceeds
+/// `max_error`.
 pub(super) fn store<T: Float>(
     job: &Job<'_, T>,
     max_error: f64,
@@ -24,7 +25,7 @@ pub(super) fn store<T: Float>(
 ) -> EncodeResult<StoredValues> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
     let no_data = job.decoded_no_data();
-    // If float16 cannot represent the no-data value, no value rounds to it.
+    // If float16 cannot represent the no-data value, no value can become no-data by rounding.
     let held = no_data.map(f16::from_f32).filter(|h| Some(h.to_f32()) == no_data);
     let mut meter = Meter::new(job.no_data, job.spectrum());
     let mut halves = Vec::new();

@@ -1,4 +1,4 @@
-//! Narrows values to the smallest integer type that represents them exactly.
+//! Narrows values to the smallest integer type that can represent them exactly.
 
 use super::scan::{ROUND, Scan};
 use super::{Job, Request, StoredValues, arrangement, is_plain, keep};
@@ -72,8 +72,8 @@ pub(super) fn store_float<T: Float>(
     }))
 }
 
-/// Chooses the type. It must also have a spare bit pattern for NaN, and another for a no-data value that the type
-/// cannot represent.
+/// Chooses the integer type. If there are NaNs, the type must have an unused bit pattern for them. If it cannot
+/// represent the no-data value, it must have another unused pattern for no-data.
 fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Codes)> {
     if !scan.exact {
         return None;
@@ -82,14 +82,14 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
     for (dtype, low, high) in TYPES {
         #[allow(clippy::cast_precision_loss, reason = "32-bit integers are exact in f64")]
         let (low_f, high_f) = (low as f64, high as f64);
-        // A two-byte integer type saves nothing compared with float16.
+        // Two-byte integers save nothing compared with float16.
         let worth = dtype.bytes() < source.bytes() || (source == Dtype::F32 && dtype.bytes() == 4);
         if !worth || !(empty || (scan.min >= low_f && scan.max <= high_f)) {
             continue;
         }
         let held =
             no_data.filter(|v| v.trunc() == *v && (low_f..=high_f).contains(v) && v.to_bits() != (-0.0_f64).to_bits());
-        // Search from the top down, then from the bottom up. At most three steps find two free patterns.
+        // Search from the top down, then from the bottom up. Three steps each are enough to find two unused patterns.
         let is_free = |x: &f64| (empty || *x > scan.max || *x < scan.min) && held != Some(*x);
         let from_top = (0..3).map(|i| high_f - f64::from(i));
         let from_bottom = (0..3).map(|i| low_f + f64::from(i));
@@ -146,7 +146,7 @@ fn store_low_bits<T: Float>(source: &[T], width: usize, out: &mut [u8]) {
     }
 }
 
-/// Stores integers or booleans.
+/// Stores an array of integers or booleans, narrowed if the rule allows it.
 pub(super) fn store(
     array: &dyn ArraySource,
     request: &Request,

@@ -67,7 +67,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Returns the requested arrangement for elements of type `stored`, as far as the array allows it.
+/// Returns the requested arrangement for elements of type `stored`, as far as it is possible for this array.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = stored.size();
@@ -86,7 +86,7 @@ struct Job<'a, T> {
     array: &'a dyn ArraySource,
     request: &'a Request,
     load: fn(&[u8], &mut [T]),
-    /// Bytes of one source element.
+    /// Size of a source element in bytes.
     width: usize,
     no_data: Option<T>,
 }
@@ -119,8 +119,8 @@ impl<'a, T: Float> Job<'a, T> {
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
-                // The user did not explicitly request float16. Twice the size is better than a measured value that
-                // turns into no-data.
+                // The user did not explicitly request float16. Storing the values unchanged takes more space, but no
+                // measured value is lost to no-data.
                 Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
             },
@@ -135,8 +135,8 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
-        // There is one offset per position on the last axis, so an array with a single axis would have as many offsets
-        // as values.
+        // There is one offset per position along the last axis. An array with a single axis would have as many
+        // offsets as values.
         match self.array.shape() {
             [] | [_] => self.keep(elements),
             _ => fixed::store(self, max_error, elements),
@@ -148,7 +148,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
         let no_data = self.no_data.map(T::to_f64);
-        // Count the values on their way to the coder, while their bytes are in the cache.
+        // Count the values while their bytes are still in the cache, on their way to the coder.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
                 let run = part_mut(&mut values, 0..bytes.len() / self.width, "values in a run")?;
@@ -189,7 +189,7 @@ impl<'a, T: Float> Job<'a, T> {
         element_count(self.array)
     }
 
-    /// Calls `each` with consecutive runs until it returns false.
+    /// Calls `each` with consecutive runs of values until it returns false.
     fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) -> EncodeResult<()> {
         let mut values = [T::default(); 4096];
         for_each_block(self.array, BLOCK_BYTES, |block| {
@@ -211,7 +211,8 @@ impl<'a, T: Float> Job<'a, T> {
     /// Fails if an element of `source` that is not no-data decodes to no-data. `first` is the index of the first
     /// element.
     ///
-    /// A reserved code would not help: the payload would differ, but the values that readers return would be equal.
+    /// A reserved code for no-data would not help: the stored patterns would differ, but readers would return equal
+    /// values.
     fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
         // Check the whole run first, in a loop without branches.
         let meets = vectorised(
@@ -292,7 +293,8 @@ fn keep(
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Calls `each` with pieces of whole pixels and a buffer for their stored elements, then arranges those elements.
+    /// For each piece of whole pixels, calls `each` with the piece and a buffer for its stored elements, and then
+    /// arranges the stored elements.
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
@@ -320,7 +322,7 @@ fn for_each_piece(
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
     let piece_bytes = piece * source_width;
-    // If nothing is rearranged, these buffers are never touched.
+    // If nothing is rearranged, these buffers are not used.
     let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
     let mut first = 0;
     for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {
@@ -338,7 +340,8 @@ fn for_each_piece(
                 arrangement.place(stored, scratch, 0, elements.room(length))?;
                 elements.filled(length)?;
             } else {
-                // Not even the first band is complete before the last piece, so all elements are collected.
+                // Every piece contains elements of all bands, so all elements must be collected before the first band
+                // is complete.
                 arrangement.place(stored, scratch, first, elements.whole())?;
                 first += pixels;
             }

@@ -5,8 +5,8 @@ use crate::element::Float;
 use crate::error::EncodeResult;
 use shardpack_base::vectorised;
 
-/// 1.5 × 2⁵². Adding this to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a
-/// conversion instruction.
+/// 1.5 × 2⁵². If it is added to a number below 2⁵¹ in magnitude, the low bits of the sum are the nearest integer.
+/// This avoids a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,8 +46,8 @@ impl<T: Float> Job<'_, T> {
 impl Scan {
     #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
-        // Whole bands of no-data are common, so they must not take the slow path. A no-data value of NaN counts like
-        // any other NaN.
+        // Bands that consist of no-data are common, so no-data must not take the slow path. A no-data value of NaN is
+        // treated like any other NaN.
         let no_data = no_data.filter(|n| !n.to_f64().is_nan());
         let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
         let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);

@@ -1,4 +1,4 @@
-//! Encodes and decodes the cases V01–V06 of values.
+//! Tests encoding and decoding with the cases V01 to V06 of value transforms.
 
 use crate::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodeError, EncodeResult, EncodedArray,
@@ -18,7 +18,7 @@ fn encode(rule: ValueRule, array: &Array, no_data: Option<f64>) -> EncodeResult<
         layout: ArrayLayout::AsShape,
     };
     let encoded = ArrayEncoder::new(settings)?.encode(array, no_data)?;
-    // The parser of descriptors must accept everything that the encoder produces.
+    // The parser of descriptors must accept every descriptor that the encoder produces.
     let bytes = encoded.descriptor.encode()?;
     assert_eq!(ArrayDescriptor::parse(&bytes, &Limits::default())?.encode()?, bytes);
     Ok(encoded)
@@ -66,7 +66,7 @@ fn v01_values_up_to_65520_fit_float16_and_those_from_there_stop_the_run() {
     let encoded = encode(ValueRule::F16, &f32s(&[f32::INFINITY, f32::NEG_INFINITY, 0.1]), None).unwrap();
     assert_eq!(to_f32s(&decode(&encoded))[..2], [f32::INFINITY, f32::NEG_INFINITY]);
     assert_eq!(encoded.fidelity.infinite, 2);
-    // No value equals a no-data value that is out of range.
+    // float16 cannot represent this no-data value, so it is stored as a reserved pattern.
     let encoded = encode(ValueRule::IntegerOrF16, &f32s(&[-3.4e38, 0.1, -3.4e38]), Some(-3.4e38)).unwrap();
     let back = to_f32s(&decode(&encoded));
     assert_eq!((back[0], back[2], encoded.fidelity.no_data), (-3.4e38, -3.4e38, 2));
@@ -111,7 +111,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         (vec![-1.0, 2049.0], None, Dtype::I16),
         (vec![-1.0, 65535.0], None, Dtype::I32),
         (vec![0.0, 16_777_216.0, 4_294_967_040.0], None, Dtype::U32),
-        // NaN needs its own pattern, because 255 is taken.
+        // NaN needs an unused pattern. In a uint8, 255 is already used by a value in the second case.
         (vec![0.0, 254.0, f32::NAN], None, Dtype::U8),
         (vec![0.0, 255.0, f32::NAN], None, Dtype::U16),
         (vec![f32::NAN, f32::NAN], None, Dtype::U8),
@@ -141,7 +141,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         assert_eq!(encoded.descriptor.transform, Transform::None, "{values:?}");
         assert_eq!(decode(&encoded), array);
     }
-    // A no-data value of 0 equals the negative zero.
+    // If the no-data value is 0, the negative zero is no-data too.
     let array = f32s(&[0.0, -0.0, 3.0]);
     assert_eq!(decode(&encode(ValueRule::IntegerOrF16, &array, Some(0.0)).unwrap()), array);
     assert_eq!(decode(&encode(ValueRule::IntegerOrF16, &array, Some(-0.0)).unwrap()), array);
@@ -190,7 +190,7 @@ proptest! {
     ) {
         let odd = f32::from_bits(0x7FC0_0001);
         let all = [0.0_f32, -0.0, 7.0, -9999.0, -3.4e38, f32::NAN, f32::INFINITY, odd, 255.0, 70_000.0];
-        // Use few kinds of values per array. Otherwise every array would end up stored unchanged.
+        // Use few kinds of values in each array. Otherwise every array would be stored unchanged.
         let values: Vec<f32> = picks.iter().map(|p| all[kinds[p % kinds.len()]]).collect();
         let array = f32s(&values);
         let encoded = encode(ValueRule::IntegerOrKeep, &array, no_data).unwrap();
@@ -241,10 +241,10 @@ fn fixed_point_keeps_its_bound_with_the_fewest_bits() {
 #[test]
 fn a_bound_that_is_too_small_names_one_that_is_not() {
     for (values, max_error) in [
-        // These values need more than 16 bits.
+        // With this error bound, these values need more than 16 bits.
         (vec![0.0, 1.3, 1000.0], 1e-3),
         (vec![0.0, 1.3, 1000.0, f64::NAN], 1e-9),
-        // Here float32 is coarser than the bound.
+        // Here float32 itself is coarser than the error bound.
         (vec![1e9, 1e9 + 1.0], 1e-3),
         (vec![-12_345.678, 7.0], 1e-300),
     ] {

@@ -1,4 +1,5 @@
-//! Decodes the stored elements of an array to values while they are in the cache, and writes them to their places.
+//! Decodes the stored elements of an array to values while they are in the cache, and writes the values to their
+//! places.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -15,22 +16,22 @@ pub(crate) struct Values<'a> {
     tables: &'a Tables,
     /// Indices of the requested bands within a pixel, or empty if all bands are requested.
     picks: &'a [usize],
-    /// Stored elements of some pixels. Between blocks, this keeps the elements of an incomplete pixel.
+    /// Stored elements of some pixels. Between two blocks, it keeps the elements of a pixel that is not complete yet.
     piece: &'a mut Vec<u8>,
     picked: &'a mut Vec<u8>,
     values: &'a mut Vec<u8>,
     pixels: usize,
     /// Number of elements kept at the start of `piece`. Always less than a pixel.
     kept: usize,
-    /// Number of stored elements already converted to values.
+    /// Number of stored elements that have been converted to values.
     done: usize,
     out: Out<'a>,
 }
 
 pub(crate) enum To<'a> {
-    /// Contiguous output for values that need no further conversion.
+    /// A contiguous output, for values that need no further conversion.
     Plain(&'a mut [u8]),
-    /// A row of a target, which is filled from this unit on.
+    /// A row of a target, filled from this unit on.
     Row(&'a Target, usize, &'a mut dyn OutputRow),
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct ValueScratch {
     finish: finish::TakerScratch,
 }
 
-/// True if stored elements are values already.
+/// True if the stored elements are the values themselves.
 pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
     matches!(descriptor.transform, Transform::None)
         && descriptor.stored == descriptor.decoded
@@ -67,8 +68,8 @@ impl<'a> Values<'a> {
         Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
     }
 
-    /// Prepares to decode only some bands. `bands` are their indices in the array. `picks` are their indices within a
-    /// pixel, needed if the pixel also has other bands.
+    /// Prepares to decode only some bands. `bands` are their indices in the array. If the decoded pixels contain
+    /// other bands too, `picks` are the indices within such a pixel; otherwise it is `None`.
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -178,7 +179,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Writes elements that were held until the end.
+    /// Writes the elements that were held back until the end.
     pub(crate) fn finish(self) -> Result<()> {
         match self.out {
             Out::Plain(_) => Ok(()),

@@ -1,5 +1,5 @@
-//! Checks that no-data stays distinct: after a lossy transform, exactly the same elements equal the no-data value as
-//! before.
+//! Tests that no-data stays distinct: after a lossy transform, the same elements equal the no-data value as before,
+//! and no others.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -70,7 +70,7 @@ fn check(array: &Array, encoded: &EncodedArray, asked: f64) {
 fn a_value_that_float16_would_round_to_no_data_is_not_rounded() {
     for (no_data, value) in [(-1.0, -0.99999), (-1.0, -1.0002), (0.0, 1e-8), (-0.0, -1e-8), (65504.0, 65510.0)] {
         for dtype in [Dtype::F32, Dtype::F64] {
-            // The first array has no value near no-data, so it takes a different path through the encoder.
+            // The first array has no value near no-data, so the encoder handles it on a different path.
             for values in [vec![0.3, 0.7, value, 0.5], vec![no_data, 0.7, value, 0.5]] {
                 let array = cube(&values, 2, dtype);
                 let encoded = encode(ValueRule::IntegerOrF16, &array, no_data).unwrap();
@@ -118,8 +118,8 @@ fn the_grid_of_fixed_point_avoids_no_data() {
     for max_error in [1.0 / 128.0, 0.007_812_6, 0.01, 1e-4] {
         for no_data in [0.0, -0.25, 0.5, 0.492_187_5] {
             for dtype in [Dtype::F32, Dtype::F64] {
-                // In float64, the smallest value is just above no-data. The step below it, which is the offset, would
-                // be no-data.
+                // In float64, the smallest value is just above no-data. Rounded down to float32 to become the offset,
+                // it would equal no-data.
                 let values: Vec<f64> = (0..4096).map(|i| f64::from(i) / 4096.0 + no_data + 1e-12).collect();
                 let array = cube(&[&values[..], &[no_data; 2], &[no_data + 1.0; 2]].concat(), 2, dtype);
                 let encoded = encode(ValueRule::Fixed { max_error }, &array, no_data).unwrap();
@@ -132,7 +132,8 @@ fn the_grid_of_fixed_point_avoids_no_data() {
 
 #[test]
 fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
-    // Steps are about thirty units in the last place, so no-data coincides with a step in about one of thirty bands.
+    // A step is about 30 times the spacing of float32 values here. So in about one of 30 bands, a step coincides with
+    // no-data.
     let bands = 256;
     let values: Vec<f64> = (0..bands * 64)
         .map(|i| {
@@ -142,7 +143,7 @@ fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
         .collect();
     let mut array = values.clone();
     array[5] = -1.0;
-    // Add a value next to no-data to each band, so that the step is actually used.
+    // Add a value next to no-data to each band, so that the step next to no-data is really used.
     let near = values.len() - bands as usize;
     array[near..].fill(-1.0 + 4e-7);
     let array = cube(&array, bands as usize, Dtype::F64);
@@ -155,7 +156,7 @@ fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
 
 #[test]
 fn fixed_point_refuses_where_no_grid_avoids_no_data() {
-    // The steps are finer than float32, so the float32 nearest to the first value is no-data, whatever the offset.
+    // The steps are finer than float32. For any offset, the float32 nearest to the first value is no-data.
     let array = cube(&[1.0 + 1e-12, 1.0 + 3e-7, 1.0 - 3e-7, 1.0 - 2e-7], 1, Dtype::F64);
     let error = encode(ValueRule::Fixed { max_error: 6.3e-8 }, &array, 1.0).unwrap_err();
     let expected = EncodeError::BecomesNoData { position: vec![0, 0, 0], value: 1.0 + 1e-12, no_data: 1.0 };

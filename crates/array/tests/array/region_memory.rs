@@ -1,4 +1,4 @@
-//! Checks that regions allocate no memory once a decoder has decoded the largest region.
+//! Tests that decoding regions allocates no memory once a decoder has decoded the largest region.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use shardpack_array::{

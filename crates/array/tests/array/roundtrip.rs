@@ -1,5 +1,5 @@
 //! Encodes and decodes every combination of codec, filter, dtype, layout and difference, and checks
-//! the errors for invalid payloads.
+//! that invalid payloads are rejected.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
@@ -29,7 +29,8 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// The bytes use only some of their bits, so that some arrays are noise and others compress well.
+/// Generates arrays. In each array, only some bits of the bytes are used, so that some arrays are
+/// noise and others compress well.
 fn arrays() -> impl Strategy<Value = Array> {
     let dtype = prop::sample::select(Dtype::ALL);
     let shape = prop_oneof![
@@ -166,7 +167,8 @@ proptest! {
         let f = encoded.fidelity;
         prop_assert_eq!((f.max_abs_error, f.measured, f.values), (worst, measured, values.len() as u64));
         prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
-        // The textbook formula for the angle cannot resolve angles below 1e-8, but it is accurate above that.
+        // Compare with the textbook formula for the angle. It cannot resolve angles below 1e-8, but is accurate for
+        // larger ones.
         let (mut angles, mut spectra) = (0.0_f64, 0);
         let spectrum = usize::try_from(bands).unwrap();
         for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
@@ -222,8 +224,8 @@ fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
     let small = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
     let error = decode_bytes(Codec::Raw, &[], 1 << 21, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_decoded_bytes", .. }), "{error}");
-    // The payload is far too small for this size, so it is rejected at once, although runs of zeros
-    // cost almost nothing.
+    // The payload is far too small for this shape, so it must be rejected before decoding, although
+    // runs of zeros would take almost no space.
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
 }
@@ -240,7 +242,7 @@ fn lz4() -> ArrayEncoder {
     ArrayEncoder::new(settings).unwrap()
 }
 
-/// A special chunk needs only 32 bytes for the whole unit.
+/// Returns a special chunk of zeros, which takes only 32 bytes for a unit of any size.
 fn zeros(bytes: usize) -> [u8; 32] {
     let mut chunk = [0; 32];
     let array = Array::new(Dtype::U8, vec![bytes as u64], vec![0; bytes]).unwrap();
@@ -408,7 +410,7 @@ fn a_trial_for_a_device_prefers_coders_of_many_streams() {
         device.settings,
         first.payload_bytes
     );
-    // Plain zstd has too few frames for a device, so it is tried only if the user requests it by name.
+    // Plain zstd has too few frames to keep a device busy, so it is tried only if the user requests it by name.
     assert!(device.table.iter().all(|row| row.settings.coder != Coder::Zstd));
     let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Zstd), ..Default::default() };
     assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Zstd));

@@ -1,4 +1,4 @@
-//! Checks that an array that is read in pieces is stored exactly like the same array in memory, byte for byte.
+//! Tests that an array that is read in pieces is stored exactly like the same array in memory, byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use shardpack_array::{
@@ -86,7 +86,7 @@ fn every_rule_and_order_gives_the_same_bytes() {
         ValueRule::F16,
         ValueRule::IntegerOrF16,
         ValueRule::Fixed { max_error: 1e-3 },
-        // float16 cannot meet this bound, so fixed point is used.
+        // float16 cannot meet this bound, so this rule uses fixed point.
         ValueRule::IntegerOrF16OrFixed { max_error: 1e-4 },
     ];
     for values in rules {

@@ -1,10 +1,10 @@
-//! The clock for the examples that measure times.
+//! The clock of the examples that measure time.
 
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Returns this thread's processor time in seconds, because other load does not affect it. On systems that do
-/// not report it (other than Linux), returns wall time.
+/// Returns this thread's processor time in seconds, which other load on the machine does not affect. On systems that
+/// do not report it (other than Linux), returns wall time.
 pub(crate) fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

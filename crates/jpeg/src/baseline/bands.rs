@@ -1,7 +1,7 @@
 //! Decodes the coefficients of a few MCU rows at a time.
 //!
-//! Segments may begin and end anywhere in a row. They are decoded one after the other without gaps, so the
-//! shown MCUs of a row are contiguous.
+//! Segments may begin and end anywhere in a row. Their blocks are stored without gaps, so the MCUs of a row that the
+//! window needs are contiguous.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::{BAND_ROWS, Layout};
@@ -19,19 +19,19 @@ pub(super) struct Bands {
     lasts: Vec<u8>,
 }
 
-/// Coefficients of the segments that cover a few rows of MCUs.
+/// Coefficients of a few rows of MCUs, from all segments that cover these rows.
 pub(super) struct Band<'a> {
     /// MCU rows of the picture that this band covers.
     pub(super) rows: Range<usize>,
-    /// For each row, the index of the first block of its shown MCUs.
+    /// For each row, the index in `blocks` of the first block that the window needs.
     pub(super) starts: [usize; BAND_ROWS],
-    /// Blocks in the order of their MCUs.
+    /// Blocks of all decoded segments, in the order of their MCUs.
     pub(super) blocks: &'a [Coefficients],
     /// For each block, the zigzag position of its last coefficient.
     pub(super) lasts: &'a [u8],
 }
 
-/// State of the entropy decoder within a picture.
+/// Progress of the entropy decoder within a picture.
 pub(super) struct Reading<'a> {
     layout: &'a Layout,
     segments: &'a Segments,
@@ -41,8 +41,8 @@ pub(super) struct Reading<'a> {
     /// Number of blocks in the previous band.
     size: usize,
     index: usize,
-    /// The next MCU, its segment if partly decoded, and the DC predictions. Used only if segments are longer
-    /// than a row.
+    /// The next MCU. This field and the next two are used only if segments are longer than a row: the segment that is
+    /// partly decoded, and the DC predictions.
     mcu: usize,
     current: Option<Segment<'a>>,
     predictions: [i32; 3],
@@ -53,7 +53,7 @@ impl Bands {
         self.blocks.capacity() * size_of::<Coefficients>()
     }
 
-    /// Starts at the first row that the layout decodes.
+    /// Starts decoding at the first row that the layout needs.
     #[inline(always)]
     pub(super) fn begin<'a>(
         &'a mut self,
@@ -99,14 +99,14 @@ impl<'a> Reading<'a> {
         Some(Some(Band { rows, starts, blocks, lasts }))
     }
 
-    /// Decodes all segments of these rows, except a segment that was already decoded with the row above.
+    /// Decodes all segments that these rows need, except a segment that was already decoded with the row above.
     #[inline(always)]
     fn short(&mut self, rows: &Range<usize>) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
         let mcu = layout.blocks;
         let segment = layout.interval * mcu;
-        // The last segment of the band above was already decoded. It is never the picture's last segment,
-        // which may be shorter.
+        // If this segment was already decoded with the band above, it is that band's last segment. It has the usual
+        // size, because only the last segment of the picture may be shorter.
         let held = layout.segments(rows.start).len() - layout.new_segments(rows.start).len();
         let (mut count, mut starts) = (held, [0; BAND_ROWS]);
         let mut last = 0;
@@ -166,8 +166,8 @@ impl<'a> Reading<'a> {
             let to = mcus.end.min(end);
             let part = (self.mcu - first) * mcu..(to - first) * mcu;
             let (blocks, lasts) = (blocks.get_mut(part.clone())?, lasts.get_mut(part)?);
-            // Zeros or the next segment follow the segment's end, and the decoder would accept them too. So
-            // check that it has not read past the end.
+            // The decoder would also accept the zeros or the segment after the end of this segment. Therefore check
+            // that it has not read past the end.
             self.current =
                 Some(decode_one(BlockReader::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;

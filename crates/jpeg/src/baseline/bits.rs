@@ -2,12 +2,12 @@
 
 /// A position in the bits of one segment.
 ///
-/// `buffer` contains the next bits, starting at its highest bit. At least `count` of them are valid. The bits
-/// below are either valid or zero.
+/// `buffer` contains the next bits, starting at its highest bit. At least `count` of them are valid. The bits after
+/// these are either valid or zero.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a> {
-    /// All bytes, without stuffing. A reader may look past the end of its segment. A check at the end detects
-    /// bits that were consumed from there.
+    /// All bytes, without stuffing. A reader may look past the end of its segment. Once the segment is decoded, a
+    /// check detects whether bits past the end were consumed.
     bytes: &'a [u8],
     at: usize,
     buffer: u64,
@@ -20,7 +20,7 @@ impl<'a> Bits<'a> {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
-    /// Starts at the given bit position.
+    /// Starts reading at the given bit position.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the remainder of a division by 8")]
     pub(super) fn at_bit(bytes: &'a [u8], position: usize) -> Self {
@@ -33,8 +33,8 @@ impl<'a> Bits<'a> {
         bits
     }
 
-    /// Refills the buffer to at least 56 bits, with zeros after the end of the data. It always reads eight
-    /// bytes and uses those that fit, which avoids a branch on the number of missing bits.
+    /// Refills the buffer to at least 56 bits, with zeros after the end of the data. To avoid a branch on the number
+    /// of missing bits, it always reads eight bytes and uses as many as fit.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let next = self.bytes.get(self.at..).and_then(|bytes| bytes.first_chunk());
@@ -68,7 +68,7 @@ impl<'a> Bits<'a> {
         (self.at * 8).wrapping_sub(self.count as usize)
     }
 
-    /// Returns the offset just past the last byte with a consumed bit.
+    /// Returns the offset of the byte after the last byte from which a bit was consumed.
     pub(super) const fn end(&self) -> usize {
         self.position().div_ceil(8)
     }
@@ -87,7 +87,7 @@ mod tests {
         for n in (1..=28).cycle().take(24) {
             bits.refill();
             let expected = (at..at + n).fold(0, |value, n| value << 1 | u32::from(bit(n)));
-            // Skip the last bytes, because zeros follow the unstuffed data.
+            // Skip positions near the end, because zeros instead of data follow the last byte.
             if at + n <= 8 * (bytes.len() - 8) {
                 assert_eq!(bits.peek_some(n as u32), expected);
                 assert_eq!(bits.peek::<5>() as u32, bits.peek_some(5));

@@ -1,8 +1,8 @@
 //! Converts a row of samples to a row of RGB pixels, bit for bit like libjpeg (`jdcolor.c`).
 //!
-//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Red and blue, as in libjpeg-turbo,
-//! use only the upper half of a 16-bit product: the factor 1.402 is split into 1 + 0.402, and 1.772 into 2 −
-//! 0.228. Results are rounded by adding half a unit to twice the upper half of the product.
+//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. For red and blue, the upper half of a
+//! 16-bit product is enough, as in libjpeg-turbo: the factor 1.402 is split into 1 + 0.402, and 1.772 into 2 − 0.228.
+//! Results are rounded by adding half a unit to twice the upper half of the product.
 
 const LANES: usize = 32;
 

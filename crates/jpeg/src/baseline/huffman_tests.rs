@@ -42,7 +42,7 @@ fn counts() -> impl Strategy<Value = [u8; 16]> {
         let mut total = 0;
         wanted.map(|wanted| {
             free *= 2;
-            // Leave some codes free for the longer lengths.
+            // Leave some bit patterns free for longer codes.
             let count = wanted.min(free / 2).min(256 - total);
             (free, total) = (free - count, total + count);
             count as u8

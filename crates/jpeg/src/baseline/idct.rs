@@ -7,13 +7,13 @@ use fearless_simd::{i16x16, i32x8, u8x32};
 const CONST_BITS: u32 = 13;
 const PASS1_BITS: u32 = 2;
 
-/// Bound on the inputs of a pass. They must be in −`BIAS`..`BIAS`, so the sum with `BIAS` is not negative in
-/// 16 bits.
+/// Bound on the inputs of a pass, which must be in −`BIAS`..`BIAS`. The sum of an input and `BIAS` is then not
+/// negative in 16 bits.
 const BIAS: i16 = 1 << 14;
 
-/// Tracks whether all values so far are in the range where libjpeg-turbo's 16-bit arithmetic is exact: the
-/// sum of any two inputs of a pass fits, and nothing saturates in between. Coefficients of 8-bit pixels are
-/// always in this range, because a row or column of eight adds up to 12,000 at most.
+/// Tracks whether all values so far are in the range where libjpeg-turbo's 16-bit arithmetic is exact: the sum of any
+/// two inputs of a pass fits, and nothing saturates in between. Coefficients of 8-bit pixels are always in this
+/// range, because the eight values of a row or column add up to at most 12,000.
 #[derive(Clone, Copy)]
 pub(super) struct Within<S: Simd>(i16x16<S>);
 
@@ -49,14 +49,14 @@ pub(super) fn samples<S: Simd>(
     match last {
         0 => {
             let value = i32::from(block[0]) * i32::from(quantiser[0]);
-            // The inputs of the second pass are four times as large. An input that does not fit into 16 bits
-            // counts as the largest 16-bit number, which is out of range.
+            // In a full transform, the inputs of the second pass are four times as large as this value. If such an
+            // input does not fit into 16 bits, record the largest 16-bit number instead, which is out of range too.
             within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
             *out = [sample; 64];
         }
-        // These positions are all in the first four rows and columns.
+        // Zigzag positions 1 to 9 are all in the first four rows and columns.
         1..=9 => inverse::<S, 4>(simd, block, quantiser, within, out),
         _ => inverse::<S, 8>(simd, block, quantiser, within, out),
     }
@@ -77,7 +77,7 @@ fn inverse<S: Simd, const N: usize>(
     let mut rows = [zero; 8];
     let sources = block.as_chunks::<16>().0.iter().zip(quantiser.as_chunks::<16>().0);
     for (rows, (coefficients, factors)) in rows.as_chunks_mut::<2>().0.iter_mut().zip(sources).take(N / 2) {
-        // Use only the lower half of the product, as libjpeg-turbo does.
+        // Use only the lower half of the product, like libjpeg-turbo.
         let two = i16x16::from_slice(simd, coefficients) * i16x16::from_slice(simd, factors);
         within.see(two);
         let (above, below) = simd.widen_i16x16(two);
@@ -88,10 +88,10 @@ fn inverse<S: Simd, const N: usize>(
     if N < 8 {
         columns[4..].fill(zero);
     }
-    // Samples are centred at 128.
+    // Add 128, the centre of the range of samples.
     let columns = pass::<S, SECOND>(simd, columns, (1 << (SECOND - 1)) + (128 << SECOND));
-    // Each lane is a row. Join its eight samples by shifts, because shifts do not compete with the shuffles
-    // for execution ports.
+    // Each lane is a row. Its eight samples are joined by shifts, because shifts use other execution ports than the
+    // shuffles.
     let [a, b, c, d, e, f, g, h] = columns;
     let left = together(simd, a, b, c, d);
     let right = together(simd, e, f, g, h);
@@ -103,7 +103,7 @@ fn inverse<S: Simd, const N: usize>(
     below.store_slice(lower);
 }
 
-/// Joins four samples in each lane, as bytes.
+/// Combines four samples per lane into one 32-bit lane, as bytes.
 #[inline(always)]
 fn together<S: Simd>(simd: S, a: i32x8<S>, b: i32x8<S>, c: i32x8<S>, d: i32x8<S>) -> i32x8<S> {
     sample(simd, a) | sample(simd, b) << 8 | sample(simd, c) << 16 | sample(simd, d) << 24

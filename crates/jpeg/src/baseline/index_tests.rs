@@ -88,7 +88,8 @@ proptest! {
         let window = within((header.width.into(), header.height.into()), numbers);
         let (found, used) = decoded(&jpeg, Some(&index), window);
         let whole = decoded(&jpeg, None, window).0;
-        // A decoder with an index does not read damage before the window's segments.
+        // With an index, the decoder does not read the data before the window's segments, so it
+        // does not see damage there.
         if found != whole {
             prop_assert!(used && index_of(&jpeg).map_or(true, |now| now.as_deref() != Some(&index)), "{:?}", whole.err());
         }
@@ -115,7 +116,7 @@ fn only_pictures_that_need_an_index_get_one() {
             (index.segments(), index.interval())
         })
     };
-    // Five MCUs of six blocks per row, in four rows.
+    // The picture has four rows of five MCUs, with six blocks per MCU.
     assert_eq!(segments(0), Some((5, 4)));
     assert_eq!(segments(20), Some((5, 4)));
     assert_eq!(segments(5), Some((20, 1)), "a segment divides the interval");
@@ -146,8 +147,8 @@ fn an_index_of_another_picture_is_refused() {
     assert!(SegmentIndexer::new().verify(&other, &index, &Limits::default()).is_err());
 }
 
-/// If one bit of an index is flipped and its CRC32 corrected, a decoder notices the contradiction at the
-/// segments that it decodes, for any window.
+/// Flips one bit of an index and corrects the CRC32. For any window, a decoder must notice the contradiction at the
+/// segments that it decodes.
 #[test]
 fn a_contradiction_is_noticed() {
     let source = Source { noise: 6, ..plain(0) };
@@ -170,7 +171,7 @@ fn a_contradiction_is_noticed() {
     assert!(used > 0, "a window far from the flipped bit may use the index");
 }
 
-/// RGB pictures are never decoded in parts, neither on the host nor on a device.
+/// RGB pictures are always decoded as a whole, on the host and on a device, so an index would be useless.
 #[test]
 fn pictures_without_luma_get_no_index() {
     let jpeg = Source { subsampling: crate::Subsampling::S444, ..plain(0) }.encoded();
@@ -182,7 +183,7 @@ fn pictures_without_luma_get_no_index() {
     assert_eq!(index_of(&rgb).unwrap(), None);
 }
 
-/// A writer may choose the number of MCUs per segment, within limits.
+/// A writer may choose the number of MCUs per segment within limits, so decoders must accept other numbers too.
 #[test]
 fn segments_of_other_lengths_serve() {
     let source = Source { noise: 6, ..plain(0) };

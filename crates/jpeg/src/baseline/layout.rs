@@ -6,8 +6,8 @@ use crate::{JpegHeader, Rect, SegmentIndex};
 use shardpack_format::saturating_u32;
 use std::ops::Range;
 
-/// Minimum number of segments that a band should have. Segments are decoded in pairs, and in larger bands
-/// fewer of them are left without a partner.
+/// Minimum number of segments in a band. Segments are decoded in pairs, and with more segments in a band, fewer
+/// segments are decoded without a partner.
 const BAND_SEGMENTS: usize = 6;
 /// Maximum number of MCU rows in a band. More rows would not fit into the caches.
 pub(super) const BAND_ROWS: usize = 4;
@@ -34,17 +34,17 @@ pub(super) struct Layout {
     /// True if no segment is longer than a row. Short segments are always decoded as a whole, longer ones row
     /// by row as far as needed.
     pub(super) short: bool,
-    /// MCUs whose samples are computed: the window and the neighbours that upsampling needs.
+    /// MCUs whose samples are computed: those of the window, and the neighbours that upsampling needs.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
     pub(super) band: usize,
 }
 
 impl Layout {
-    /// Computes the layout of a picture. If there is an index, it defines the segments. Returns `None` if
-    /// this decoder does not support the picture, or the index belongs to a different picture.
+    /// Computes the layout of a picture. If there is an index, it determines the segments. Returns `None` if this
+    /// decoder does not support the picture, or the index belongs to a different picture.
     pub(super) fn of(header: &JpegHeader, window: Rect, index: Option<&SegmentIndex<'_>>) -> Option<Self> {
-        // libjpeg has its own error for unknown marker segments.
+        // libjpeg reports its own error for unknown marker segments.
         if !header.is_plain() || header.unknown_segment {
             return None;
         }
@@ -54,7 +54,7 @@ impl Layout {
         let (width, height) = (width as usize, height as usize);
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // libjpeg does not interpolate rows this narrow.
+        // libjpeg does not interpolate the chroma of such narrow rows.
         if h == 2 && chroma_width <= 2 {
             return None;
         }
@@ -99,8 +99,7 @@ impl Layout {
         })
     }
 
-    /// Returns true if restart markers already divide the picture into segments short enough to need no
-    /// index.
+    /// Returns true if restart markers already divide the picture into such short segments that it needs no index.
     pub(super) const fn has_short_segments(&self) -> bool {
         self.short && self.interval * self.blocks <= LONGEST as usize
     }
@@ -110,15 +109,15 @@ impl Layout {
         segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
     }
 
-    /// Returns the segments to decode for a row: those that contain its shown MCUs, or all segments of the
-    /// row if segments are longer than a row.
+    /// Returns the segments to decode for a row. If segments are longer than a row, these are all segments of the
+    /// row. Otherwise they are the segments that contain the row's MCUs to show.
     pub(super) fn segments(&self, row: usize) -> Range<usize> {
         let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
         let first = row * self.columns;
         (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
     }
 
-    /// Returns the segments of a row, without the first one if the row above also contains it.
+    /// Returns the segments to decode for a row, without the first one if the row above also needs it.
     pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.segments(row);
         match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {

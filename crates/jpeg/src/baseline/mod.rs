@@ -1,15 +1,15 @@
-//! Our own decoder, for pictures where it is faster than libjpeg-turbo: baseline, 8 bits, Huffman-coded, gray
-//! or YCbCr in one scan.
+//! Our own decoder, for pictures where it is faster than libjpeg-turbo: baseline, 8 bits, Huffman-coded, gray or
+//! YCbCr in one scan.
 //!
-//! Restart segments are independent bit streams, so the decoder alternates between two of them: it works on
-//! one while the other waits. A general JPEG decoder cannot do this (docs/adr/0011-own-decoder.md). Only the
-//! pixels of the requested rectangle are computed. The stages are: `segments` finds the bytes, `tables` and
-//! `huffman` read the tables, `streams` turns bits into coefficients, `idct` turns coefficients into samples,
-//! and `pixels` turns samples into RGB.
+//! Restart segments are independent bit streams, so the decoder alternates between two of them: while the next symbol
+//! of one is looked up, it works on the other. A general JPEG decoder cannot do this (docs/adr/0011-own-decoder.md).
+//! Only the pixels of the requested rectangle are computed. The stages are: `segments` finds the bytes, `tables` and
+//! `huffman` read the tables, `streams` turns bits into coefficients, `idct` turns coefficients into samples, and
+//! `pixels` turns samples into RGB.
 //!
 //! The pixels equal libjpeg-turbo's, bit for bit. If anything in a picture is unusual, missing or left over,
-//! libjpeg-turbo decodes it instead, and so defines all errors and the pixels of damaged pictures. The rules
-//! are in `docs/entropy-segments.md`, and each has a test in `rules_tests.rs`.
+//! libjpeg-turbo decodes the picture instead. Thus libjpeg-turbo determines all errors, and the pixels of damaged
+//! pictures. The rules are in `docs/entropy-segments.md`, and each has a test in `rules_tests.rs`.
 
 mod bands;
 mod bits;
@@ -85,8 +85,8 @@ impl BaselineDecoder {
         window: Rect,
         out: &mut [u8],
     ) -> Option<usize> {
-        // The code that joins four samples puts the first one into the lowest byte, so it needs a
-        // little-endian machine.
+        // The code that joins four samples into a word puts the first sample into the lowest byte,
+        // which is correct only on little-endian machines.
         if cfg!(target_endian = "big") {
             return None;
         }
@@ -105,7 +105,7 @@ impl BaselineDecoder {
         Some(head + self.segments.len())
     }
 
-    /// Decodes a few MCU rows at a time, so each stage finds the output of the previous stage in the cache.
+    /// Decodes a few MCU rows at a time, so that each stage finds the output of the previous stage in the cache.
     #[inline(always)]
     fn rows(&mut self, layout: &Layout, out: &mut [u8]) -> Option<()> {
         self.planes.prepare(layout);

@@ -1,4 +1,4 @@
-//! Turns rows of samples into rows of pixels.
+//! Turns rows of samples into rows of RGB pixels, interpolating the chroma.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::Layout;
@@ -6,7 +6,7 @@ use super::planes::{Plane, Planes};
 use super::{color, upsample};
 use std::ops::Range;
 
-/// Position of the next row, and buffers for the row's chroma.
+/// Makes rows of pixels in order. Remembers the next row, and buffers the chroma of a row.
 #[derive(Default)]
 pub(super) struct RowMaker {
     next: usize,
@@ -20,19 +20,19 @@ impl RowMaker {
         self.next = layout.window.y as usize;
         let width = layout.shown_columns.len() * layout.h * 8;
         if self.sums.len() < width {
-            // Leave room for one more sample on each side; chroma is at most as wide as luma.
+            // Reserve one more sample on each side. Chroma is at most as wide as luma.
             self.sums.resize(width + 2, 0);
             self.chroma.iter_mut().for_each(|row| row.resize(width, 0));
         }
     }
 
-    /// Writes the rows of the window that are complete once all MCU rows above `end` have samples.
+    /// Writes all rows of the window that can be completed once the samples of all MCU rows above `end` are known.
     #[inline(always)]
     pub(super) fn write(&mut self, layout: &Layout, planes: &Planes, end: usize, out: &mut [u8]) -> Option<()> {
         let window = layout.window;
         let (top, bottom, width) = (window.y as usize, window.bottom() as usize, window.width as usize);
-        // Hold back the last row above `end`. It is interpolated with the row below, which may not have
-        // samples yet.
+        // Hold back the last row of pixels above `end`. It is interpolated with the row below it, whose samples may
+        // not be known yet.
         let limit =
             if end < layout.shown_rows.end { (end * layout.v * 8 - (layout.v - 1)).min(bottom) } else { bottom };
         let left = window.x as usize - layout.shown_columns.start * layout.h * 8;
@@ -65,7 +65,7 @@ impl RowMaker {
 
 #[inline(always)]
 fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    // Samples to the right of the picture's last column are padding.
+    // Samples to the right of the picture's last column are padding and must not be interpolated.
     let width = layout.chroma_width.min(layout.shown_columns.end * 8) - layout.shown_columns.start * 8;
     if layout.v == 1 {
         return upsample::widened(plane.row(y)?.get(..width)?, sums, out);

@@ -1,4 +1,4 @@
-//! Samples of the components, of which only the rows in use are kept.
+//! Samples of the components. Only the rows that are still needed are kept.
 #![deny(clippy::indexing_slicing)]
 
 use super::bands::Band;
@@ -50,8 +50,8 @@ impl Planes {
         self.planes.iter().map(|plane| plane.samples.capacity()).sum()
     }
 
-    /// Makes room for a band and for the MCU row above it, whose last pixels are interpolated with the band's
-    /// first pixels.
+    /// Makes room for the samples of a band and of the MCU row above it. The last pixels of that row are interpolated
+    /// with the band's first pixels.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         for (component, plane) in self.planes.iter_mut().enumerate().take(layout.components) {
             let (h, v) = layout.factors(component);
@@ -64,12 +64,12 @@ impl Planes {
         }
     }
 
-    /// Converts coefficients to samples. Returns `None` if a value is outside the range in which all
-    /// implementations of the inverse DCT agree.
+    /// Converts coefficients to samples. Returns `None` if a value is so large that implementations
+    /// of the inverse DCT give different results.
     #[inline(always)]
     pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
         let level = Level::new();
-        // Use AVX2, because the code compiled for AVX-512 is a fifth slower.
+        // Use AVX2 even if AVX-512 is available, because the code compiled for AVX-512 is a fifth slower.
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if let Some(avx2) = level.as_avx2() {
             return avx2.vectorize(

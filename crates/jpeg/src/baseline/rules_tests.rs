@@ -4,10 +4,10 @@ use super::*;
 use crate::{DecodePaths, JpegDecoder, Rendering, View};
 use shardpack_format::Limits;
 
-/// A gray picture of one or more rows of MCUs, with the given segments.
+/// A gray picture of one or more rows of MCUs. A test specifies its segments.
 ///
-/// The code of a DC symbol is its number in five bits. The code of an AC symbol is its number in eight bits.
-/// This leaves 16 five-bit codes and one eight-bit code undefined.
+/// The code of a DC symbol is its number in five bits. The code of an AC symbol is its number in eight bits. This
+/// leaves 16 five-bit codes and one eight-bit code undefined.
 pub(super) struct Picture {
     columns: u16,
     rows: u16,
@@ -120,8 +120,8 @@ fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
     JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, partial, own_decoder })
 }
 
-/// Decodes `window` of a picture. The pixels of a regular picture must equal libjpeg-turbo's for the whole
-/// picture. For an odd picture, the user must get the result of libjpeg-turbo.
+/// Decodes `window` of a picture. The pixels of a regular picture must equal libjpeg-turbo's for the whole picture.
+/// For an irregular picture, the result must be that of libjpeg-turbo.
 fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     let how = Rendering { view: View::rectangle(window), ..Default::default() };
     let shown = |mut decoder: JpegDecoder| {
@@ -166,7 +166,7 @@ fn a_byte_left_over_is_odd() {
     let with = |bytes: &[u8]| [&packed(&flat(5)), bytes].concat();
     for count in 1..30 {
         let last = Picture::of(1, 1, 0, vec![with(&vec![0x12; count])]);
-        // libjpeg-turbo reads up to six bytes ahead and drops them silently.
+        // libjpeg-turbo reads up to six bytes ahead and then drops them silently.
         let expected = if count < 7 { SILENT } else { ERROR };
         assert_eq!(whole(&last), expected, "{count} bytes in the last segment");
         let padded = Picture::of(1, 1, 0, vec![with(&vec![0; count])]);
@@ -179,7 +179,7 @@ fn a_byte_left_over_is_odd() {
 
 #[test]
 fn missing_bits_are_odd() {
-    // A DC coefficient with eight bits in total, and no AC symbol.
+    // The block has a DC coefficient, which fills eight bits, but no AC symbol.
     assert_eq!(whole(&Picture::block(&dc(5))), ERROR);
     let short = packed(&dc(5));
     for (at, segments) in [(0, [short.clone(), packed(&flat(5))]), (1, [packed(&flat(5)), short])] {
@@ -187,12 +187,12 @@ fn missing_bits_are_odd() {
         assert_eq!(judged(&tiles.bytes(), mcu(at)), ERROR, "segment {at}");
         assert_eq!(judged(&tiles.bytes(), mcu(1 - at)), Verdict::Regular, "beside segment {at}");
     }
-    // The value of the last coefficient is missing, so a reader would use zeros or the next segment in its
+    // Part of the last coefficient's value is missing. A reader would use zeros or bits of the next segment in its
     // place.
     let cut = |bits: String| packed(&bits[..bits.len() - 8]);
     let long = dc(1) + "11" + &ac(0, 1 << 13);
     assert_eq!(whole(&Picture::of(1, 1, 0, vec![cut(long)])), ERROR);
-    // The first segment has only the first of its two rows.
+    // The first segment contains only the first of its two rows.
     let rows = Picture::of(1, 3, 2, vec![packed(&flat(5)), packed(&flat(5))]);
     assert_eq!(whole(&rows), ERROR);
     assert_eq!(judged(&rows.bytes(), mcu(0)), Verdict::Regular, "a row below the rectangle");
@@ -303,17 +303,19 @@ fn samples_out_of_range_are_odd() {
         let what = format!("{quantiser} times {inside} or {outside}");
         assert_eq!(block(quantiser, flat(inside)), Verdict::Regular, "DC alone, {what}");
         assert_eq!(block(quantiser, flat(outside)), SILENT, "DC alone, {what}");
-        // A row of coefficients. The first pass multiplies them by four.
+        // A block with an AC coefficient. The first pass of the inverse DCT multiplies it by four,
+        // so the same limits apply.
         assert_eq!(block(quantiser, dc(0) + &ac(0, inside) + &end()), Verdict::Regular, "{what}");
         assert_eq!(block(quantiser, dc(0) + &ac(0, outside) + &end()), SILENT, "{what}");
     }
-    // The lower half of 257 · 255 is −1. But a block with only a DC coefficient uses the whole product.
+    // The lower 16 bits of 257 · 255 are −1, which is in range. A block with only a DC coefficient uses the whole
+    // product instead.
     assert_eq!(block(255, dc(0) + &ac(0, 257) + &end()), Verdict::Regular);
     assert_eq!(block(255, dc(257) + &ac(0, 1) + &end()), Verdict::Regular);
     assert_eq!(block(255, flat(257)), SILENT);
-    // Positions that contain zeros count as well.
+    // A run of zeros after the DC coefficient counts as coefficients, although its values are 0.
     assert_eq!(block(255, dc(257) + &symbol(0xF0) + &end()), Verdict::Regular);
-    // Outside the rectangle, the range does not matter.
+    // Values outside the rectangle may be out of range.
     let tile = Picture::of(2, 1, 2, vec![packed(&(flat(5_000) + &flat(-5_000)))]);
     assert_eq!(judged(&tile.bytes(), mcu(0)), SILENT);
     assert_eq!(judged(&tile.bytes(), mcu(1)), Verdict::Regular);
@@ -321,7 +323,7 @@ fn samples_out_of_range_are_odd() {
 
 #[test]
 fn only_decoded_segments_count() {
-    // Two rows of two tiles with two MCUs each. The last tile contains an undefined code.
+    // Two rows of two tiles, with two MCUs per tile. The last tile contains an undefined code.
     let good = || packed(&(flat(5) + &flat(-3)));
     let bad = packed(&(flat(5) + "11111"));
     let tiles = Picture::of(4, 2, 2, vec![good(), good(), good(), bad.clone()]);
@@ -329,7 +331,7 @@ fn only_decoded_segments_count() {
         let found = judged(&tiles.bytes(), Rect { x, y, width: 8, height: 8 });
         assert_eq!(found == Verdict::Regular, expected, "tile at {x}, {y}: {found:?}");
     }
-    // Within a single segment, damage above the rectangle matters, and damage below it does not.
+    // In a single segment, damage above the rectangle matters, but damage below it does not.
     let row = flat(5) + &flat(-3);
     for bad_row in 0..3 {
         let bits: String = (0..3).map(|n| if n == bad_row { "11111".to_owned() } else { row.clone() }).collect();
@@ -341,7 +343,7 @@ fn only_decoded_segments_count() {
             }
         }
     }
-    // Segments of two rows do not depend on each other.
+    // Segments of two rows each do not depend on each other.
     let rows = Picture::of(2, 4, 4, vec![bad, packed(&row.repeat(2))]).bytes();
     for (shown, expected) in [(0, false), (1, false), (2, true), (3, true)] {
         let found = judged(&rows, Rect { x: 8, y: shown * 8, width: 8, height: 8 });
@@ -349,8 +351,8 @@ fn only_decoded_segments_count() {
     }
 }
 
-/// Tests rows of three MCUs. The rectangle is in the middle column, so some segments lie outside it and some
-/// contain MCUs of two rows.
+/// Tests a picture with three MCUs per row and a rectangle in the middle column. Depending on the interval, some
+/// segments lie outside the rectangle, and some contain MCUs of two rows.
 #[test]
 fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
     let (columns, rows) = (3_usize, 4_usize);

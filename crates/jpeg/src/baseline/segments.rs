@@ -1,4 +1,4 @@
-//! The segments that a rectangle needs, without stuffing.
+//! Finds the segments that a rectangle needs, and copies them without stuffing.
 #![deny(clippy::indexing_slicing)]
 
 use super::bits::Bits;
@@ -18,11 +18,11 @@ pub(super) struct Segments {
     places: Vec<Place>,
     /// Start of every segment in the index, as a bit position in the file.
     starts: Vec<u64>,
-    /// Offsets of the stuffing bytes that were removed from a run of segments.
+    /// Offsets of the stuffing bytes that were removed while a run of segments was copied.
     stuffing: Vec<usize>,
 }
 
-/// A copied segment. Its positions are bit positions in the copies.
+/// A copied segment. Its positions are in bits from the start of the copies.
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
@@ -33,7 +33,7 @@ struct Place {
     last_dc: Option<[i16; 3]>,
 }
 
-/// A segment, and a reader at a position in its bits.
+/// A segment, and the position up to which its bits have been read.
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     pub(super) bits: Bits<'a>,
@@ -53,8 +53,9 @@ impl Segment<'_> {
 }
 
 impl Segments {
-    /// Finds and copies the segments that the layout decodes. Scans all of the data, so a lost marker is
-    /// found anywhere. Returns `None` unless the markers are exactly RST0 to RST7 in turn, then EOI.
+    /// Finds and copies the segments that the layout decodes. Scans all of the data, so that a missing marker is
+    /// noticed even outside the rectangle. Returns `None` unless the markers are exactly RST0 to RST7 in turn, then
+    /// EOI.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.places.clear();
@@ -76,7 +77,7 @@ impl Segments {
                 self.bytes.extend_from_slice(scan.get(copied..at)?);
                 let start = self.places.last().map_or(0, |before| before.ends.1);
                 let end = self.bytes.len() * 8;
-                // An empty segment ends where it begins.
+                // An empty segment has no padding bits: it ends where it begins.
                 let first = if end > start { end - 7 } else { end };
                 self.places.push(Place { start, ends: (first, end), predictions: [0; 3], last_dc: None });
             }
@@ -122,9 +123,8 @@ impl Segments {
         Some(())
     }
 
-    /// Copies consecutive segments that have no restart marker between them. `marker` is the number of the
-    /// marker after the last segment, if there is one. DC predictions start at 0 if a marker precedes the
-    /// first segment.
+    /// Copies consecutive segments that have no restart marker between them. `marker` is the number of the marker
+    /// after the last segment, if there is one. If a marker precedes the first segment, DC predictions start at 0.
     fn copy_run(
         &mut self,
         scan: &[u8],
@@ -219,7 +219,7 @@ fn unstuff(scan: &[u8], bytes: Range<usize>, out: &mut Vec<u8>, stuffing: &mut V
         (*scan.get(at + 1)? == 0).then_some(())?;
         out.extend_from_slice(scan.get(copied..=at)?);
         stuffing.push(at + 1);
-        // The stuffing after the last byte may lie just outside the range.
+        // If the last byte is FF, its stuffing may lie just outside the range.
         copied = (at + 2).min(bytes.end);
     }
     out.extend_from_slice(scan.get(copied..bytes.end)?);

@@ -10,8 +10,8 @@ use super::segments::Segment;
 /// Quantised coefficients of a block, in natural order.
 pub(super) type Coefficients = [i16; 64];
 
-/// Maximum number of symbols that are decoded from a segment before switching to the other one. The bit
-/// buffer is refilled to 56 bits only once per turn, and each symbol consumes up to LOOKUP bits.
+/// Maximum number of symbols that are decoded from a segment before switching to the other one. The bit buffer is
+/// refilled to 56 bits only once per turn, and each symbol may consume up to LOOKUP bits.
 pub(super) const TURN: usize = 5;
 const _: () = assert!(TURN * LOOKUP as usize <= 56);
 
@@ -31,8 +31,8 @@ pub(super) struct Phase<'a> {
 
 /// A segment, and the blocks that are decoded from it.
 ///
-/// All fields should stay in registers. So the code never indexes with a variable, and passes no reference to
-/// a function that is not inlined.
+/// All fields should stay in registers. Therefore the code never indexes an array with a variable, and passes
+/// references only to inlined functions.
 pub(super) struct BlockReader<'a, 'b> {
     segment: Segment<'a>,
     /// Zigzag position of the last coefficient that was read in the current block.
@@ -138,8 +138,8 @@ impl<'a, 'b> BlockReader<'a, 'b> {
                 return Turn::More;
             }
         }
-        // Each block needs an entry with its own last position. Otherwise the inverse DCT would take
-        // shortcuts that are valid only for another block.
+        // Record the last position for every block. With the position of another block, the inverse
+        // DCT would take shortcuts that are wrong for this one.
         let Some(last) = self.lasts.next() else { return Turn::Odd };
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let at = self.at as u8;
@@ -165,8 +165,8 @@ pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<
     }
 }
 
-/// Decodes two streams alternately until one of them is done. Returns the segment of the finished stream and
-/// the other stream, or `None` if a stream is irregular.
+/// Decodes two streams alternately until one of them is done. Returns the segment of the finished stream, and the
+/// stream that is not finished, or `None` if a stream is irregular.
 #[inline(always)]
 fn decode_two<'a, 'b>(
     mut a: BlockReader<'a, 'b>,
@@ -186,8 +186,8 @@ fn decode_two<'a, 'b>(
     }
 }
 
-/// Fills the blocks of all streams, each of which is a whole segment. Returns `None` if a stream is
-/// irregular, or has missing or extra bytes.
+/// Fills the blocks of all streams. Each stream is a whole segment. Returns `None` if a stream is
+/// irregular, too short or too long.
 #[inline(always)]
 pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<BlockReader<'a, 'b>>>) -> Option<()> {
     let mut waiting = None;

@@ -1,4 +1,4 @@
-//! Compares our own decoder with libjpeg-turbo.
+//! Compares the pixels and errors of our own decoder with libjpeg-turbo's.
 
 use super::*;
 use crate::sources::{encode, plain};
@@ -37,7 +37,7 @@ pub(super) fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) ->
     decoder.decode(jpeg, &header, None, window, &mut out).map(|_| out)
 }
 
-/// Asserts that both decoders agree on the pixels of `windows`, and that ours decodes all of them itself.
+/// Asserts that our decoder decodes all `windows` itself, with the same pixels as libjpeg-turbo.
 fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], what: &str) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let whole = by_turbo(jpeg).unwrap();
@@ -105,7 +105,7 @@ pub(super) fn window() -> impl Strategy<Value = [u32; 4]> {
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// Denotes the last column or row. Smaller numbers count back from it.
+/// Stands for the last column or row. Smaller numbers count back from there.
 const LAST: u32 = u32::MAX;
 
 pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -124,7 +124,7 @@ pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
             0 => jpeg.truncate(at.max(2)),
             1 => jpeg.insert(at, byte),
             2 => drop(jpeg.remove(at)),
-            // End the scan early, and keep EOI after the cut.
+            // Truncate the scan, but keep EOI after it.
             4 if byte < 128 => drop(jpeg.drain(at..jpeg.len().saturating_sub(2).max(at))),
             3 => jpeg[at] ^= 1 << (byte & 7),
             _ => jpeg[at] = byte,
@@ -174,7 +174,7 @@ proptest! {
         let header = JpegHeader::parse(&jpeg).unwrap();
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
         windows.push(Rect::whole(source.size.0, source.size.1));
-        // libjpeg-turbo handles pictures whose chroma is too narrow to be interpolated.
+        // Pictures whose chroma is too narrow to be interpolated are left to libjpeg-turbo.
         if Layout::of(&header, windows[0], None).is_some() {
             assert_same(&mut BaselineDecoder::new(), &jpeg, &windows, &format!("{source:?}"));
         } else {
@@ -194,7 +194,8 @@ proptest! {
         prop_assert!(compared.is_ok(), "{compared:?}");
     }
 
-    /// A single flipped bit in the scan often changes pixels without a warning.
+    /// A single flipped bit in the scan often changes pixels without a warning. Both decoders must
+    /// then return the same pixels.
     #[test]
     fn a_flipped_bit_means_the_same_to_both(
         source in source(),
@@ -211,8 +212,8 @@ proptest! {
     }
 }
 
-/// Cases in which the two decoders once disagreed. The first ones have a single chroma column at the right
-/// edge, and libjpeg-turbo decoded only that column.
+/// Cases in which the two decoders once disagreed. In the first cases, libjpeg-turbo decoded only a single chroma
+/// column at the right edge.
 #[test]
 fn past_differences_stay_fixed() {
     let s420 = |size, quality, interval, noise| Source {

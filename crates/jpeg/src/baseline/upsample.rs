@@ -47,8 +47,8 @@ pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &m
     Some(())
 }
 
-/// Makes two pixels from each of `sums` except the first and the last, which are overwritten with copies of
-/// their neighbours.
+/// Makes two pixels from each entry of `sums`, except the first and the last entry. These two are overwritten with
+/// copies of their neighbours.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 fn spread<const SHIFT: u32, const LEFT: u16, const RIGHT: u16>(sums: &mut [u16], out: &mut [u8]) {

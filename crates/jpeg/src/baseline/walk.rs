@@ -19,9 +19,10 @@ const PADDING: usize = 8;
 pub(crate) enum Walked {
     /// The picture needs an index. Its segments are in the walker's list.
     Listed,
-    /// The data is complete, and restart markers already divide it into short segments.
+    /// The data is complete, but needs no index, because restart markers already divide it into short segments.
     Short,
-    /// The data is complete, but our decoder cannot start in the middle of such a picture.
+    /// The data is complete, but an index would be useless, because our decoder cannot start in the
+    /// middle of such a picture.
     Other,
     /// Our decoder does not support the picture, or its data is irregular.
     Unknown,
@@ -32,7 +33,7 @@ pub(crate) struct ScanWalker {
     tables: Tables,
     /// Bytes of one restart interval without stuffing.
     bytes: Vec<u8>,
-    /// Offsets in `bytes` where stuffing was removed, each just after an FF.
+    /// Offsets in `bytes` at which a stuffing byte was removed. Each offset is just after an FF.
     stuffed: Vec<usize>,
     pub(crate) list: SegmentList,
 }
@@ -84,7 +85,7 @@ impl ScanWalker {
         }
     }
 
-    /// Lists segments of `interval` MCUs each. Returns `None` if the data is irregular.
+    /// Lists the segments of a picture, with `interval` MCUs each. Returns `None` if the data is irregular.
     fn segments(&mut self, scan: &[u8], layout: &Layout, interval: usize) -> Option<()> {
         let phase = |component| self.tables.huffman(component);
         let luma = (0..layout.h * layout.v).map(|_| 0);
@@ -109,7 +110,7 @@ impl ScanWalker {
             let mut zeros = 0;
             for first in (mcu..last).step_by(interval) {
                 let position = bits.position();
-                // Count the stuffing bytes before the byte with this bit.
+                // Count the stuffing bytes that precede the byte with this bit.
                 while removed.next_if(|&place| place * 8 <= position).is_some() {
                     zeros += 1;
                 }
@@ -127,7 +128,7 @@ impl ScanWalker {
                     }
                 }
             }
-            // At most seven bits may be left over, all of them in the last byte.
+            // At most seven bits may be left over, and only in the last byte.
             (bits.end() == after).then_some(())?;
             if last == mcus {
                 let position = bits.position();

@@ -1,4 +1,4 @@
-//! Re-encoding options.
+//! The options for re-encoding.
 
 use crate::TileOptions;
 use crate::score::IDENTICAL;
@@ -13,10 +13,10 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Quality {
-    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. Each picture is encoded seven
-    /// times in a binary search. At 90 a picture looks like its source side by side; 70 is high quality. The
-    /// score does not rise with every step of quality, so a quality that is one or two steps lower may reach
-    /// it as well. If no quality reaches the score, quality 100 is used and the reported score is lower.
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. Each picture is encoded seven times in a
+    /// binary search. At a score of 90, a picture and its source look identical side by side. A score of 70 means
+    /// high quality. The score does not rise with every step of quality, so a quality that is one or two steps lower
+    /// may reach it as well. If no quality reaches the score, quality 100 is used and the reported score is lower.
     #[serde(rename = "ssimulacra2")]
     Ssimulacra2(f64),
     /// libjpeg's quality, 1..=100, for all pictures. Default 90.
@@ -72,7 +72,7 @@ impl Resize {
         if side <= most {
             return (width, height);
         }
-        // A side has at most 65,535 pixels.
+        // These numbers cannot overflow, because a side has at most 65,535 pixels.
         let scaled = |n: u32| {
             let exact = (u64::from(n) * u64::from(most) + u64::from(side) / 2) / u64::from(side);
             u32::try_from(exact).unwrap_or(n).max(1)
@@ -99,7 +99,7 @@ pub struct ReencodeOptions {
     /// the output of Pillow and torchvision, which use sRGB values.
     #[serde(flatten, with = "side")]
     pub resize: Resize,
-    /// Options for tiling, and limits. If the source is stored, all of them apply. With `keep_metadata`, a
+    /// Options for tiling, and limits. All of them apply if the source itself is stored. With `keep_metadata`, a
     /// re-encoded picture keeps the source's ICC profile.
     #[serde(skip)]
     pub tile: TileOptions,

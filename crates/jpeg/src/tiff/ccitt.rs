@@ -1,18 +1,18 @@
 //! Decompresses bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
 //!
-//! A row is represented as the list of columns where its colour changes, starting from white. The code tables
-//! come from the crate `fax`.
+//! A row is represented by the columns at which its colour changes. Rows start with white. The code tables come from
+//! the crate `fax`.
 
 use fax::maps::{Mode, black, mode, white};
 use fax::{BitReader, ByteReader};
 use std::convert::Infallible;
 
-/// Number of zero bytes after the end. They are needed to look up the last codes.
+/// Number of zero bytes after the end. The decoder needs them to look up the last codes.
 const PADDING: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fax {
-    /// Rows of runs. Each row starts at a byte boundary.
+    /// Rows of coded runs. Each row starts at a byte boundary.
     Huffman,
     /// Rows that start with an end-of-line mark. If `two_dimensional` is true, a bit after each mark tells if
     /// the row refers to the row above.
@@ -103,7 +103,7 @@ fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut V
         while above.get(next).is_some_and(|&change| change <= at && !(is_start && change == 0)) {
             next += 1;
         }
-        // b1 of the standard must be a change to the opposite of the current colour.
+        // The change b1 of the standard must be to the colour opposite to the current one.
         let first = next + usize::from(next % 2 != usize::from(is_black));
         let change = |place: usize| above.get(place).copied().unwrap_or(width);
         match mode::decode(bits)? {
@@ -116,7 +116,7 @@ fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut V
                 at = to;
                 push(row, at);
                 is_black = !is_black;
-                // Step back, because the next change may lie to the left of one that was skipped.
+                // Step back, because the next b1 may lie to the left of a change that was skipped.
                 next = next.saturating_sub(2);
             }
             Mode::Horizontal => {
@@ -132,7 +132,7 @@ fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut V
     Some(())
 }
 
-/// Sets the bits of black runs.
+/// Sets the bits of the black runs to 1.
 fn paint(changes: &[usize], width: usize, to: &mut [u8]) {
     for run in changes.chunks(2) {
         let (start, end) = match *run {

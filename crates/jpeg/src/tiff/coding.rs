@@ -31,7 +31,7 @@ impl TiffCoding {
             5 => Self::Lzw,
             8 | 32946 => Self::Deflate,
             32773 => Self::PackBits,
-            // 34926 was in use before libtiff registered 50000.
+            // 34926 was used before libtiff registered the number 50000.
             50000 | 34926 => Self::Zstd,
             _ => return None,
         })
@@ -120,7 +120,7 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Fills `to`, which starts `left` bytes before the end of the strip or tile.
+/// Decodes LZW into `to`. Before the call, `left` bytes of the strip or tile remain to be decoded.
 fn lzw(decoder: &mut Decoder, packed: &mut &[u8], mut to: &mut [u8], mut left: usize) -> Result<(), String> {
     while !to.is_empty() {
         let step = decoder.decode_bytes(packed, to);
@@ -137,7 +137,7 @@ fn lzw(decoder: &mut Decoder, packed: &mut &[u8], mut to: &mut [u8], mut left: u
     Ok(())
 }
 
-/// Fills `to`, which starts `left` bytes before the end of the strip or tile.
+/// Decodes PackBits into `to`. Before the call, `left` bytes of the strip or tile remain to be decoded.
 fn pack_bits<'a>(
     run: &mut PackedRun<'a>,
     packed: &mut &'a [u8],
@@ -170,13 +170,13 @@ fn pack_bits<'a>(
     }
 }
 
-/// Returns the next run. `left` bytes of the strip or tile remain.
+/// Returns the next run. `left` bytes of the strip or tile remain to be decoded.
 fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, String> {
     let early = || format!("an end {left} bytes early");
     loop {
         let (&control, rest) = packed.split_first().ok_or_else(early)?;
         *packed = rest;
-        // Some writers let the last run extend past the end.
+        // Some writers let the last run extend past the end of the strip or tile.
         match control {
             0..=127 => {
                 let length = (usize::from(control) + 1).min(left);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_last_run_may_pass_the_end() {
-        // A run of ten fives, four literals, and a run of 100 nines. The test requests only six of them.
+        // A run of ten fives, four literals, and a run of 100 nines, of which the test requests only six.
         let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
         let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
         assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));

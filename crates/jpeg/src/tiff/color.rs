@@ -5,12 +5,12 @@ use shardpack_format::{Error, Result};
 
 #[derive(Debug, Clone)]
 pub(super) enum Ink {
-    /// Gray. The largest value is white, or black if inverted.
+    /// Gray. The largest value is white, or black if `is_inverted` is true.
     Gray {
         is_inverted: bool,
     },
     Rgb,
-    /// Palette. Each sample is an index into it.
+    /// Indices into this palette.
     Palette(Vec<[u8; 3]>),
     /// Cyan, magenta, yellow and black. The largest value is full ink.
     Cmyk,
@@ -21,7 +21,7 @@ impl Ink {
     /// Reads the meaning of the bands from the tags. `bits` is the number of bits per sample. `is_fax` is
     /// true if the rows use a CCITT compression.
     pub(super) fn of(directory: &TiffDirectory<'_, [u8]>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
-        // Default for writers that omit the tag.
+        // This is the default for writers that omit the tag.
         let usual = match bands {
             1 | 2 if is_fax => 0,
             1 | 2 => 1,
@@ -84,7 +84,7 @@ impl Ink {
     }
 }
 
-/// Bits per sample.
+/// Number of bits per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depth(pub(super) u32);
 
@@ -121,8 +121,8 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
-/// Returns the numbers of a tag, or `default` if one of them is not finite. Missing numbers are filled from
-/// `default`.
+/// Returns the numbers of a tag. Missing numbers are taken from `default`. If a number is not finite, returns
+/// `default` instead.
 fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
     let values = directory.values(tag)?;
     let mut found = default;
@@ -189,7 +189,7 @@ fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     })
 }
 
-/// Divides by a premultiplied alpha, like Pillow.
+/// Divides a colour by the alpha that it was multiplied by, like Pillow.
 pub(super) fn divide(rgb: &mut [u8; 3], alpha: u8) {
     match u32::from(alpha) {
         0 => *rgb = [0; 3],

@@ -19,19 +19,19 @@ use shardpack_format::{Error, Limits, Result};
 use std::borrow::Cow;
 use unpack::{Compression, Predictor, unpack};
 
-/// Maximum decoded size of all strips or tiles, relative to the picture. It is more than 1, because tiles are
-/// not clipped at the picture's edges. Up to 16 MiB are always allowed.
+/// Maximum decoded size of all strips or tiles together, as a multiple of the picture's size. Tiles are not clipped
+/// at the picture's edges, so they may decode to more than the picture. Up to 16 MiB are always allowed.
 const UNPACKED_TIMES: u64 = 16;
 const MAX_SMALL: u64 = 16 << 20;
 
-/// Maximum compressed size of all strips or tiles, relative to the file. It is more than 1, because writers
-/// may store equal strips or tiles only once.
+/// Maximum compressed size of all strips or tiles together, as a multiple of the file's size. Writers may store equal
+/// strips or tiles only once, so the sum may exceed the file's size.
 const PACKED_TIMES: u64 = 16;
 
-/// Four bands of CMYK, plus one extra band.
+/// Maximum number of bands: four for CMYK, plus one extra band.
 const MAX_BANDS: usize = 5;
 
-/// A picture as described by its tags.
+/// A picture, as its tags describe it.
 #[derive(Debug)]
 pub(crate) struct Tiff<'a> {
     file: &'a [u8],
@@ -113,7 +113,7 @@ impl<'a> Tiff<'a> {
             false if rows == 0 => return Err(Error::format("rows of a TIFF strip", "at least one", 0)),
             false => (width, rows),
         };
-        // A few writers use the strip tags for tiles.
+        // A few writers use the tags of strips for tiles.
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
@@ -159,8 +159,8 @@ impl<'a> Tiff<'a> {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // Computes the stored bytes of all bands, even if the bands are stored separately. Each row is padded
-        // to whole bytes.
+        // Returns the stored size of an area with all its bands, even if the bands are stored separately. Each row is
+        // padded to whole bytes.
         let stored = |width: u64, height: u64| {
             width.saturating_mul(self.bands as u64 * u64::from(self.bits)).div_ceil(8).saturating_mul(height)
         };
@@ -179,7 +179,7 @@ impl<'a> Tiff<'a> {
         if self.offsets.len() < chunks {
             return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
         }
-        // Count the tables once per JPEG, because they are read again each time.
+        // Count the tables once per JPEG, because they are read again for each JPEG.
         let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
         let packed = (0..chunks)
             .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
@@ -264,7 +264,7 @@ impl<'a> Tiff<'a> {
             chunk.bytes.get(start..end).unwrap_or_default()
         };
         let is_jpeg = self.compression == Compression::Jpeg;
-        // JPEGs have already been decoded to RGB.
+        // libjpeg-turbo has already converted JPEGs to RGB.
         let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { &Ink::Rgb } else { &self.ink };
         let [first, rest @ ..] = chunks else { return };
         if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
@@ -384,7 +384,7 @@ impl<'a> Tiff<'a> {
             |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
-        // The TIFF defines the colours, and this Adobe segment tells libjpeg about them.
+        // The TIFF determines the colours. This Adobe segment passes them on to libjpeg.
         let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
         if self.together() >= 3 {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
@@ -411,7 +411,7 @@ impl<'a> Tiff<'a> {
     }
 }
 
-/// A decompressed strip or tile with one band or all bands.
+/// A decompressed strip or tile, with either one band or all bands.
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -420,8 +420,8 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Expands subsampled chroma to one sample per pixel. `bytes` consists of units, each with the luma of
-    /// several pixels and then their chroma.
+    /// Expands subsampled chroma to one sample per pixel. `bytes` consists of units. Each unit contains the luma
+    /// samples of several pixels, followed by their chroma samples.
     fn spread(&mut self, [across, down]: [usize; 2], units: [usize; 2], [columns, rows]: [usize; 2]) {
         let unit_bytes = across * down + 2;
         let mut out = vec![0; columns * rows * 3];

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SIZE: [u32; 2] = [37, 21];
 
-/// A TIFF for a test to write: the type and values of each tag, and the strips or tiles.
+/// A TIFF to be written by a test: the type and values of each tag, and the strips or tiles.
 #[derive(Clone)]
 struct Made {
     big_endian: bool,
@@ -111,7 +111,7 @@ fn refused(made: &Made) -> String {
     decoded(&made.bytes()).unwrap_err().to_string()
 }
 
-/// Returns a level for a position, without a regular pattern that could hide a mistake.
+/// Returns a level for each position, without a regular pattern that could hide a mistake.
 fn level(y: usize, x: usize, band: usize) -> u8 {
     ((y * 31 + x * 7 + band * 83 + x * y) % 251) as u8
 }
@@ -132,7 +132,7 @@ fn three(y: usize, x: usize) -> [u8; 3] {
     [0, 1, 2].map(|band| level(y, x, band))
 }
 
-/// Packs values of `each` bits, highest bit first. Each row is packed separately.
+/// Packs values of `each` bits each, highest bit first. Each row is padded to whole bytes.
 fn bits(values: impl Iterator<Item = u16>, each: usize) -> Vec<u8> {
     let values: Vec<u16> = values.collect();
     let rows = values.chunks(SIZE[0] as usize).map(|row| {
@@ -160,7 +160,7 @@ fn differences(bytes: &[u8], row: usize, bands: usize) -> Vec<u8> {
 
 #[test]
 fn a_band_beside_the_colours_changes_no_colour() {
-    // Many near-infrared aerial pictures have this form: tiled, predictor 2, deflate.
+    // Many near-infrared aerial pictures are stored like this: in tiles, with predictor 2 and deflate.
     for bands in [3, 4] {
         let made = Made::new(2, &vec![8; bands], Vec::new()).tiled([16, 16], false, level);
         let made = made.with(317, &[2]).packed(8, |tile| deflated(&differences(tile, 16 * bands, bands)));
@@ -268,7 +268,7 @@ fn bilevel_rows_of_ccitt_are_read() {
     }
     let Ok(writer) = encoder.finish();
     assert!(decoded(&Made::new(0, &[1], writer.finish()).with(259, &[4]).bytes()).unwrap() == shown);
-    // Rows of runs. Each row starts at a byte boundary in modified Huffman, and after a mark in Group 3.
+    // Encodes rows as runs. Each row starts at a byte boundary in modified Huffman, and after a mark in Group 3.
     let codes = |row: Vec<bool>| {
         let (mut out, mut at, mut is_black) = (String::new(), 0, false);
         while at < row.len() {
@@ -373,12 +373,12 @@ fn unsupported_tiffs_are_named() {
 
 #[test]
 fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
-    // A million columns, each of them a tile of 16 MiB. All tiles share the same few bytes.
+    // A million columns of pixels. Each column is a tile of 16 MiB, and all tiles share the same few bytes.
     let million = vec![8; 1_000_000];
     let tall = Made::new(1, &[8], deflated(&[0; 1000])).with(256, &[1_000_000]).with(257, &[1]).with(259, &[8]);
     let tall = tall.with(322, &[1]).with(323, &[16 << 20]).with(324, &million).with(325, &million);
     assert!(refused(&tall).contains("unpacked: expected at most 16777216, found 16777216000000"), "{}", refused(&tall));
-    // Without counts, each strip extends to the end of the file.
+    // Without byte counts, each strip extends to the end of the file.
     let mut strips = Made::new(2, &[8; 3], Vec::new()).with(278, &[1]).with(259, &[8]);
     strips.chunks = strip(3).chunks(37 * 3).map(deflated).collect();
     strips.chunks.push(vec![0; 1 << 20]);
@@ -388,7 +388,7 @@ fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
     let mut none = strips.clone();
     none.tags.push((279, 3, Vec::new()));
     assert!(refused(&none).contains("bytes of all TIFF strips or tiles: expected at most"), "{}", refused(&none));
-    // The tables are read again before each JPEG.
+    // The tables are read again before each JPEG, so they count each time.
     let mut tables = strips.with(259, &[7]);
     tables.chunks.pop();
     tables.tags.push((347, 7, vec![0; 1 << 20]));

@@ -62,7 +62,7 @@ pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u
     }
 }
 
-/// Transformation of each row before compression.
+/// Transformation of each row that the writer has applied before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predictor {
     None,

@@ -1,4 +1,4 @@
-//! Checks that decoding into slots allocates no memory for pixels once the decoder's buffers have grown.
+//! Tests that decoding into slots allocates no memory for pixels once the decoder's buffers have grown.
 //!
 //! The allocator counts per thread, because other tests run at the same time.
 #![allow(
@@ -58,13 +58,13 @@ fn allocated(run: impl FnOnce()) -> (usize, usize) {
 
 #[test]
 fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
-    // 48 × 32 pixels in tiles of 16 × 16.
+    // The picture has 48 × 32 pixels, in tiles of 16 × 16.
     let jpeg = include_bytes!("../../testdata/tiles.jpg");
     let mut decoder = JpegDecoder::new(&Limits::default());
     let key = DrawKey { seed: 1, epoch: 0, sample: 0 };
     let whole = View::whole();
     let views = [
-        // Nothing is allocated without resizing.
+        // Without resizing, nothing is allocated.
         (whole, 1, PixelLayout::HeightWidthChannels, 0),
         (whole.with_flip(1.0), 6, PixelLayout::ChannelsHeightWidth, 0),
         (

@@ -1,12 +1,12 @@
-//! Tests common kinds of pictures: their pixels, and the error for a damaged picture.
+//! Tests common kinds of pictures: the pixels, and the error for a damaged picture.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_format::Limits;
 use shardpack_jpeg::{Decoded, JpegDecoder, PictureCheck, PixelLayout, Rect, Rendering, View};
 
-/// 48 × 32 pixels in tiles of 16 × 16.
+/// A picture of 48 × 32 pixels, in tiles of 16 × 16.
 const TILED: &[u8] = include_bytes!("../../testdata/tiles.jpg");
-/// 32 × 24 pixels, progressive.
+/// A progressive picture of 32 × 24 pixels.
 const PROGRESSIVE: &[u8] = include_bytes!("../../testdata/progressive.jpg");
 
 fn decode(jpeg: &[u8], view: View, bytes: usize) -> shardpack_format::Result<(Decoded, u32)> {

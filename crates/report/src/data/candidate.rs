@@ -1,30 +1,30 @@
-//! A candidate: one way to store the samples, with its effect on them.
+//! A candidate: one way to store the samples, and its effect on them.
 
 use super::Measure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One way to store the samples, with its effect on the drawn samples.
+/// One way to store the samples, and its effect on the drawn samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Number of the candidate, counted from 1. It is shown on the page and accepted by `pack --recipe`.
     pub number: u32,
-    /// Short name, such as `reencode q80 4:2:0`. It is generated or comes from the user's file.
+    /// Short name, such as `reencode q80 4:2:0`. It is generated, or comes from the user's file.
     pub name: String,
     /// `pack` options by their long names: `{"jpeg": "reencode", "quality": "80"}`.
     pub options: BTreeMap<String, String>,
     /// The same options, as command-line arguments.
     pub arguments: Vec<String>,
-    /// Ladder of the candidate, such as `reencode 4:2:0`. Plots join the points of a ladder by a line.
+    /// Name of the candidate's ladder, such as `reencode 4:2:0`. In plots, a line joins the points of a ladder.
     pub group: String,
-    /// True if every drawn sample decodes to exactly the values of its source.
+    /// True if every drawn sample decodes to exactly the values of its source, without any change.
     pub lossless: bool,
     /// Samples that could be stored, in the order of [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedSample>,
-    /// Distribution of the stored bytes per sample. Larger is worse.
+    /// Distribution of the number of stored bytes per sample. Larger is worse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Distribution>,
     /// Distribution of each measure over the samples.
@@ -33,21 +33,20 @@ pub struct Candidate {
     pub rates: Rates,
     /// Predictions for the whole set.
     pub predictions: Predictions,
-    /// Bjøntegaard delta of the candidate's ladder: additional bytes in per cent that it needs for the same
-    /// score as the first ladder (negative: fewer bytes). `None` if the scores of the two ladders do not
-    /// overlap.
+    /// Bjøntegaard delta of the candidate's ladder: how many per cent more bytes it needs than the first ladder for
+    /// the same score (negative: fewer bytes). `None` if the scores of the two ladders do not overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bjontegaard_percent: Option<f64>,
     /// True if no other candidate is both smaller and better.
     pub on_front: bool,
-    /// True if the candidate meets the verdict's conditions.
+    /// True if the candidate meets all conditions of the verdict.
     pub meets: bool,
     /// Notes for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// One stored sample.
+/// Sizes and measured values of one stored sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredSample {
     /// Position of the sample in [`Report::samples`](super::Report::samples).
@@ -68,9 +67,8 @@ pub struct FailedSample {
     pub reason: String,
 }
 
-/// Distribution of a value over the samples. Percentiles count from the worse end.
-///
-/// So a tenth of the samples are worse than p10: below it for a score, above it for an error or a size.
+/// Distribution of a value over the samples. Percentiles count from the worse end: a tenth of the samples are worse
+/// than p10, that is, below it for a score, and above it for an error or a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of samples with this value.
@@ -94,15 +92,15 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Returns the rank of the sample at p10, where rank 1 is the worst sample. With ten samples or fewer,
-    /// the rank is 1.
+    /// Returns the rank of the sample at p10, where rank 1 is the worst sample. With at most ten samples, the rank is
+    /// 1.
     #[must_use]
     pub const fn rank_of_p10(&self) -> u64 {
         self.count.div_ceil(10)
     }
 }
 
-/// Rates of encoding and decoding, from memory to memory.
+/// Encoding and decoding rates, measured from memory to memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Samples encoded per second on one core.
@@ -114,8 +112,8 @@ pub struct Rates {
     /// Samples decoded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
-    /// Relative spread of the decoding rate on all cores: half the range of the rounds, without the fastest
-    /// and the slowest quarter.
+    /// Relative spread of the decoding rate on all cores: half the range of the rates measured in the rounds, without
+    /// the fastest and the slowest quarter of the rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_spread: Option<f64>,
     /// Samples decoded per second on the device.
@@ -123,19 +121,19 @@ pub struct Rates {
     pub decode_device_per_s: Option<f64>,
 }
 
-/// Predictions for the whole set.
+/// Predictions for the whole set that the samples were drawn from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predictions {
     /// Size of all records in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Estimate>,
-    /// Time that `pack` takes on all cores, in seconds. A slow disk may increase it.
+    /// Predicted time of `pack` on all cores, in seconds. A slow disk may increase it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_s: Option<f64>,
     /// Samples loaded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_per_s: Option<f64>,
-    /// Duration of an epoch at that rate, in seconds.
+    /// Duration of an epoch at this loading rate, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
 }
@@ -152,7 +150,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns half of the interval's width, as a fraction of the value. Returns 0 if the value is 0.
+    /// Returns half the width of the interval, as a fraction of the value. Returns 0 if the value is 0.
     #[must_use]
     pub fn half_width(&self) -> f64 {
         if self.value == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.value }

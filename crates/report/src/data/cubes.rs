@@ -1,8 +1,8 @@
-//! Measures for cubes only. They show the position of errors in the spectrum and in the picture.
+//! Measures for cubes only. They show where errors are, in the spectrum and in the picture.
 
 use serde::{Deserialize, Serialize};
 
-/// The effect of one candidate on cubes, per band and per pixel.
+/// Effect of one candidate on cubes, per band and per pixel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CubePanel {
     /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
@@ -32,7 +32,7 @@ pub struct CubePanel {
     pub autocorrelation_bands: Vec<f64>,
 }
 
-/// The error in one band.
+/// The error of one band.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BandError {
     /// Wavelength of the band, if the sources contain it.
@@ -44,25 +44,25 @@ pub struct BandError {
     pub mean_abs_error: f64,
     /// Largest absolute error.
     pub max_abs_error: f64,
-    /// Mean value of the band in the source, for comparison.
+    /// Mean value of the band in the sources, for comparison with the errors.
     pub mean: f64,
-    /// Estimated noise of the band in the source of the median sample, in the unit of the values.
+    /// Noise of the band, estimated from the source of the median sample, in the unit of the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
-    /// Largest ratio of the absolute error to the noise of the band in the same sample, over all samples. At
-    /// most [`NO_NOISE`](super::NO_NOISE).
+    /// Largest ratio of a band's absolute error in a sample to the band's noise in the same sample, over all samples.
+    /// At most [`NO_NOISE`](super::NO_NOISE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_ratio: Option<f64>,
 }
 
-/// A pixel's spectrum before and after storing.
+/// The spectrum of a pixel before and after storing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpectrumPair {
     /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
     /// Row of the pixel.
     pub row: u64,
-    /// Column of the pixel.
+    /// Reason why this pixel is shown.
     pub column: u64,
     /// Reason for showing this pixel.
     pub why: Why,
@@ -74,15 +74,15 @@ pub struct SpectrumPair {
     pub stored: Vec<Option<f64>>,
 }
 
-/// Reason for showing a sample or a pixel.
+/// Reason why a sample or a pixel is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// It is the worst of all samples or pixels.
+    /// The worst of all samples or pixels.
     Worst,
-    /// It is the median of all samples or pixels.
+    /// The median of all samples or pixels.
     Median,
-    /// It was drawn at random.
+    /// Chosen at random.
     Random,
 }
 

@@ -5,18 +5,18 @@ use super::{Measure, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One region of one sample, before and after storing.
+/// Pictures of one region of one sample, before and after storing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GalleryItem {
     /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
-    /// Position of the sample in [`Report::samples`](super::Report::samples).
+    /// Reason why this sample is shown.
     pub sample: usize,
-    /// Reason for showing this sample.
+    /// Region with the largest difference, in pixels of the stored picture.
     pub why: Why,
     /// Region with the largest difference, in the stored picture.
     pub region: Rect,
-    /// Measures of the whole sample.
+    /// Factor by which the differences in `difference` are multiplied.
     pub scores: BTreeMap<Measure, f64>,
     /// Multiplier of the differences in `difference`.
     pub difference_factor: f64,
@@ -30,12 +30,12 @@ pub struct GalleryItem {
     /// The same region in the decoded stored picture.
     #[serde(skip)]
     pub stored: EmbeddedPicture,
-    /// The difference between the two pictures, multiplied by the factor and centred on mid gray.
+    /// The difference between the two pictures, multiplied by the factor and added to mid gray.
     #[serde(skip)]
     pub difference: EmbeddedPicture,
 }
 
-/// A part of a picture, in pixels.
+/// A rectangular part of a picture, in pixels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rect {
     /// First column.

@@ -1,4 +1,4 @@
-//! Measures of a sample, with their names, units, and better direction.
+//! The measures of a sample, with their names, their units, and the direction in which they improve.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,13 +16,13 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// SSIMULACRA2 of a picture: 100 means identical, 90 visually lossless, and 50 medium quality.
+    /// SSIMULACRA2 of a picture: 100 means identical, 90 means visually lossless, and 50 means medium quality.
     Ssimulacra2,
     /// Peak signal-to-noise ratio in dB. Undefined for equal samples.
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Largest ratio of a band's absolute error to its noise, over all bands of a cube. At most [`NO_NOISE`],
+    /// Largest ratio of a band's absolute error to the band's noise, over all bands of a cube. At most [`NO_NOISE`],
     /// which denotes an error in a band without noise.
     NoiseRatio,
     /// Median spectral angle of a cube's pixels, in degrees.
@@ -41,24 +41,24 @@ pub enum Measure {
     Altered,
 }
 
-/// Direction in which values are better.
+/// Direction in which a measure improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Larger is better.
+    /// Larger values are better.
     Higher,
-    /// Smaller is better.
+    /// Smaller values are better.
     Lower,
 }
 
-/// Value of [`Measure::NoiseRatio`] for an error in a band without noise. It replaces infinity, because JSON
-/// cannot represent it.
+/// Value of [`Measure::NoiseRatio`] if a band without noise has an error. It replaces infinity, which JSON cannot
+/// represent.
 pub const NO_NOISE: f64 = 1e6;
 
-/// Spectral angles, from the median to the worst pixel.
+/// The measures of spectral angles, from the median to the worst pixel.
 pub const SPECTRAL_ANGLES: [Measure; 4] =
     [Measure::SpectralAngleP50, Measure::SpectralAngleP95, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
 
-/// All measures, in the order of the page.
+/// All measures, in the order in which the page shows them.
 pub const MEASURES: [Measure; 11] = [
     Measure::Ssimulacra2,
     Measure::NoiseRatio,
@@ -110,7 +110,7 @@ impl Measure {
         }
     }
 
-    /// Returns the unit, or an empty text if there is none. Fractions are displayed in per cent.
+    /// Returns the unit, or an empty string if there is none. Fractions are displayed in per cent.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Measure {
         }
     }
 
-    /// Returns true if the measure is a fraction. It is at least 0 and, if it has an upper bound, at most 1.
+    /// Returns true if the measure is a fraction, which is at least 0. Fractions with an upper bound are at most 1.
     #[must_use]
     pub const fn is_share(self) -> bool {
         matches!(self, Self::MaxRelError | Self::Altered)

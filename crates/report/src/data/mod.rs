@@ -1,7 +1,7 @@
-//! The data of a report, the source of both `shardpack report --json` and the page.
+//! The data of a report. `shardpack report --json` and the page present the same data.
 //!
-//! The JSON omits values that were not measured, and floating-point numbers that are infinite or meaningless.
-//! Names end with the unit.
+//! The JSON omits values that were not measured, and floating-point numbers that are not finite. Field names end with
+//! the unit.
 
 mod candidate;
 mod cubes;
@@ -19,7 +19,7 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON format. It is increased if readers of the old version would misread the new one.
+/// Version of the JSON format. A new version is needed if readers of the old one would misread the new one.
 pub const VERSION: u32 = 1;
 
 /// All results of one `shardpack report` run.
@@ -27,7 +27,7 @@ pub const VERSION: u32 = 1;
 pub struct Report {
     /// Always [`VERSION`].
     pub shardpack_report: u32,
-    /// Subject of the report: files or a packed dataset.
+    /// Subject of the report: unpacked files or a packed dataset.
     pub subject: Subject,
     /// Kind of the samples.
     pub content: SampleKind,
@@ -45,7 +45,7 @@ pub struct Report {
     /// Pictures for visual comparison: the worst samples and a few random ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
-    /// Measures for cubes only, for each candidate with an error.
+    /// Measures for cubes only, for each candidate that changes values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cubes: Vec<CubePanel>,
     /// User-defined metrics.
@@ -57,15 +57,15 @@ pub struct Report {
     /// Notes for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Origin of the numbers.
+    /// Origin of the figures: how, where and when they were measured.
     pub provenance: Provenance,
 }
 
-/// The subject of a report.
+/// The subject of a report: files or a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Files that have not been packed. Each candidate is a way to pack them.
+    /// Files that have not been packed. Each candidate is a way of packing them.
     Sources,
     /// A packed dataset. Its only candidate is its stored form.
     Dataset,
@@ -106,7 +106,7 @@ impl Whole {
     }
 }
 
-/// A randomly chosen sample.
+/// A randomly chosen sample of the whole set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSample {
     /// Key of the sample. It comes from the user's file names, so it may contain any text.
@@ -140,7 +140,8 @@ pub struct Verdict {
     pub want_given: bool,
     /// Position of the chosen candidate in [`Report::candidates`]; `None` if no candidate was measured.
     pub chosen: Option<usize>,
-    /// True if the chosen candidate meets all conditions. Otherwise it is lossless, or comes closest.
+    /// True if the chosen candidate meets all conditions. Otherwise the chosen candidate is
+    /// lossless, or meets more conditions than the others.
     pub met: bool,
     /// The recommendation in one sentence.
     pub sentence: String,

@@ -1,8 +1,8 @@
-//! Origin of the numbers in a report: everything needed to repeat it and to judge its limits.
+//! Origin of the figures in a report: everything that is needed to repeat the report and to judge its limits.
 
 use serde::{Deserialize, Serialize};
 
-/// Origin of the numbers in a report.
+/// Origin of the figures in a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Command that repeats the report.
@@ -11,7 +11,7 @@ pub struct Provenance {
     pub version: String,
     /// Seed for drawing the samples.
     pub seed: u64,
-    /// Division of the samples into strata before drawing.
+    /// How samples were divided into strata before drawing.
     pub strata: Strata,
     /// Number of strata.
     pub strata_count: u64,
@@ -43,7 +43,7 @@ pub struct Provenance {
     pub not_measured: Vec<String>,
 }
 
-/// Division of the samples into strata before drawing.
+/// How samples are divided into strata before drawing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strata {
@@ -74,7 +74,7 @@ pub struct TimedDevice {
     pub name: String,
 }
 
-/// Progress of an interrupted run.
+/// Progress of a run that was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// Number of samples that were measured for all candidates.

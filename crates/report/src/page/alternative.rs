@@ -1,5 +1,5 @@
-//! Renders a plot with its caption, and a table with the same data for readers who cannot see the plot or
-//! need the numbers.
+//! Renders a plot with its caption, and a table of the same data for readers who cannot see the plot or need the
+//! figures.
 
 use maud::{Markup, html};
 

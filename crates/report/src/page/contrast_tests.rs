@@ -36,7 +36,7 @@ fn contrast(a: [u8; 3], b: [u8; 3]) -> f64 {
 #[test]
 fn the_measure_is_that_of_the_definition() {
     assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
-    // This gray is known to be the lightest permitted text colour on white.
+    // This gray (#767676) is known to be the lightest text colour that is permitted on white.
     assert!((contrast([0x76; 3], [255; 3]) - 4.54).abs() < 0.01);
 }
 

@@ -1,5 +1,5 @@
-//! Renders the panels for cubes, which show the structure of the error and its position in the spectrum and
-//! in the picture.
+//! Renders the panels for cubes, which show the structure of the error, and where it is in the spectrum and in the
+//! picture.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -48,7 +48,7 @@ fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
     }
 }
 
-/// Describes the spectral angles in the worst sample, for several percentiles of its pixels.
+/// Describes the worst sample's spectral angles at several percentiles of its pixels.
 fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let scores = &view.report.candidates.get(panel.candidate)?.scores;
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
@@ -186,7 +186,7 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    // If all values are equal, the only bin has zero width. Widen it so that it can be drawn.
+    // If all values are equal, the only bin has a width of zero. Widen it so that it is visible.
     let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
     let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();

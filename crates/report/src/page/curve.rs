@@ -10,7 +10,7 @@ use crate::plot::{both, mark};
 use crate::words;
 use maud::{Markup, html};
 
-/// Names of SSIMULACRA2 ranges, as defined by its authors.
+/// Names of ranges of SSIMULACRA2 scores, as defined by its authors.
 const BANDS: &[Zone] = &[
     Zone { low: 50.0, high: 70.0, name: "medium" },
     Zone { low: 70.0, high: 80.0, name: "high" },
@@ -18,7 +18,7 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// Renders the curve. Returns `None` for a dataset, which would be a single point, or if no candidate was
+/// Renders the curve. Returns `None` for a dataset, whose curve would be a single point, or if no candidate was
 /// measured.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {

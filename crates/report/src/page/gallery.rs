@@ -1,4 +1,4 @@
-//! Renders the gallery of pictures, which illustrate the numbers.
+//! Renders the gallery of pictures that illustrate the figures.
 
 use super::heading;
 use super::view::View;

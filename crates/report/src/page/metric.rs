@@ -1,4 +1,4 @@
-//! Renders the user-defined metrics, with the spread of the runs on the original.
+//! Renders the results of the user-defined metrics for the candidates, next to the range of the baseline results.
 
 use super::alternative::{Data, figure};
 use super::heading;

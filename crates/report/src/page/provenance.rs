@@ -1,4 +1,4 @@
-//! Renders the origin of the numbers, and their limits.
+//! Renders the origin of the figures, and their limits.
 
 use super::heading;
 use super::view::View;

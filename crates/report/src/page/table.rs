@@ -6,7 +6,7 @@ use crate::data::{Candidate, Measure, SPECTRAL_ANGLES, SampleKind, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// Sort key and text of a cell.
+/// A cell: its sort key and its text.
 type Cell = Option<(f64, String)>;
 
 struct CandidateColumn<'a> {

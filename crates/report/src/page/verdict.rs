@@ -1,4 +1,4 @@
-//! Renders the verdict: one recommendation, its reason, its rule, and the command to copy.
+//! Renders the verdict: one recommendation, its reason, the conditions, and the command to copy.
 
 use super::view::{Statistic, View, said_of};
 use crate::conclude::{speed, spread_of};

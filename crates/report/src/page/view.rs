@@ -1,4 +1,4 @@
-//! A view of the report that all sections of the page share.
+//! A view of the report that is shared by all sections of the page.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
@@ -74,8 +74,8 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Returns the statistic to plot for a measure: the one in the rule if the rule mentions the measure,
-    /// otherwise a default for the measure.
+    /// Returns the statistic to plot for a measure. This is the statistic in the condition on this measure if there
+    /// is one, otherwise a default.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Returns the levels that the rule sets for the plotted statistic.
+    /// Returns the levels that the conditions require for the plotted statistic.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -115,8 +115,8 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic. With few samples, a percentile is the value of a single sample, and the text says
-/// which.
+/// Names a statistic. With few samples, a percentile is the value of a single sample, such as the second worst, and
+/// the text says so.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),

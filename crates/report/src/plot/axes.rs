@@ -21,7 +21,7 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
-    /// Leaves space for the ticks and names of both axes.
+    /// Margins that leave space for the ticks and names of both axes.
     pub(crate) const USUAL: Self = Self { top: 34.0, right: 16.0, bottom: 46.0, left: 52.0 };
 
     /// Returns the left, right, top and bottom edges of the area for the marks.

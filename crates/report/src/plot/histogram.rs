@@ -6,7 +6,7 @@ use super::{Size, px, svg};
 use crate::words;
 use maud::{Markup, html};
 
-/// Counts of values in bins of equal width.
+/// A histogram: counts of values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bins {
     pub(crate) low: f64,
@@ -15,7 +15,7 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Creates bins with edges at round numbers. The number of bins depends on the number of values.
+    /// Counts values in bins with edges at round numbers. The number of bins depends on the number of values.
     pub(crate) fn of(values: &[f64]) -> Self {
         let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let Some((low, high)) = range(finite.iter().copied()) else {
@@ -37,7 +37,8 @@ impl Bins {
 
     fn bin(&self, value: f64) -> usize {
         let share = (value - self.low) / (self.high - self.low) * self.counts.len() as f64;
-        // Because of rounding, a computed edge may be slightly to the right of a value on the edge.
+        // Because of rounding errors, the computed position of a value on an edge may be slightly
+        // to the left of the edge.
         let mut bin = 0;
         while bin + 1 < self.counts.len() && (bin + 1) as f64 <= share + 1e-9 {
             bin += 1;
@@ -67,9 +68,9 @@ pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// Plural noun for the counted items.
+    /// Plural noun for the counted items, as the name of the axis.
     pub(crate) counted: &'a str,
-    /// True for a logarithmic axis of counts, for data with nearly all values in a few bins.
+    /// True if the axis of counts is logarithmic, for data with nearly all values in a few bins.
     pub(crate) log_counts: bool,
     pub(crate) lines: &'a [Note],
     pub(crate) marks: &'a [Note],
@@ -82,7 +83,7 @@ impl Histogram<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // End the axis at the outer edges of the bins, which are round numbers.
+        // End the axis exactly at the outer edges of the bins, which are round numbers.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =

@@ -13,12 +13,12 @@ pub(crate) mod scatter;
 
 use maud::{Markup, html};
 
-/// Size of a plot in pixels, and its place on the page.
+/// Size of a plot in pixels, and the CSS class for its place on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// CSS class of the drawing. It determines the screens that show the drawing.
+    /// CSS class of the drawing. It determines whether wide or narrow pages show the drawing.
     pub(crate) class: &'static str,
 }
 

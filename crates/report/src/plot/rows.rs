@@ -23,9 +23,9 @@ pub(crate) struct PlotRow {
 pub(crate) struct Rows<'a> {
     pub(crate) rows: &'a [PlotRow],
     pub(crate) x: (Kind, Label, &'a str),
-    /// Range of x that is shaded behind all rows, with its name.
+    /// Range of x that is shaded in the background of all rows, with its name.
     pub(crate) zone: Option<(f64, f64, &'a str)>,
-    /// Levels of x that the rule sets.
+    /// Levels of x that the conditions require.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }

@@ -8,7 +8,7 @@ pub(crate) enum Kind {
     Linear,
     /// Linear, starting at 0.
     FromZero,
-    /// Logarithmic. Values of 0 or less are drawn in a separate lane for 0.
+    /// Logarithmic. Values of 0 or less are drawn in a separate lane next to the axis.
     Log,
 }
 
@@ -65,7 +65,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= high.abs().max(low.abs()) * 1e-9 {
-            // A single value needs a range around it: extend it by half of the value on both sides.
+            // A single value needs a range around it, so extend the range by half of the value on both sides.
             let around = if high == 0.0 { 1.0 } else { high.abs() / 2.0 };
             (low, high) = if kind == Kind::FromZero { (0.0, around) } else { (low - around, high + around) };
         }
@@ -83,7 +83,7 @@ impl Scale {
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// Creates a scale that ends exactly at the two values, even without ticks there.
+    /// Creates a scale that ends exactly at the two values, even if there are no ticks at these values.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -170,7 +170,7 @@ impl Label {
     }
 }
 
-/// Returns the smallest number of the series 1, 2, 5, 10, … that is at least `width`.
+/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that is at least `width`.
 fn step(width: f64) -> f64 {
     let power = 10f64.powf(width.log10().floor());
     let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|d| d * power >= width * 0.999_999).unwrap_or(10.0);

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Other end of the series' band at this point, on the y axis. The band starts at the point itself.
+    /// End of an interval on the y axis that starts at this point. The intervals of a series form a shaded band.
     pub(crate) to: Option<f64>,
     /// Series of the point. A line joins the points of a series in order of x.
     pub(crate) series: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Zone {
     pub(crate) name: &'static str,
 }
 
-/// A level of y that the rule sets.
+/// A level of y that the conditions require.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     pub(crate) y: f64,
@@ -135,8 +135,8 @@ impl Scatter<'_> {
         }
     }
 
-    /// For each mark, finds the first place for its label that overlaps no mark and no other label. If there
-    /// is no such place, the anchor is empty.
+    /// For each mark, finds the first position for its label at which the label overlaps no mark and no other label.
+    /// If there is no such position, the anchor is empty.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];

@@ -1,9 +1,8 @@
-//! Bjøntegaard's delta rate: the additional bytes that one ladder needs for the same score as another.
+//! Bjøntegaard's delta rate: the additional bytes that one ladder needs to reach the same score as another ladder.
 //!
-//! The method is from G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33
-//! (2001), applied to the logarithm of the bytes as a function of the score. The curve is a monotone
-//! piecewise cubic (Fritsch and Carlson 1980), as is usual today, because a single polynomial oscillates
-//! between distant points.
+//! The method is from G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001),
+//! applied to the logarithm of the bytes as a function of the score. The curve is a monotone piecewise cubic (Fritsch
+//! and Carlson 1980), as is usual today, because a single polynomial oscillates between distant points.
 
 /// Returns the additional bytes, in per cent, that `other` needs for the same score as `reference`, averaged
 /// over the scores that both ladders reach. The result is negative if `other` needs fewer bytes. Points are
@@ -100,13 +99,13 @@ impl Hermite {
     }
 }
 
-/// Returns slopes that make the curve monotone wherever the points are.
+/// Returns slopes with which the curve is monotone wherever the points are.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();
     let secants: Vec<f64> = rises.iter().zip(&steps).map(|(rise, step)| rise / step).collect();
     let inner = secants.windows(2).zip(steps.windows(2)).map(|(s, h)| match (s, h) {
-        // Use the weighted harmonic mean, or zero at a turning point.
+        // The slope is the weighted harmonic mean of the neighbouring slopes, or zero at a turning point.
         (&[s0, s1], &[h0, h1]) if s0 * s1 > 0.0 => {
             let (w0, w1) = (2.0 * h1 + h0, h1 + 2.0 * h0);
             (w0 + w1) / (w0 / s0 + w1 / s1)
@@ -133,8 +132,8 @@ mod tests {
     }
 
     proptest! {
-        /// If all sizes differ by a constant factor, the result must be this factor for any curve, and
-        /// swapping the ladders must invert it.
+        /// If all sizes of two ladders differ by the same factor, the result must be this factor for any curve. If
+        /// the ladders are swapped, the result must be its reciprocal.
         #[test]
         fn a_factor_is_found(
             bytes in prop::collection::vec(1.0_f64..100.0, 2..8),

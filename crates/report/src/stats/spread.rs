@@ -1,12 +1,12 @@
-//! Distributions of values over the samples.
+//! Computes the distribution of a value over the samples.
 
 use crate::data::{Better, Distribution, Histogram};
 
-/// Returns the distribution of `values`, which are pairs of a sample's index and its value. Ignores values
-/// that are not finite. Returns `None` if no value is left.
+/// Returns the distribution of `values`, which are pairs of a sample's index and its value. Ignores values that are
+/// not finite. Returns `None` if no value is left.
 ///
-/// Percentiles are nearest ranks, counted from the worse end: p10 is the value of an actual sample, and at
-/// least a tenth of the samples are as bad or worse.
+/// Percentiles are nearest ranks, counted from the worse end. Therefore p10 is the value of an actual sample, and at
+/// least a tenth of the samples are as bad as this sample or worse.
 ///
 /// ```
 /// use shardpack_report::data::Better;
@@ -19,7 +19,7 @@ use crate::data::{Better, Distribution, Histogram};
 #[must_use]
 pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribution> {
     let mut sorted: Vec<(usize, f64)> = values.iter().copied().filter(|(_, value)| value.is_finite()).collect();
-    // The sort is stable, so samples with equal values stay in order.
+    // The sort is stable, so samples with equal values keep their order.
     sorted.sort_by(|(_, a), (_, b)| match better {
         Better::Higher => a.total_cmp(b),
         Better::Lower => b.total_cmp(a),
@@ -45,8 +45,8 @@ pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribut
     })
 }
 
-/// Counts `values` in `bins` equal bins from the smallest to the largest value. Returns `None` if no value is
-/// finite. If all values are equal, there is one bin of zero width.
+/// Counts `values` in `bins` bins of equal width, which cover the range from the smallest to the largest value.
+/// Returns `None` if no value is finite. If all values are equal, there is one bin of zero width.
 #[must_use]
 pub fn histogram(values: impl Iterator<Item = f64> + Clone, bins: usize) -> Option<Histogram> {
     let finite = values.filter(|value| value.is_finite());
@@ -93,8 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// At least this fraction of the samples is as bad as the percentile or worse, and a smaller fraction
-        /// is strictly worse.
+        /// Checks the definition of a percentile: at least this fraction of the samples is as bad as the percentile
+        /// or worse, and a smaller fraction is strictly worse.
         #[test]
         fn a_percentile_is_what_its_name_says(values in prop::collection::vec(-1e3_f64..1e3, 1..300)) {
             let numbered: Vec<_> = values.iter().copied().enumerate().collect();

@@ -7,11 +7,11 @@ use crate::data::Estimate;
 pub struct Stratum {
     /// Number of samples in the stratum.
     pub samples: u64,
-    /// Sums of the known sizes of these samples, in the order of [`Drawn::known`].
+    /// Sums over these samples of the two known sizes, in the order of [`Drawn::known`].
     pub known: [f64; 2],
 }
 
-/// A sample that was drawn and stored.
+/// A sample that was drawn and stored, with its sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
     /// Index of the sample's stratum.
@@ -22,21 +22,19 @@ pub struct Drawn {
     pub stored_bytes: f64,
 }
 
-/// Minimum number of samples for fitting two coefficients. With fewer samples they would overfit.
+/// Minimum number of samples for fitting both coefficients. With fewer samples, the fit would follow chance.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
 ///
-/// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model
-/// Assisted Survey Sampling*, §6.4). The stored bytes are fitted to the two known sizes by least squares
-/// through the origin. The prediction is the sum of the fit over the whole set, corrected by the mean
-/// residual of each stratum. If there are few samples, or one size is a multiple of the other, only the first
-/// size is used (the ratio estimator).
+/// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model Assisted
+/// Survey Sampling*, §6.4). The stored bytes are fitted to the two known sizes by least squares through the origin.
+/// The prediction is the sum of the fit over the whole set, corrected by the mean residual of each stratum. If there
+/// are few samples, or if one size is proportional to the other, only the first size is used (the ratio estimator).
 ///
-/// The interval is computed from the residuals within the strata, with the finite population correction and
-/// Student's t. The degrees of freedom are the number of samples minus the number of strata with samples. A
-/// stratum with a single drawn sample uses the spread of all residuals. If everything was drawn, the interval
-/// has zero width.
+/// The interval is computed from the residuals within the strata, with the finite population correction and Student's
+/// t. The degrees of freedom are the number of samples minus the number of strata with samples. A stratum with a
+/// single drawn sample uses the spread of all residuals. If everything was drawn, the interval has zero width.
 ///
 /// ```
 /// use shardpack_report::stats::{Drawn, Stratum, predict};
@@ -59,7 +57,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
         let (n, size) = (real(own.len() as u64), real(stratum.samples));
         value += fitted(stratum.known);
         if own.is_empty() {
-            // In a stratum without drawn samples, the uncertainty is proportional to its size.
+            // No sample of this stratum was drawn, so its uncertainty is assumed to be proportional to its size.
             value += size * pooled_mean;
             variance_of_total += size * size * pooled;
             continue;
@@ -91,7 +89,7 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// Estimates the number of samples that reduce the half width of the interval to the fraction `goal` of the
+/// Estimates how many samples must be drawn so that half the width of the interval is only the fraction `goal` of the
 /// value. `found` is the estimate from `drawn` of `all` samples.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
@@ -99,7 +97,7 @@ pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // First compute the number for an infinite set, then correct it for a finite one.
+    // First compute the number for an infinite set. Then correct it for a finite set.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -127,7 +125,8 @@ fn student(freedom: u64) -> f64 {
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
     let index = usize::try_from(freedom).map_or(usize::MAX, |n| n.saturating_sub(1));
     EXACT.get(index).copied().unwrap_or_else(|| {
-        // Expand around the normal quantile. From 13 degrees of freedom on, the error is below 0.002.
+        // Use an expansion around the quantile of the normal distribution. From 13 degrees of
+        // freedom on, the error is below 0.002.
         let (z, v) = (1.959_964_f64, real(freedom));
         z + (z.powi(3) + z) / (4.0 * v) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * v * v)
     })
@@ -154,7 +153,7 @@ mod tests {
         (next(state) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The 95 % interval must contain the true value in about 95 of 100 cases.
+    /// The 95 % interval must contain the true value in about 95 % of the cases.
     #[test]
     fn the_interval_covers_the_truth() {
         let mut state = 7;

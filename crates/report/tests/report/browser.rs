@@ -33,8 +33,8 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the document and the console messages. Any request would also cause a message, because the page's
-/// policy forbids it.
+/// Returns the document and the console messages. Any request of the page would cause a message too, because the
+/// page's policy forbids requests.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -43,7 +43,7 @@ fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
 }
 
 fn found(folder: &Path, file: &str) -> Option<String> {
-    // A file can access another file in its frame only with these options.
+    // Only with these options may a file access another file in its frame.
     let (document, _) = dom(folder, file, &["--allow-file-access-from-files", "--disable-web-security"]);
     let (_, after) = document.split_once("<pre id=\"found\">")?;
     Some(after.split_once("</pre>")?.0.to_owned())
@@ -110,7 +110,7 @@ fn everything_is_there_without_the_script() {
     assert_eq!(found(&folder, "frame.html").as_deref(), Some(expected));
 }
 
-/// Loads the report in an iframe of a given width, operates its controls, and records the results.
+/// Loads the report in an iframe of a given width, operates the controls of the page, and records the results.
 const USE: &str = r##"<!DOCTYPE html><iframe id="f" src="page.html" style="width:390px;height:2000px;border:0"></iframe>
 <script>
 document.getElementById("f").onload = () => {

@@ -36,7 +36,7 @@ fn every_plot_has_a_text_and_every_table_a_caption_and_heads() {
         assert!(!page.contains("<th>") && !page.contains("aria-label=\"\""));
         assert_eq!(page.matches("<img ").count(), page.matches(" alt=\"").count());
         assert_eq!(page.matches("<img ").count(), report.gallery.len() * 3);
-        // Omit the gallery, because its base64 may contain these letters by chance.
+        // Omit the gallery, because its base64 text may contain these letters by chance.
         let bare = shardpack_report::page(&Report { gallery: Vec::new(), ..report });
         assert!(!bare.contains("NaN"));
     }

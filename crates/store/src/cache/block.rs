@@ -31,9 +31,9 @@ pub(crate) struct CachedObject {
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object. Their number is a power of two, and the number of the first page is a
-/// multiple of it. A page can therefore belong to only a few different blocks, and a reader can compute their
-/// names.
+/// Consecutive pages of an object. Their number is a power of two, and the number of the first page is a multiple of
+/// it. A page can therefore belong to only a few different blocks, and a reader can compute the names of these
+/// blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -47,7 +47,7 @@ impl PageSpan {
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// Returns the fewest blocks that together contain exactly these pages.
+    /// Splits exactly these pages into as few blocks as possible.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -147,7 +147,7 @@ impl PageSpan {
     }
 }
 
-/// The header of a block, read without knowing the block's object.
+/// The header of a cache file, for readers that do not know which block it contains.
 #[derive(Debug)]
 pub(crate) struct BlockHead {
     pub(crate) store: String,
@@ -246,8 +246,8 @@ mod tests {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
-            // At each end of the range, there is at most one block of each of the four smaller sizes. All
-            // others are whole.
+            // At each end of the range, there is at most one block of each of the four smaller sizes. All other
+            // blocks have the largest size.
             prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }

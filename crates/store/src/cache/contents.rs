@@ -1,4 +1,4 @@
-//! The contents of a cache, for maintenance commands.
+//! Lists, verifies and clears the contents of a cache, for maintenance commands.
 
 use super::block::{BlockHead, is_block};
 use super::{Cache, MARKER};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The blocks in a cache folder. Several processes may use it at the same time.
+/// The blocks in a cache folder. Other processes may use the folder at the same time.
 ///
 /// ```
 /// let folder = tempfile::tempdir()?;
@@ -110,7 +110,7 @@ impl CacheFolder {
             if url.is_none_or(is_of) {
                 match self.remove(name) {
                     Ok(()) => removed.add(bytes),
-                    // A reader has removed it in the meantime.
+                    // A reader has removed the block in the meantime.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => failed = Some(error),
                 }

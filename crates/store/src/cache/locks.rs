@@ -1,11 +1,11 @@
-//! Locks for blocks that are fetched whole.
+//! Locks that prevent whole blocks from being fetched twice at the same time.
 
 use super::block::{PAGE, WHOLE};
 use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Number of locks. Blocks are assigned to locks by their number, so two blocks rarely share one. A thread
+/// Number of locks. Each block uses the lock that belongs to its number. Two blocks rarely share a lock. A thread
 /// never waits for a lock while holding another.
 const LOCKS: usize = 1024;
 
@@ -18,8 +18,8 @@ pub(crate) struct BlockLocks {
 }
 
 impl BlockLocks {
-    /// Creates the locks. The memory limit allows for two copies of a block, because a block is in memory
-    /// twice while it is written: as pieces and as one buffer.
+    /// Creates the locks. The memory limit allows for two copies of a block, because a block exists twice while it is
+    /// being written: as fetched pieces and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

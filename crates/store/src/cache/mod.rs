@@ -30,8 +30,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name of the file that marks a folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Minimum time between two updates of a block's age by hits. Also the age at which the temporary files of
-/// killed processes are removed.
+/// Minimum time between two updates of a block's age by hits. Temporary files of killed processes are removed at the
+/// same age.
 const HOUR: Duration = Duration::from_secs(3600);
 /// A process scans the folder again after it has written 1/`PART` of the cache size.
 const PART: u64 = 32;
@@ -51,7 +51,7 @@ pub(crate) struct Cache {
 #[derive(Debug, Default)]
 struct WriteAllowance {
     left: u64,
-    /// Size of blocks whose space is reserved, but which may not be in the folder yet.
+    /// Total size of the blocks whose space is reserved but which may not have been written yet.
     underway: u64,
 }
 
@@ -104,7 +104,7 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns true if `bytes` bytes fill at most half of the cache. The other half remains for other data.
+    /// Returns true if `bytes` bytes fill at most half of the cache, so that the other half remains for other data.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
@@ -184,13 +184,13 @@ impl Cache {
         read
     }
 
-    /// Removes a damaged block. Returns false if another reader has already removed it. If there is a new
-    /// block with the same name, it is kept.
+    /// Removes a damaged block. Returns false if another reader has already removed it. A new block with the same
+    /// name is kept.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
         // Renaming never follows a symlink.
         if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
-            // In a read-only folder, the damaged block stays, so every process checks it again.
+            // In a read-only folder, the damaged block cannot be removed, so every process checks it again.
             return error != Errno::NOENT;
         }
         let found = statat(&self.folder, &aside, AtFlags::SYMLINK_NOFOLLOW);
@@ -203,7 +203,7 @@ impl Cache {
         true
     }
 
-    /// Reads up to the first byte that is not cached, and returns the number of bytes read. Runs on the
+    /// Fills `buffer` up to the first byte that is not cached, and returns the number of bytes read. Runs on the
     /// reader's own thread, which avoids waking up another thread.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
@@ -221,7 +221,7 @@ impl Cache {
         done
     }
 
-    /// Asks the operating system to read a range ahead. Returns false if a part of the range seems to be
+    /// Asks the operating system to read a range of the cache ahead. Returns false if a part of the range seems to be
     /// missing from the cache.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);

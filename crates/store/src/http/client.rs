@@ -1,8 +1,8 @@
 //! The HTTP client for `object_store`. It follows redirects only within one origin, and never to link-local
 //! addresses, because clouds serve credentials there.
 //!
-//! The default client of `object_store` follows redirects to any host, and sends the previous request's
-//! session token or signed URL to it.
+//! The default client of `object_store` follows redirects to any host, and passes the session token or the signed URL
+//! of the previous request on to them.
 
 use super::refusal::Refusal;
 use object_store::{ClientConfigKey, ClientOptions};
@@ -173,7 +173,7 @@ fn is_local_address(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => {
             let [first, second, ..] = address.segments();
-            // Amazon serves credentials from `fd00:ec2::` in IPv6.
+            // Amazon serves credentials from `fd00:ec2::` in IPv6 networks.
             address.is_unicast_link_local()
                 || (first, second) == (0xfd00, 0x0ec2)
                 || embedded(address).is_some_and(|address| address.is_link_local())
@@ -199,7 +199,7 @@ fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     (!has_any || !found.is_empty()).then_some(found)
 }
 
-/// Uses the system's resolver, and removes forbidden addresses.
+/// A resolver that uses the system's resolver and removes forbidden addresses from its results.
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,

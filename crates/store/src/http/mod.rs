@@ -1,4 +1,4 @@
-//! The HTTP client for `object_store`, its guard, and refusals.
+//! The HTTP client for `object_store`, the guard that checks its answers, and the errors of both.
 
 mod client;
 mod guard;

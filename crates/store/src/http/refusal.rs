@@ -5,7 +5,7 @@ use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// Error of a request without an answer. It contains the host, because a custom endpoint is not part of the
+/// The error if a request gets no answer. It contains the host, because a custom endpoint is not part of the
 /// dataset's URL.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
@@ -30,7 +30,8 @@ impl fmt::Display for NoAnswer {
 pub(crate) enum Refusal {
     Status(u16),
     RangeIgnored,
-    /// The answer redirects to another server. Both fields are origins, that is, scheme, host and port.
+    /// The answer redirects to another server, which is not allowed. Both fields are origins, that is, scheme, host
+    /// and port.
     Redirect {
         from: String,
         to: String,

@@ -1,5 +1,4 @@
-//! Reasons why requests failed. Errors of other crates must not be shown, because they may contain the signed
-//! URL.
+//! The error of a request. It contains no errors of other crates, because their texts may contain the signed URL.
 
 use shardpack_format::Hint;
 use shardpack_io::Cause;

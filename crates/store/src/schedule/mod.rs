@@ -1,6 +1,6 @@
-//! The schedule of requests. It keeps track of the requests in flight, the queued requests, and the bytes
-//! that have arrived and wait for a reader. It does no I/O and uses no other modules of this crate, so a
-//! simulation can run it (`tests/store/simulation`).
+//! The schedule of requests. It keeps track of requests in flight, queued requests, and bytes that have arrived and
+//! wait for a reader. It does no I/O and uses no other modules of this crate, so a simulation can run it
+//! (`tests/store/simulation`).
 
 mod error;
 mod opening;
@@ -22,23 +22,23 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest gap within a request that consists mostly of wanted bytes. Fetching another MiB is faster than a
-/// second request.
+/// Maximum gap between two wanted ranges in a request that consists mostly of wanted bytes. Fetching another MiB is
+/// faster than sending a second request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Largest gap within any request. Fetching it takes less than a millisecond.
+/// Maximum gap between two wanted ranges in any request. Fetching such a gap takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// Size of the parts of a range that is too long for one request, but at most an eighth of the memory. The
-/// parts are fetched in parallel.
+/// Maximum size of a part of a range that is too long for one request. An eighth of the memory budget is another
+/// upper limit. The parts are fetched in parallel.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// Maximum number of parts in a request.
 const PARTS: u64 = 2;
-/// Maximum length of the queue. Further announcements are dropped, and their bytes are requested only when a
+/// Maximum length of the queue. Announcements beyond this number are dropped. Their bytes are requested only when a
 /// reader needs them.
 const MOST_QUEUED: usize = 1 << 15;
 /// Number of bytes fetched from the end of a shard for its footer and, if it is small, its index.
 const TAIL_BYTES: u64 = 64 << 10;
-/// Maximum length of an index that is fetched together with the footer.
+/// Maximum number of bytes fetched from the end of a shard, to get the index together with the footer.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 type At = (u64, u64);
@@ -55,8 +55,8 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Number of bytes that will be read, without gaps. Bytes that are announced several times count several
-    /// times.
+    /// Number of bytes that readers have announced, without gaps. Bytes that were announced several times count
+    /// several times.
     wanted: u64,
     read: u64,
     number: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// Size of a page in bytes, which is the unit of the cache; 1 if there is no cache.
+    /// Size of a page of the cache in bytes; 1 if there is no cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -124,8 +124,8 @@ impl Schedule {
         self.note(pin, range, true);
     }
 
-    /// Records that a range in the cache will be read. Bytes of the range that are already in memory are kept
-    /// for this read.
+    /// Records that a range in the cache will be read. If bytes of the range are already in memory, they are kept for
+    /// this read.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
         for (_, entry) in self.transfers.range_mut((pin.id, first)..(pin.id, range.end)) {
@@ -134,16 +134,16 @@ impl Schedule {
         }
     }
 
-    /// Queues the parts of a range that are not yet in memory, in flight or queued. If `again` is true, adds
-    /// one read to all other parts.
+    /// Queues the parts of a range that are not yet in memory, in flight or queued. If `again` is true, records one
+    /// more read for each of the other parts.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Otherwise the bytes would be dropped after the reads that were announced earlier, and
-                // requested again.
+                // Without this, the bytes would be dropped after the reads that were announced earlier, and would
+                // have to be requested again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -190,13 +190,13 @@ impl Schedule {
         PARTS * self.part_bytes
     }
 
-    /// Joins a range with its queued neighbours, so many queued ranges need only a few large requests.
+    /// Joins a range with its queued neighbours. Many queued ranges then need only a few large requests.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        // Requests ahead of their turn may use half of the memory. The other half is reserved for the next
-        // reads.
+        // A request ahead of its turn may use half of the memory. The other half is reserved for the reads that come
+        // next.
         let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
@@ -289,8 +289,8 @@ impl Schedule {
         (Some(transfer), start)
     }
 
-    /// Learns the length of an index from a read that starts before the bytes fetched from the end of the
-    /// shard. The next index is probably about as long.
+    /// Learns the length of an index from a read that starts before the bytes fetched from the end of the shard. The
+    /// next shard's index is probably about as long.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -302,9 +302,9 @@ impl Schedule {
         }
     }
 
-    /// Drops bytes that readers have probably abandoned: they have arrived, but were last announced or read
-    /// before transfer `number`, which a reader needs now. Only the older half is dropped, because reads are
-    /// not strictly in order.
+    /// Drops bytes that have arrived but that readers have probably abandoned, because they were last announced or
+    /// read before transfer `number`, which a reader needs now. Only the older half of these bytes is dropped,
+    /// because reads are not strictly in order.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -366,13 +366,13 @@ impl Schedule {
                 }
                 QueueItem::Open(_) => {}
             }
-            // The item is out of date: a reader needed it before its turn, or another transfer includes it.
+            // The item is out of date: a reader has already requested it, or another transfer includes it.
             self.queue.pop_front();
         }
         false
     }
 
-    /// Clears the queue. Requests in flight continue only if a reader waits for them.
+    /// Clears the queue. A request in flight continues only if a reader waits for it.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
         self.transfers.retain(|_, entry| entry.phase != Phase::Queued);
@@ -458,8 +458,8 @@ impl Schedule {
         self.queue.push_back(QueueItem::Open(name.to_owned()));
     }
 
-    /// Returns the pin of an object if it is open, otherwise its opening. If it is not being opened yet, also
-    /// returns the request, which must be sent at once.
+    /// Returns the pin of an object if the object is open, and otherwise the opening that readers can wait for. If
+    /// nobody is opening the object yet, also returns a request, which must be sent at once.
     pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
             Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),

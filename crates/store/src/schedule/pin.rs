@@ -1,8 +1,8 @@
-//! Identity of an object that is being read.
+//! Identifies the version of an object that is being read.
 
 use object_store::path::Path as Key;
 
-/// One version of an object. All later answers must be of the same version.
+/// One version of an object. All later answers must belong to the same version.
 #[derive(Debug)]
 pub(crate) struct Pin {
     pub(crate) id: u64,

@@ -1,4 +1,4 @@
-//! The readers that wait for a request. The request ends when all of them have abandoned it.
+//! The readers that wait for a request. The request ends when all readers have abandoned it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Requests of the schedule, and the states of objects.
+//! The requests that the schedule creates, and the states that it distinguishes for objects.
 
 use super::opening::Opening;
 use super::pin::Pin;

@@ -36,9 +36,10 @@ fn a_queued_range_is_joined_with_both_neighbours() {
     let first = begun(state.next());
     assert!(state.next().is_none());
     let (kib, mib) = (1 << 10, 1 << 20);
-    // The second range is announced first. The gap before it is small, the gap after it is large.
+    // The first two ranges are in reverse order. The gap between them is small, the gap before the
+    // third range is large.
     let near = [(64 * mib, 600 * kib), (64 * mib - 160 * kib, 100 * kib), (65 * mib, 200 * kib)];
-    // Ranges that are too far away: the gap is larger than the wanted bytes, or than the largest permitted
+    // Ranges that must not be joined: the gap is larger than the wanted bytes, or larger than the largest permitted
     // gap.
     let far = [(66 * mib + 100 * kib, 10 * kib), (70 * mib, 3 * mib), (75 * mib, 3 * mib)];
     for (start, len) in near.into_iter().chain(far) {
@@ -112,7 +113,7 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
     for at in 0..4 {
         state.announce(&pin, far(at)..far(at) + 300);
     }
-    // Three quarters of the memory are enough for two transfers.
+    // The budget for announced ranges, three quarters of the memory, is enough for two transfers.
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
     held.iter().for_each(|transfer| arrive(&mut state, transfer));

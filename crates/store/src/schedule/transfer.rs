@@ -1,4 +1,4 @@
-//! The bytes of one range in flight. They arrive in pieces, and readers copy them.
+//! The bytes of one range in flight. They arrive in pieces, from which readers copy them.
 
 use super::error::{PATIENCE, RequestError};
 use super::readers::Readers;

@@ -12,7 +12,7 @@ const WORTH: f64 = 1.05;
 const HOLD: u32 = 8;
 const PERIOD: usize = 8;
 
-/// Finds the number of requests. It has no clock of its own, so its result depends only on its inputs.
+/// Finds the number of requests. The caller passes the time, so the result depends only on the inputs.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
@@ -41,8 +41,8 @@ impl Tuner {
         self.limit
     }
 
-    /// Records the end of a request. `is_full` is true if more requests are queued, that is, if the limit
-    /// bounds the rate.
+    /// Records that a request has ended. `is_full` is true if more requests are queued, which means that the limit
+    /// determines the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
             self.begin(now);
@@ -50,8 +50,8 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Wait for two generations of requests, because requests in flight during the change of the limit say
-        // little.
+        // Wait for two generations of requests, because requests that were in flight when the limit changed say
+        // little about the new limit.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -103,13 +103,14 @@ mod tests {
             now += bytes as f64 / alone.min(all);
             tuner.done(Duration::from_secs_f64(now), bytes, true);
         }
-        // Use the previous number if a trial is in progress.
+        // If a trial is in progress, use the number of requests before it.
         tuner.before.map_or(tuner.limit(), |(before, _)| before)
     }
 
     #[test]
     fn as_many_as_raise_the_rate() {
-        // With 100 ms and 90 MB/s, a request reaches 28.6 MB/s, so 36 requests saturate a line of 1 GB/s.
+        // With a latency of 100 ms and 90 MB/s, a request of 4 MiB reaches 28.6 MB/s, so 36 requests saturate a line
+        // of 1 GB/s.
         let narrow = settle(0.1, 90e6, 1e9);
         assert!((32..=72).contains(&narrow), "{narrow}");
         let wide = settle(0.1, 90e6, 20e9);

@@ -1,4 +1,4 @@
-//! Servers that redirect, lie, trickle, or never finish. Each of them must soon lead to a clear error, and no
+//! Tests with servers that redirect, lie, trickle, or never finish. Each server must soon cause a clear error, and no
 //! credential may leak.
 
 use crate::liar::{Liar, redirect};
@@ -160,7 +160,7 @@ fn link_local_addresses_are_refused_except_for_credentials() {
         assert!(error.contains("`169.254.170.2` is a link-local address"), "{error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(5));
-    // A cloud's own credential provider may use a link-local address.
+    // A link-local address is permitted for a cloud's own credential provider.
     let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     let mut options = options();
     options.set("aws_metadata_endpoint", &asked.origin()).unwrap();
@@ -188,7 +188,7 @@ fn an_insecure_connection_fails_at_once() {
     for (answer, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], "the server does not use TLS on this port"),
         (&garbage, "the server does not use TLS on this port"),
-        // A TLS alert for the protocol version.
+        // The server answers with a TLS alert about the protocol version.
         (&[0x15, 3, 1, 0, 2, 2, 0x46], "ProtocolVersion"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -274,7 +274,7 @@ fn a_cancelled_wait_ends_soon() {
     }
 }
 
-/// Every kind of store must repeat its requests as long as a reader waits.
+/// Each kind of store must repeat its requests as long as any reader waits for them.
 #[test]
 fn a_cancelled_call_sends_no_more_requests_and_others_continue() {
     let disk = Disk::alike(&[3; 70]);
@@ -340,7 +340,7 @@ fn a_manifest_that_is_too_large_or_compressed_is_refused() {
         let head = format!("HTTP/1.1 200 OK\r\n{head}connection: close\r\ncontent-length: {length}\r\n\r\n");
         [head.as_bytes(), body].concat()
     };
-    // A busy machine may need a long time to send megabytes.
+    // A busy machine may need a long time to send several megabytes.
     let patient = StoreOptions {
         first_byte_timeout: Duration::from_secs(60),
         stall_timeout: Duration::from_secs(60),
@@ -435,7 +435,7 @@ fn answers_without_an_end_take_no_memory() {
             assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
             let listed = shardpack_store::Remote::at(&url, &options)
                 .and_then(|remote| shardpack_io::Storage::list(&remote).map(|names| names.len()));
-            // A server without folders returns an empty listing for a missing folder.
+            // A server without folders returns an empty listing instead of an error for a missing folder.
             assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());
         }

@@ -1,5 +1,5 @@
-//! Tests that a dataset in a store has the same bytes as in a folder, despite faults of the store and other
-//! writers.
+//! Tests that writing a dataset to a store produces the same bytes as in a folder, despite faults of the store and
+//! other writers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::faulty::{Fault, Faulty};
@@ -81,7 +81,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
         let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
         let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
         let died = write(&dying, &source);
-        // Only removing the claim may fail silently, because the next run removes it.
+        // Removing the claim is the only step that may fail silently, because the next run removes the claim.
         let left = objects(&memory);
         let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
         assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
@@ -147,7 +147,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = healthy(&memory, here.path());
-    // The first run holds a reservation, like a program that is still waiting for its samples.
+    // The first run holds a reservation, like a program that has not added its samples yet.
     let reservation = Reservation::take(first, false).unwrap();
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
@@ -182,7 +182,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     let force = WriteOptions { force: true, ..options() };
     write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
     assert!(objects(&memory) == expected(&new));
-    // The shards of a dataset without a manifest or a journal, and a file of another program.
+    // Start with the shards of a dataset that has neither a manifest nor a journal, and a file of another program.
     let memory = Arc::new(InMemory::new());
     let place = healthy(&memory, spools.path());
     put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
@@ -224,7 +224,7 @@ fn a_missing_or_foreign_shard_is_packed_again() {
 fn a_cancelled_run_aborts_its_uploads() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
-    // All requests fail, and the pause before a retry is an hour, so only cancelling can end the run.
+    // All requests fail, and the pause before a retry is an hour. Only cancelling can end the run.
     let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
@@ -365,7 +365,7 @@ impl Storage for Watched {
 
 impl Objects for Watched {
     fn send(&self, name: &str, source: &mut dyn Read) -> shardpack_io::Result<u64> {
-        // Let the packer run ahead of the store.
+        // Give the packer time to run ahead of the store.
         std::thread::sleep(Duration::from_millis(30));
         self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
         self.inner.send(name, source)
@@ -384,7 +384,7 @@ impl Objects for Watched {
     }
 }
 
-/// Folders in a store must fulfil the contracts of these traits.
+/// A folder in a store must fulfil the contracts of `Objects` and `Storage`.
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
@@ -414,7 +414,7 @@ fn the_spool_holds_three_shards_and_shards_are_checked_in_parallel() {
     }
     let most = watched.most_in_spool.load(Ordering::Relaxed);
     assert!((1..=3).contains(&most), "{most} shards were in the spool");
-    // The shards were uploaded one at a time, and so they were also checked one at a time.
+    // The shards were uploaded one at a time, so they were also checked one at a time.
     assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
     merge::<()>(place.clone()).unwrap();
     assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);

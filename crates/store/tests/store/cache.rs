@@ -46,7 +46,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(first == right && filled.misses > 0 && filled.failed_writes == 0, "{filled:?}");
     let (second, stats) = read(&server.url(), &options(&cache));
     assert!(second == right && stats.hits > 0 && stats.misses == 0, "{stats:?}");
-    // The last MiB of a shard is stored in several files, so one of them may be missing in the middle.
+    // The last MiB of a shard is stored in several cache files, so a file in the middle of it may be missing.
     let mut missed = 0;
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
@@ -68,10 +68,11 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
             fs::write(path, bytes).unwrap();
         }
         let (again, stats) = read(&server.url(), &options(&cache));
-        // Fetching a whole block replaces the blocks inside it, some of them before any reader opens them.
+        // Fetching a whole block replaces the smaller blocks inside it, some of them before any reader has opened
+        // them.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
-        // The valid pages of a file still count as hits if another thread drops it, so filling the cache may
-        // take a second read.
+        // If another thread drops a damaged file, the valid pages of the file still count as hits. Therefore it may
+        // take a second read to fill the cache.
         let (again, stats) = read(&server.url(), &options(&cache));
         assert!(again == right && stats.dropped == 0, "{stats:?}");
         let (again, stats) = read(&server.url(), &options(&cache));
@@ -90,7 +91,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
     }
-    // Blocks of other sizes have different names, so some of them may be written before the first failure.
+    // Blocks of other sizes have different names, so some of them may be written before the first write fails.
     let (again, stats) = read(&server.url(), &options(&cache));
     assert!(again == right && stats.failed_writes > 0 && stats.dropped == 0, "{stats:?}");
 }
@@ -116,7 +117,7 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
     assert_eq!(datasets.iter().map(|dataset| dataset.blocks).sum::<u64>(), all.len() as u64);
     assert_eq!(datasets.iter().map(|dataset| dataset.bytes).sum::<u64>(), size(&all));
     assert!(datasets.iter().all(|dataset| dataset.objects >= 2));
-    // A damaged page, a damaged header, and a block with the name of another block.
+    // Three kinds of damage follow: a damaged page, a damaged header, and a block with the name of another block.
     let check = opened.verify().unwrap();
     assert_eq!((check.whole.blocks, check.damaged.blocks), (all.len() as u64, 0));
     let flip = |path: &Path, at: fn(usize) -> usize| {
@@ -131,7 +132,7 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
     let check = opened.verify().unwrap();
     assert_eq!((check.whole.blocks, check.damaged.blocks), (all.len() as u64 - 3, 3));
     assert_eq!(opened.verify().unwrap().damaged.blocks, 0);
-    // First remove only the blocks of one dataset, then the others.
+    // First remove only the blocks of one dataset, then all others.
     let removed = opened.clear(Some(&first.url())).unwrap();
     assert!(removed.blocks > 0);
     let left = opened.datasets().unwrap();
@@ -144,13 +145,13 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
 /// Reads two epochs in random order, with a cache that is `halves` times as large as half of the dataset.
 /// Returns the size of the dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
-    // Each record has about 20 KiB, so a page has room for three. All records together have 24 MiB.
+    // Each record has about 20 KiB, so a page can contain three. All records together have 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Late(2));
     let stored: u64 = disk.open().shards().map(|shard| shard.bytes).sum();
     let cache = folder.path().join("cache");
-    // The read-ahead window is a sixth of the dataset.
+    // The read-ahead window of 4 MiB is a sixth of the dataset.
     let options = StoreOptions { read_ahead_bytes: 4 << 20, cache_bytes: halves * stored / 2, ..options(&cache) };
     let remote = Arc::new(Remote::at(&server.url(), &options).unwrap());
     let dataset = DatasetOptions::new().open_in(Arc::clone(&remote) as _).unwrap();
@@ -167,10 +168,10 @@ fn random_order(halves: u64) -> (u64, u64) {
     };
     let (fetched, _) = epoch(0);
     assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
-    // The last blocks of an epoch may be written after its end.
+    // Some blocks are written only after the epoch has ended, so a few bytes may be fetched again.
     let (fetched, hit) = epoch(1);
     assert!(fetched < stored / 10, "{fetched} of {stored}");
-    // This allows about two pages per record.
+    // A record of 20 KiB overlaps about two pages of 64 KiB, so up to six times its bytes are read from the cache.
     assert!(hit < 6 * stored, "{hit} of {stored}");
     (stored >> 20, blocks(&cache).len() as u64)
 }
@@ -225,7 +226,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// Not a test, but the body of the processes that the tests below start.
+/// Not a test itself: this is what the processes do that the tests below start.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -248,8 +249,8 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
         .unwrap()
 }
 
-/// Lets four processes fill an empty cache in parallel. Each is killed at a random moment within the time
-/// that one process needs to fill it, or ends before.
+/// Lets four processes fill an empty cache in parallel. Each process is killed at a random moment within the time
+/// that it takes to fill the cache, or ends before this moment.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
@@ -299,7 +300,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// A file system of fixed size in memory.
+/// A file system of fixed size in memory, which becomes full.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 

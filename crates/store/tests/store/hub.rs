@@ -25,7 +25,7 @@ fn commit(number: u64) -> String {
 
 struct Hub {
     server: Liar,
-    /// Server of the shards. The hub itself serves only the manifest.
+    /// Server of the shards. The hub itself serves only the manifest and redirects all other requests.
     files: Server,
 }
 

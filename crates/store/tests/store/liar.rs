@@ -1,4 +1,4 @@
-//! A server whose answers come from a function, and the answer for a redirect.
+//! A test server whose answers come from a function, and a function that creates the answer for a redirect.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -203,7 +203,7 @@ fn an_absent_server_is_reported_soon() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = open(&format!("http://{closed}/data"), &DatasetOptions::new(), &options()).unwrap_err().to_string();
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
-    // A custom endpoint is not part of the URL.
+    // A custom endpoint is an option and is not part of the URL.
     let mut elsewhere = options();
     for (key, value) in [("aws_endpoint", &*format!("http://{closed}")), ("aws_skip_signature", "true")] {
         elsewhere.set(key, value).unwrap();
@@ -388,7 +388,7 @@ fn azure_without_suffix_ranges_is_read() {
     assert_same(&disk.open(), &remote);
 }
 
-/// The test server answers like the XML interface of Google Cloud Storage, because no emulator is available.
+/// The test server imitates the XML interface of Google Cloud Storage, because no emulator is available.
 #[test]
 fn google_is_listed_and_read() {
     let disk = Disk::varied(&[40, 50]);

@@ -64,7 +64,7 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // Either all of the dataset fits into memory, or only a part.
+        // In a third of the schedules, only a part of the dataset fits into memory, otherwise all of it.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }

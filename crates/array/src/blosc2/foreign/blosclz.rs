@@ -1,4 +1,5 @@
-//! Decoder for BloscLZ, the coder of the first Blosc. Its streams consist of literals and matches, as in FastLZ.
+//! Decodes BloscLZ, the coder of the first version of Blosc. Its streams consist of literals and matches, as in
+//! FastLZ.
 
 use shardpack_format::{Error, Result};
 
@@ -14,9 +15,10 @@ pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
     Err(Error::format("blosclz stream", format!("{} bytes decoded", out.len()), at))
 }
 
-/// Executes the steps of a stream. Returns `None` if a step leaves the bounds of the stream or the output.
+/// Executes the steps of a stream. Returns `None` if a step would leave the bounds of the stream or of the output.
 fn steps(mut stream: &[u8], out: &mut [u8], at: &mut usize) -> Option<()> {
-    // Ignore the high bits of the first byte: a stream begins with literals, so the bits are not a match length.
+    // Ignore the three high bits of the first byte. They would be the length of a match, but a stream begins with
+    // literals.
     let mut control = take(&mut stream)? & 31;
     loop {
         if control < 32 {
@@ -57,7 +59,7 @@ fn a_match(control: u8, stream: &mut &[u8]) -> Option<(usize, usize)> {
     Some((length, distance))
 }
 
-/// Copies `length` bytes from `distance` bytes before `at`. If the two ranges overlap, the bytes repeat.
+/// Copies `length` bytes to `at`, starting `distance` bytes before `at`. If the two ranges overlap, the bytes repeat.
 fn copy(out: &mut [u8], at: usize, distance: usize, length: usize) -> Option<()> {
     let start = at.checked_sub(distance)?;
     let end = at.checked_add(length).filter(|&end| end <= out.len())?;

@@ -1,4 +1,4 @@
-//! The coders of a chunk's streams.
+//! Decodes the streams of a chunk with any coder of c-blosc2.
 
 use super::blosclz;
 use super::unsupported::unsupported;

@@ -16,9 +16,10 @@ enum ForeignFilter {
     Shuffle(usize),
     /// Bit planes.
     BitShuffle,
-    /// XOR with the previous item in the first block of a chunk, and with the first block in all other blocks.
+    /// The first block of a chunk is combined with the previous item by XOR, and all other blocks with the first
+    /// block.
     Delta,
-    /// Byte differences, in this many planes.
+    /// Byte deltas, in this number of planes.
     ByteDelta(usize),
 }
 
@@ -35,7 +36,7 @@ impl ForeignFilters {
         for (number, meta) in numbers.into_iter().zip(metas) {
             let items = usize::from(if meta == 0 { item_bytes } else { meta });
             filters.push(match number {
-                // Truncated bits are lost, so there is nothing to undo.
+                // The bits that these filters truncate are lost, so there is nothing to undo.
                 0 | FILTER_TRUNCATED | FILTER_INT_TRUNCATED => continue,
                 FILTER_SHUFFLE => ForeignFilter::Shuffle(items),
                 FILTER_BITSHUFFLE => ForeignFilter::BitShuffle,
@@ -50,8 +51,8 @@ impl ForeignFilters {
         Ok(Self { filters, item_bytes })
     }
 
-    /// Undoes the filters of `block`. `reference` is the first block of the chunk; it is empty for the first block
-    /// itself. `scratch` is as long as `block`.
+    /// Undoes the filters of `block`. `reference` is the first block of the chunk; for the first block itself, it is
+    /// empty. `scratch` is as long as `block`.
     pub(super) fn undo(&self, reference: &[u8], block: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(self.item_bytes);
         for filter in self.filters.iter().rev() {
@@ -103,7 +104,8 @@ fn join(item: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
 }
 
 fn undo_delta(item: usize, reference: &[u8], block: &mut [u8]) {
-    // c-blosc2 treats items of other sizes as 8-byte items if it can, and otherwise as single bytes.
+    // c-blosc2 treats items of other sizes as 8-byte items if their size is a multiple of 8, and
+    // otherwise as single bytes.
     let step = match item {
         1 | 2 | 4 | 8 => item,
         _ if item.is_multiple_of(8) => 8,

@@ -15,7 +15,7 @@ use shardpack_base::parts::{part, part_mut, rest};
 use shardpack_format::{Error, Result, to_usize};
 use unsupported::unsupported;
 
-/// Chunk versions with an extended header. A chunk of version 6 is rejected if its blocks have different lengths.
+/// Chunk versions with an extended header. A chunk of version 6 whose blocks have different lengths is rejected.
 const VERSIONS: std::ops::RangeInclusive<u8> = 5..=6;
 
 /// A chunk written by any program. Its lengths have been checked.
@@ -136,10 +136,10 @@ impl<'a> ForeignChunk<'a> {
     }
 }
 
-/// Fills `unit` with the special value of a chunk without data.
+/// Fills `unit` with a special value, for a chunk that stores no data.
 ///
 /// # Errors
-/// `Format` if there is no such special value, or if items of `item_bytes` cannot have it.
+/// `Format` if there is no such special value, or if items of `item_bytes` bytes cannot have this value.
 pub fn fill_special(special: u8, item_bytes: u8, unit: &mut [u8]) -> Result<()> {
     fill(repeated(special, &[], item_bytes, unit.len())?, unit)
 }
@@ -212,10 +212,10 @@ fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
         .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
 }
 
-/// Returns the item that a special chunk repeats.
+/// Returns the item that is repeated in a chunk with this special value.
 fn repeated(special: u8, body: &[u8], item_bytes: u8, unit_bytes: usize) -> Result<&[u8]> {
     let item: &[u8] = match (special, item_bytes) {
-        // We decode uninitialised values as zeros. c-blosc2 leaves them arbitrary.
+        // c-blosc2 leaves uninitialised values arbitrary. This decoder returns zeros.
         (1 | 4, _) => &[0],
         (2, 4) => &[0, 0, 0xC0, 0x7F],
         (2, 8) => &[0, 0, 0, 0, 0, 0, 0xF8, 0x7F],

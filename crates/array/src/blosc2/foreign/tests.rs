@@ -1,4 +1,4 @@
-//! Tests with chunks that are assembled byte by byte. The Python tests compare with c-blosc2 itself.
+//! Tests the decoder with chunks that are assembled byte by byte. The Python tests compare it with c-blosc2 itself.
 #![allow(clippy::indexing_slicing)]
 
 use super::*;
@@ -38,18 +38,18 @@ fn blosclz_literals_matches_and_far_matches() {
         let mut out = vec![0xEE; unit];
         blosclz::decode(stream, &mut out).map(|()| out)
     };
-    // Three literals, and a match of 8 bytes at a distance of 3.
+    // The stream has three literals, and a match of 8 bytes at a distance of 3.
     assert_eq!(lz(&[2, b'a', b'b', b'c', 6 << 5, 2], 11).unwrap(), b"abcabcabcab");
-    // One literal, a match of 9 + 10 bytes at a distance of 1, and a literal.
+    // The stream has one literal, a match of 9 + 10 bytes at a distance of 1, and a literal.
     let run = [vec![b'x'; 20], b"y".to_vec()].concat();
     assert_eq!(lz(&[0, b'x', 7 << 5, 10, 0, 0, b'y'], 21).unwrap(), run);
-    // 8,192 literals, and a match of 3 bytes at the smallest far distance.
+    // The stream has 8,192 literals, and a match of 3 bytes at the smallest distance that counts as far.
     let literals: Vec<u8> = (0..8192_u32).map(|i| (i * i / 7) as u8).collect();
     let mut stream: Vec<u8> = literals.chunks(32).flat_map(|part| [&[31], part].concat()).collect();
     stream.extend([1 << 5 | 31, 255, 0, 0]);
     let expected = [&literals[..], &literals[..3]].concat();
     assert_eq!(lz(&stream, 8195).unwrap(), expected);
-    // A match before the start, a match past the end, a truncated stream, and an empty stream.
+    // Four invalid streams: a match before the start, a match past the end, a truncated stream, and an empty stream.
     for (bad, unit) in [(&[0, b'x', 1 << 5, 1][..], 4), (&[0, b'x', 7 << 5, 255, 0, 0], 9), (&[9, 1], 9), (&[], 9)] {
         assert!(lz(bad, unit).is_err(), "{bad:?}");
     }
@@ -127,7 +127,7 @@ proptest! {
 
 #[test]
 fn delta_compares_with_the_first_block() {
-    // Three blocks of one stream each. The last block is short.
+    // The chunk has three blocks of one stream each. The last block is short.
     let mut chunk = chunk_of(2, 128, 0x95, [3, 0, 0, 0, 0, 0], [0; 6], &[]);
     chunk.truncate(32);
     chunk[8] = 50;
@@ -137,7 +137,7 @@ fn delta_compares_with_the_first_block() {
     chunk.extend(starts.concat());
     chunk.extend(streams.concat());
     chunk[12] = chunk.len() as u8;
-    // Items of two bytes. Each is the XOR of all items up to it.
+    // The items have two bytes, and each decoded item is the XOR of all items up to it.
     let first: Vec<u8> = (0..50).map(|at| if at / 2 % 2 == 0 { 1 } else { 0 }).collect();
     let second: Vec<u8> = first.iter().zip(&blocks[1]).map(|(a, b)| a ^ b).collect();
     assert_eq!(decoded(&chunk, 128).unwrap(), [&first[..], &second, &first[..28]].concat());

@@ -1,4 +1,4 @@
-//! The error for Blosc2 features that the decoder does not support.
+//! Creates errors for Blosc2 features that the decoder does not support.
 
 use shardpack_format::Error;
 

@@ -1,4 +1,4 @@
-//! Hand-written cases of regions.
+//! Hand-written test cases for regions.
 
 use super::twin::{cut, slow};
 use shardpack_array::{
@@ -20,12 +20,12 @@ fn example(layout: ArrayLayout, coder: Coder) -> EncodedArray {
 fn only_touched_blocks_are_decoded() {
     let encoded = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
     let mut decoder = ArrayDecoder::new();
-    // A row has 2,048 elements, so rows 0 to 31 are the first block.
+    // A row has 2,048 elements and a block has 65,536, so rows 0 to 31 form the first block.
     for (y, height, blocks) in [(0, 32, 1), (31, 1, 1), (31, 2, 2), (32, 8, 1), (0, 40, 2)] {
         let (_, done) = cut(&mut decoder, &encoded, &Region::new(y, 3, height, 5));
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2), "{y} {height}");
     }
-    // In band-major order, a band has 2,560 elements.
+    // In band-major order, a band has 2,560 elements. A block therefore has 25.6 bands.
     let encoded = example(ArrayLayout::BandMajor, Coder::Blosc2Lz4);
     for (bands, blocks) in [
         (Bands::Range(0..25), 1),
@@ -37,7 +37,7 @@ fn only_touched_blocks_are_decoded() {
         let (_, done) = cut(&mut decoder, &encoded, &Region { bands, ..Region::new(0, 0, 40, 64) });
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2));
     }
-    // Damage outside the region goes unnoticed.
+    // Damage outside the decoded region goes unnoticed.
     let mut encoded = example(ArrayLayout::AsShape, Coder::Blosc2Zstd);
     let last = encoded.payload.len() - 20;
     encoded.payload[last..].fill(0xFF);
@@ -46,7 +46,7 @@ fn only_touched_blocks_are_decoded() {
     cut(&mut decoder, &encoded, &Region::new(0, 0, 32, 64));
 }
 
-/// If LZ4 stops early, it may read only part of the damage. The result is either an error or wrong bytes.
+/// If LZ4 stops early, it may not reach the damage. The result is either an error or wrong bytes, but never a panic.
 #[test]
 fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
     let good = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);

@@ -1,5 +1,5 @@
-//! Compares regions with the same part of the whole array, which is decoded and then cut one element at a time. Also
-//! compares the number of decoded blocks with a count by hand.
+//! Tests regions: each is compared with the same part of the whole array, which is decoded and then cut one element
+//! at a time. The number of decoded blocks is compared with a count by hand.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,7 +39,7 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// In some of these shapes, rows and blocks end at the same element.
+/// In some of these shapes, a row and a block end at the same element.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => (1..20_u64, 1..20_u64, 1..12_u64).prop_map(|(h, w, c)| vec![h, w, c]),
@@ -106,7 +106,7 @@ proptest! {
         let mut encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
         let good = encoded.payload.clone();
         for (at, value) in changes {
-            // In half of the cases, damage the start of the payload, where headers and lengths are.
+            // In half of the cases, damage the first 64 bytes of the payload, which contain headers and lengths.
             let near = if dice.below(2) == 0 { good.len() } else { good.len().min(64) };
             encoded.payload[at.index(near)] = value;
         }
@@ -127,13 +127,13 @@ proptest! {
                 }
             }
         }
-        // The decoder must not retain anything of the damaged payload.
+        // Nothing of the damaged payload may remain in the decoder.
         encoded.payload = good;
         check(&mut decoder, &encoded, &mut dice, 1);
     }
 }
 
-/// The unit of zeros is stored as a special chunk; the unit of noise is stored unchanged.
+/// Uses a unit of zeros, which is stored as a special chunk, and a unit of noise, which is stored unchanged.
 #[test]
 fn regions_across_units_and_through_special_chunks() {
     let mut dice = Dice(7);

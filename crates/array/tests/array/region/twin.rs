@@ -1,5 +1,5 @@
-//! Slow reference implementations. They decode the whole array, cut it one element at a time, and count blocks one by
-//! one.
+//! Slow reference implementations, which decode the whole array, cut the region out one element at a time, and count
+//! blocks one by one.
 
 use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, RegionDecoded, UNIT_BYTES};
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
@@ -65,7 +65,7 @@ pub(crate) fn stored(descriptor: &ArrayDescriptor) -> ArrayDescriptor {
     ArrayDescriptor { decoded, transform, no_data: None, codes: Codes::default(), ..descriptor.clone() }
 }
 
-/// Cuts the decoded array, one element at a time.
+/// Cuts a region out of the decoded array, one element at a time.
 pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor) -> Vec<u8> {
     let bands = bands_of(region, descriptor);
     let size = whole.dtype().bytes();
@@ -134,7 +134,8 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
         assert_eq!(done.shape.dtype, from.dtype());
         assert!(out == slow(from, &region, descriptor), "{region:?} of {descriptor:?}");
         if encoded.codec == Codec::Blosc2 {
-            // A block has 65,536 elements. If all units consist of blocks, `expected` is the minimum.
+            // A block has 65,536 elements. Fewer than `expected` blocks may be decoded, because
+            // units that are stored unchanged or as one repeated value need no decoding.
             let expected = slow_blocks(&region, descriptor).len() as u64;
             let units = encoded.descriptor.stored_bytes().unwrap().div_ceil(UNIT_BYTES as u64);
             assert!(

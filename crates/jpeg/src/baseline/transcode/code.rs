@@ -1,23 +1,23 @@
-//! Builds the Huffman codes with the smallest output for a picture.
+//! Builds the Huffman codes that make the scan of a picture as small as possible.
 #![deny(clippy::indexing_slicing)]
 
 use super::symbols::{CODE_SYMBOLS, CODES, MOST_VALUE_BITS, PLACES};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Maximum length of a code in a JPEG, and of a code before it is shortened (`MAX_CLEN` in `jchuff.c`), in
-/// bits.
+/// Maximum length of a code in a JPEG, in bits. The next constant is the maximum length before codes are shortened
+/// (`MAX_CLEN` in `jchuff.c`).
 const LONGEST: usize = 16;
 const LONGEST_MADE: usize = 32;
 
-/// Limit on the counts. libjpeg reserves larger numbers for special meanings.
+/// Upper limit for the counts. libjpeg uses larger numbers as special values.
 const MOST_SYMBOLS: u64 = 1_000_000_000;
 
 /// Maximum length of a code and its value together, in bits.
 const WRITTEN_BITS: u32 = 27;
 const _: () = assert!(LONGEST + MOST_VALUE_BITS as usize == WRITTEN_BITS as usize);
 
-/// A code, with room for a value after it.
+/// A code, shifted so that its value can follow in the lower bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CodeWord(u32);
 
@@ -40,7 +40,8 @@ impl CodeWord {
 
 pub(super) struct OptimalCodes {
     pub(super) codes: [OptimalCode; CODES],
-    /// The code word of each symbol, for one code after another.
+    /// The code word of each symbol. The symbols of the first code come first, then those of the
+    /// second code, and so on.
     pub(super) words: Box<[CodeWord; PLACES]>,
 }
 
@@ -49,7 +50,7 @@ impl OptimalCodes {
         Self { codes: [OptimalCode::NONE; CODES], words: Box::new([CodeWord::default(); PLACES]) }
     }
 
-    /// Builds the codes for symbols with the given counts. Returns `None` where libjpeg would fail.
+    /// Builds the codes for symbols with the given counts. Returns `None` if libjpeg would fail.
     pub(super) fn set(&mut self, counts: &[u32; PLACES]) -> Option<()> {
         let counts = counts.as_chunks::<CODE_SYMBOLS>().0;
         let words = self.words.as_chunks_mut::<CODE_SYMBOLS>().0;
@@ -61,7 +62,7 @@ impl OptimalCodes {
     }
 }
 
-/// A Huffman code in its stored form.
+/// A Huffman code in the form in which a JPEG stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptimalCode {
     pub(super) lengths: [u8; LONGEST],
@@ -69,8 +70,8 @@ pub(super) struct OptimalCode {
     used: usize,
 }
 
-/// A symbol or an inner node of the tree, in the order of joining: the rarest first and, of equally rare
-/// ones, the last first. An inner node has the position of one of its two children.
+/// A symbol or an inner node of the tree, sorted in the order in which nodes are joined: the rarest first, and among
+/// equally rare nodes the one with the highest position first. An inner node has the position of one of its children.
 type Joined = Reverse<(u64, Reverse<usize>, usize)>;
 
 impl OptimalCode {
@@ -90,13 +91,13 @@ impl OptimalCode {
             *lengths.get_mut(*depth)? += 1;
         }
         shorten(&mut lengths)?;
-        // The last of the longest codes consists only of ones and is reserved.
+        // One code of the greatest length is reserved, because it would consist only of ones.
         *lengths.iter_mut().rfind(|count| **count > 0)? -= 1;
         let mut code = Self { used, ..Self::NONE };
         for (to, count) in code.lengths.iter_mut().zip(lengths.iter().skip(1)) {
             *to = u8::try_from(*count).ok()?;
         }
-        // Order the symbols by the lengths of their codes before shortening. The reserved code is last.
+        // Order the symbols by the lengths that their codes had before shortening. The reserved code is last.
         let mut depths = depths;
         depths.pop();
         depths.sort_by_key(|&(_, depth)| depth);
@@ -119,8 +120,8 @@ impl OptimalCode {
     }
 }
 
-/// Returns the used symbols with the lengths of their codes in Huffman's tree, and the number of used
-/// symbols. The last entry is an extra symbol with count 1. Its code is reserved.
+/// Returns the used symbols with the lengths of their codes in Huffman's tree, and the number of
+/// used symbols. The last entry is an extra symbol with count 1, whose code is reserved.
 fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> {
     let used: Vec<(usize, u64)> = counts
         .iter()
@@ -147,8 +148,8 @@ fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> 
     Some((leaves.map(|(symbol, _)| symbol).zip(depths).collect(), used.len()))
 }
 
-/// Shortens the longest codes (T.81, figure K.3). Of two codes of the greatest length, one becomes a bit
-/// shorter. The other moves below a shorter code, which becomes a bit longer.
+/// Shortens the longest codes (T.81, figure K.3). Each step takes two codes of the greatest length. One becomes a bit
+/// shorter. The other becomes the sibling of a shorter code, and both get one bit more than that code had.
 fn shorten(lengths: &mut [usize; LONGEST_MADE + 1]) -> Option<()> {
     for length in (LONGEST + 1..=LONGEST_MADE).rev() {
         while *lengths.get(length)? > 0 {

@@ -6,7 +6,7 @@ fn naive(counts: &[u32; CODE_SYMBOLS]) -> Option<([u8; LONGEST], Vec<u8>)> {
     let mut counts: Vec<u64> = counts.iter().map(|&count| count.into()).chain([1]).collect();
     let (mut sizes, mut others) = ([0_usize; 257], [None; 257]);
     loop {
-        // Finds the rarest symbol and, of equally rare ones, the last.
+        // Finds the rarest symbol, or the last of several equally rare symbols.
         let rarest = |not: usize| (0..257).rev().filter(|&n| n != not && counts[n] > 0).min_by_key(|&n| counts[n]);
         let one = rarest(usize::MAX)?;
         let Some(other) = rarest(one) else { break };
@@ -55,7 +55,7 @@ fn check(counts: &[u32; CODE_SYMBOLS]) -> Option<OptimalCode> {
     made
 }
 
-/// Fibonacci numbers as counts, because they lead to the longest codes.
+/// Returns Fibonacci numbers as counts, because they lead to the longest possible codes.
 fn fibonacci(symbols: usize) -> [u32; CODE_SYMBOLS] {
     let (mut counts, mut next) = ([0; CODE_SYMBOLS], (1, 2));
     for count in counts.iter_mut().take(symbols) {
@@ -78,7 +78,7 @@ proptest! {
         let code = check(&all).unwrap();
         let mut words = [CodeWord::default(); CODE_SYMBOLS];
         code.fill(&mut words).unwrap();
-        // No code is a prefix of another, and none consists only of ones.
+        // No code is a prefix of another code, and no code consists only of ones.
         let mut codes: Vec<(u32, u32)> = Vec::new();
         for (symbol, word) in words.iter().enumerate().filter(|(symbol, _)| all[*symbol] > 0) {
             let (value_bits, bits) = (symbol as u32 & 15, word.bits());

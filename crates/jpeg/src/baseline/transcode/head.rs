@@ -17,13 +17,13 @@ pub(super) struct Head<'a> {
     header: &'a JpegHeader,
     coding: Coding<'a>,
     how: Transcoding,
-    /// Version and pixel density from the JFIF segment; `None` if no JFIF segment is written.
+    /// Version and pixel density for the JFIF segment, or `None` if no JFIF segment is written.
     jfif: Option<[u8; 7]>,
 }
 
 impl<'a> Head<'a> {
-    /// Returns `None` if the colours are red, green and blue, or if libjpeg rejects the source's header or
-    /// warns about it.
+    /// Collects the segments to write. Returns `None` if the colours are red, green and blue, or if libjpeg rejects
+    /// the source's header or warns about it.
     pub(super) fn of(jpeg: &'a [u8], header: &'a JpegHeader, how: Transcoding) -> Option<Self> {
         let known =
             matches!(header.adobe_transform, None | Some(0 | 1)) || header.jfif || header.components().len() == 1;
@@ -37,7 +37,7 @@ impl<'a> Head<'a> {
         let mut jfif = Some([1, 1, 0, 0, 1, 0, 1]);
         for (marker, body, _) in segments(jpeg) {
             match marker {
-                // DAC, the settings of arithmetic coding.
+                // DAC contains settings for arithmetic coding.
                 0xCC => return None,
                 0xDD if body.len() != 2 => return None,
                 0xE0 if body.starts_with(JFIF) => {

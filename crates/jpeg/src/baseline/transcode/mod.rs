@@ -70,7 +70,7 @@ impl BaselineTranscoder {
     }
 
     fn append(&mut self, jpeg: &[u8], header: &JpegHeader, how: Transcoding, out: &mut Vec<u8>) -> Option<()> {
-        // Rotation would change the symbols.
+        // Rotating the picture would change the symbols, so it is left to libjpeg-turbo.
         if cfg!(target_endian = "big") || how.operation != Operation::None || how.restart_interval == 0 {
             return None;
         }

@@ -44,7 +44,7 @@ impl ScanWriter {
     }
 }
 
-/// Collects bits into whole bytes.
+/// Collects bits and writes them as whole bytes.
 struct BitWriter<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -62,8 +62,8 @@ impl BitWriter<'_> {
         Some(())
     }
 
-    /// Writes all whole bytes. To avoid a branch, it always writes eight bytes, and later calls overwrite the
-    /// incomplete ones.
+    /// Writes all whole bytes. To avoid a branch, it always writes eight bytes. The next call overwrites the bytes
+    /// that are not complete yet.
     #[inline(always)]
     fn flush(&mut self) -> Option<()> {
         let bytes = (self.buffer << ((64 - self.held) & 63)).to_be_bytes();

@@ -16,10 +16,10 @@ pub(super) const CODES: usize = 4;
 
 pub(super) const PLACES: usize = CODES * CODE_SYMBOLS;
 
-/// Maximum number of bits of an AC coefficient that libjpeg writes.
+/// Maximum number of bits in an AC coefficient that libjpeg is able to write.
 const COEFFICIENT_BITS: u32 = 10;
 
-/// Maximum number of bits of a DC difference that libjpeg writes. AC coefficients have fewer bits.
+/// Maximum number of bits in a DC difference that libjpeg is able to write. AC coefficients have fewer bits.
 pub(super) const MOST_VALUE_BITS: u32 = 11;
 
 /// Symbols for the end of a block and for skipping sixteen positions.
@@ -75,14 +75,14 @@ type BlockSymbols = [Symbol; BLOCK_SYMBOLS];
 
 pub(super) struct SymbolList {
     symbols: Vec<Symbol>,
-    /// Number of symbols in use.
+    /// Number of symbols in the list.
     len: usize,
-    /// End of each restart segment of the output, as a number of symbols.
+    /// For each restart segment of the output, the number of symbols up to its end.
     ends: Vec<usize>,
     pub(super) counts: Box<[u32; PLACES]>,
 }
 
-/// One block of an MCU.
+/// Properties of one block of an MCU: its component and codes.
 #[derive(Clone, Copy)]
 struct Phase<'a> {
     component: usize,
@@ -142,7 +142,7 @@ impl SymbolList {
             segment.is_read().then_some(())?;
         }
         self.ends.push(self.len);
-        // No count has overflowed if the total fits into 32 bits.
+        // If the total fits into 32 bits, no count has overflowed.
         u32::try_from(self.len).is_ok().then_some(())
     }
 
@@ -178,8 +178,8 @@ impl SymbolList {
             block[0] = difference_symbol(*prediction - *written, code, counts)?;
             *written = *prediction;
         } else {
-            // libjpeg writes such a block without AC coefficients, and repeats the previous block's DC
-            // coefficient.
+            // For a padding block, libjpeg writes no AC coefficients, and repeats the DC coefficient of the previous
+            // block.
             forget(block.get(1..count)?, counts);
             block[0] = difference_symbol(0, code, counts)?;
             block[1] = counted(Symbol::new(code + 1, END, 0), counts);
@@ -224,7 +224,7 @@ fn counted(symbol: Symbol, counts: &mut [u32; PLACES]) -> Symbol {
     symbol
 }
 
-/// Subtracts symbols that will not be written from the counts.
+/// Subtracts symbols that will not be written from `counts`.
 fn forget(symbols: &[Symbol], counts: &mut [u32; PLACES]) {
     for symbol in symbols {
         if let Some(count) = counts.get_mut(symbol.place()) {
@@ -303,8 +303,8 @@ fn read_coefficients(
     }
 }
 
-/// Ends a block of `count` symbols like libjpeg, that is, without zeros before the end. Returns the number of
-/// symbols.
+/// Ends a block of `count` symbols like libjpeg: removes symbols for sixteen zeros at the end, and adds the end mark
+/// if needed. Returns the number of symbols.
 #[inline(always)]
 fn finished(
     block: &mut BlockSymbols,

@@ -1,4 +1,4 @@
-//! Compares our transcoder with libjpeg-turbo.
+//! Compares the output of our transcoder with libjpeg-turbo's.
 
 use super::*;
 use crate::baseline::rules_tests::{Picture, ac, dc, end, packed, symbol};
@@ -125,7 +125,8 @@ proptest! {
 
 #[test]
 fn zeros_up_to_the_last_place_end_the_block_without_a_mark() {
-    // The coefficient covers 15 positions, and each of the three symbols after it 16.
+    // The coefficient covers 15 positions, and each of the three symbols after it covers 16.
+    // Together they fill the block to position 63, so no end mark follows.
     let block = dc(5) + &ac(14, 1) + &symbol(0xF0).repeat(3);
     let bits = packed(&(block.clone() + &block + &dc(0) + &ac(14, 2) + &end()));
     assert!(is_taken(&Picture::of(3, 1, 0, vec![bits]).bytes(), how(1, false)));
@@ -144,7 +145,7 @@ fn coefficients_that_libjpeg_does_not_write_are_left_to_it() {
     let flat = |difference| dc(difference) + &end();
     assert!(taken(&[flat(2047)], 1) && !taken(&[flat(2048)], 1));
     assert!(taken(&[dc(0) + &ac(0, -1023) + &end()], 1) && !taken(&[dc(0) + &ac(0, 1024) + &end()], 1));
-    // Each segment starts with a DC prediction of 0.
+    // The DC prediction is 0 at the start of each segment.
     assert!(taken(&[flat(1500), flat(1500)], 2) && !taken(&[flat(1500), flat(1500)], 1));
     assert!(!taken(&[flat(-3000), flat(3000)], 2));
 }
@@ -154,7 +155,7 @@ fn headers_that_libjpeg_refuses_are_left_to_it() {
     let whole = encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S420), None);
     let adobe = |transform| (0xEE, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let jfif = |major| (0xE0, [b"JFIF\0".as_slice(), &[major, 1, 0, 0, 1, 0, 1, 0, 0]].concat());
-    // An unused table with 255 + `count` codes.
+    // Returns an unused table with 255 + `count` codes.
     let codes = |count: u8| {
         let lengths = [&[0; 14][..], &[255, count]].concat();
         (0xC4, [&[3][..], &lengths, &vec![0; 255 + usize::from(count)]].concat())
@@ -168,7 +169,7 @@ fn headers_that_libjpeg_refuses_are_left_to_it() {
     for segment in fresh {
         assert!(!taken(std::slice::from_ref(&segment)), "{segment:?}");
     }
-    // Without a JFIF segment, the Adobe segment decides.
+    // If there is no JFIF segment, the Adobe segment determines the colours.
     let bare = [&whole[..2], &whole[20..]].concat();
     let taken = |segment| is_taken(&with_segments(&bare, &[segment]), how(2, true));
     assert!(is_taken(&bare, how(2, false)) && taken(adobe(1)) && !taken(adobe(0)) && !taken(adobe(9)));
@@ -186,7 +187,7 @@ fn other_pictures_are_left_to_libjpeg_turbo() {
     for jpeg in [progressive, made(Subsampling::S411, None), made(Subsampling::S444, Some(Process::Rgb))] {
         assert!(!is_taken(&jpeg, how(1, false)));
     }
-    // libjpeg rejects pictures with a longer side.
+    // libjpeg rejects pictures with a side of more than 65,500 pixels.
     for (height, taken) in [(65_500_u16, true), (65_501, false)] {
         let mut tall = encode((8, u32::from(65_500_u16)), PixelFormat::Gray, plain(Subsampling::Gray), None);
         let at = JpegHeader::parse(&tall).unwrap().sof_offset as usize + 5;
@@ -213,7 +214,7 @@ fn one_transcoder_takes_all_pictures_in_turn() {
     }
 }
 
-/// Uses every 17th of a thousand photos; `SHARDPACK_PHOTO_STEP=1` uses all.
+/// Tests every 17th of a thousand photos, or all of them with `SHARDPACK_PHOTO_STEP=1`.
 #[test]
 fn photos_have_the_bytes_of_libjpeg_turbo() {
     let Some(data) = shared_data() else { return };

@@ -1,5 +1,4 @@
-//! Checks that an invalid JPEG leads to an error or a cut, never to a panic, in time proportional to its
-//! size.
+//! Tests that an invalid JPEG leads to an error or a cut, never to a panic, in time proportional to its size.
 
 #[path = "../../../../../tests/bounded/clock.rs"]
 mod clock;
@@ -102,7 +101,7 @@ fn damaged_markers_are_named_with_their_place() {
     swapped[at[9] + 1] = 0xD4;
     assert_eq!(error(&swapped), format!("offset {}: restart marker of a JPEG: expected RST1, found RST4", at[9]));
 
-    // After the loss of eight markers, the numbers are still in order, so only the count reveals the loss.
+    // Without eight consecutive markers, the remaining numbers are still in order. Only the count reveals the loss.
     let lost = [&jpeg[..at[1]], &jpeg[at[9]..]].concat();
     let end = lost.len();
     assert_eq!(
@@ -140,7 +139,7 @@ fn bytes_that_decoders_skip_are_no_damage() {
     let at = markers(&jpeg);
     let end = jpeg.len() - 2;
     let fill = [&jpeg[..at[5]], &[0xFF, 0xFF], &jpeg[at[5]..]].concat();
-    // The twelfth marker is RST3.
+    // The next marker in turn would be RST3, because it is the twelfth.
     let trailing_marker = [&jpeg[..end], &[0xFF, 0xD3], &jpeg[end..]].concat();
     let bytes_behind = [&jpeg, b"\xFF\xD8\xFF\xE1 a second picture".as_slice()].concat();
     let comment = [&jpeg[..end], b"\xFF\xFE\0\x05abc", &jpeg[end..]].concat();
@@ -155,8 +154,8 @@ fn bytes_that_decoders_skip_are_no_damage() {
     }
 }
 
-/// Eight times the bytes of invalid data must take about eight times as long. They would take longer if each
-/// marker caused something to be read again.
+/// Checks that eight times as many bytes of invalid data take about eight times as long. Cutting would take longer if
+/// bytes were read again after each marker.
 #[test]
 fn time_is_linear() {
     for (kind, (small, large)) in nuisances(2 << 20).into_iter().zip(nuisances(16 << 20)).enumerate() {
@@ -172,8 +171,8 @@ fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> Duration {
     clock::thread() - before
 }
 
-/// Returns JPEGs with `body` bytes of invalid data. Each has a rectangle to cut out, and a flag that is true
-/// if the cut succeeds.
+/// Returns JPEGs with `body` bytes of invalid data. Each comes with a rectangle to cut out, and a flag that is true
+/// if the cut must succeed.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();
@@ -186,7 +185,7 @@ fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
             (jpeg.bytes(), Rect::whole(65_000, 65_000), false)
         })
         .collect();
-    // A header with millions of segments.
+    // A header that consists of millions of segments.
     let comments: Vec<(u8, Vec<u8>)> = (0..body / 4).map(|_| (0xFE, vec![])).collect();
     out.push((Jpeg { segments: comments, ..Jpeg::default() }.bytes(), Rect::whole(1, 1), true));
     out

@@ -1,4 +1,4 @@
-//! Checks the worked example of `docs/tiled-jpeg.md`.
+//! Tests that the worked example in `docs/tiled-jpeg.md` is correct.
 
 use super::*;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ fn picture() -> Vec<u8> {
     out
 }
 
-/// The rectangle to cut out. It covers parts of two tiles and stays one pixel away from their neighbours.
+/// The rectangle to cut out. It covers parts of two tiles and is one pixel away from the neighbours of these tiles.
 const RECT: Rect = Rect { x: 17, y: 17, width: 31, height: 15 };
 
 fn file(path: &str) -> PathBuf {

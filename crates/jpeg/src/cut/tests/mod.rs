@@ -1,4 +1,4 @@
-//! Generates pictures from random numbers and compares their cuts with the whole pictures.
+//! Tests cuts: generates pictures from random numbers, and compares their cuts with the whole pictures.
 
 mod damage;
 mod example;
@@ -63,7 +63,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the picture with a restart interval that divides it into a grid.
+    /// Returns the picture as a JPEG, with a restart interval that divides it into a grid.
     fn jpeg(&self, random: &mut Random) -> Vec<u8> {
         let (subsampling, mcu_width, mcu_height) = SAMPLINGS[self.sampling];
         let per_row = self.width.div_ceil(mcu_width);

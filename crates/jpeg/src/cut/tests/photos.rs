@@ -1,4 +1,4 @@
-//! Tests photos that are tiled like the packer's, with crops as in training.
+//! Tests photos that are tiled like the packer's, with typical crops of training runs.
 
 use super::*;
 use crate::testing::shared_data;

@@ -1,4 +1,4 @@
-//! Checks that a cut decodes to the same pixels as the whole picture, bit for bit.
+//! Tests that a cut decodes to the same pixels as the whole picture, bit for bit.
 
 use super::*;
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{Jpeg, exif};
 
-/// Returns a picture of noise, whose segments are long enough to tell them apart.
+/// Returns a picture of noise. Its segments are so long that the tests can tell them apart by their bytes.
 fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u16) -> Vec<u8> {
     let mut random = Random(7);
     let pixels: Vec<u8> = (0..width * height * 3).map(|_| random.next() as u8).collect();
@@ -26,17 +26,18 @@ fn shown(jpeg: &[u8], rect: (u32, u32, u32, u32)) -> (u32, u32, u32, u32) {
 
 #[test]
 fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
-    // 6 × 6 tiles of 32 × 16 pixels.
+    // The picture has 6 × 6 tiles of 32 × 16 pixels.
     let jpeg = noise(190, 90, Subsampling::S420, 2);
     let table = [
         // The rectangle is inside one tile, one pixel away from its edges.
         ((33, 17, 30, 14), (32, 16, 32, 16)),
-        // The rectangle touches the tile's first column or row, then its last.
+        // The rectangle starts in the tile's first column, then in its first row, and ends in its
+        // last column, then in its last row.
         ((32, 17, 30, 14), (0, 16, 64, 16)),
         ((33, 16, 30, 14), (32, 0, 32, 32)),
         ((33, 17, 31, 14), (32, 16, 64, 16)),
         ((33, 17, 30, 15), (32, 16, 32, 32)),
-        // Nothing is interpolated across the edges of the picture.
+        // At the edges of the picture, no neighbour is needed for interpolation.
         ((0, 0, 31, 15), (0, 0, 32, 16)),
         ((161, 81, 29, 9), (160, 80, 30, 10)),
     ];
@@ -49,12 +50,12 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&rows_only, (32, 16, 32, 16)), (32, 0, 32, 48));
     let columns_only = noise(190, 90, Subsampling::S422, 2);
     assert_eq!(shown(&columns_only, (32, 16, 32, 16)), (0, 16, 96, 16));
-    // Pixel 33 is in the second column of the tile.
+    // Column 33 is the tile's second column, so the tile to the left is not needed.
     assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
-/// Two columns of chroma are too narrow to be interpolated. If they are interpolated in the whole picture,
-/// the cut must be wider.
+/// libjpeg does not interpolate rows with only two chroma columns. If it interpolates the rows of the whole picture,
+/// the cut must therefore be wider.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
@@ -98,7 +99,7 @@ fn pictures_without_a_grid_are_copied() {
         assert_eq!(cut(&jpeg, Rect::whole(3, 3), &mut out), Ok(whole));
         assert!(out == jpeg);
     }
-    // Without the obstacle, the picture can be cut.
+    // The same picture without the obstacle can be cut.
     let jpeg = with(|_| ());
     assert_eq!(plan(&jpeg, (0, 0, 3, 3)).kind, CutKind::Tiles);
 }
@@ -129,7 +130,7 @@ fn keeps_what_colours_need_and_no_other_metadata() {
         (0xEE, b"Adobe\0\x64\0\0\0\0\x01".to_vec()),
         (0xEE, b"Other".to_vec()),
     ];
-    // Split after SOI and the JFIF segment.
+    // Split the file after SOI and the JFIF segment.
     let (head, tail) = plain.split_at(20);
     let mut jpeg = head.to_vec();
     for (marker, body) in &extra {

@@ -1,4 +1,4 @@
-//! Made-up reports. With them, the page can be rendered and inspected without packing anything.
+//! Made-up reports, with which the page can be rendered and inspected without packing anything.
 #![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use shardpack_report::data::*;
@@ -67,7 +67,8 @@ pub(crate) fn pictures() -> Report {
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
-                    // Make the same samples have large errors under every candidate.
+                    // Some samples must have large errors under every candidate, so part of the
+                    // error depends only on the sample.
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
@@ -302,7 +303,7 @@ pub(crate) fn hostile() -> Report {
     report
 }
 
-/// Creates a report on `samples` equal samples of 1 × 1 pixels. One of the candidates has no data about them.
+/// Creates a report on `samples` equal samples of 1 × 1 pixels. For one of the candidates, nothing was measured.
 pub(crate) fn equal(samples: usize) -> Report {
     let mut report = pictures();
     report.samples = (0..samples)

@@ -1,4 +1,4 @@
-//! A dataset of bytes to write to stores, and the files that packing it into a folder must produce.
+//! Test samples to write to stores, and the files that packing them into a folder must produce.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -26,7 +26,7 @@ pub enum Answer {
     Status(u16),
     /// The right answer, but the connection is closed after this many bytes of the body.
     Cut(u64),
-    /// This many bytes, and then nothing until the server is dropped.
+    /// Sends this many bytes, and then nothing until the server is dropped.
     Stall(u64),
     Silence,
     /// The whole file with status 200, even if a range was requested.
@@ -66,7 +66,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Starts serving the files of a folder under `/data/`.
+    /// Starts a server for the files of a folder. Their paths begin with `/data/`.
     pub fn start(folder: &Path, rule: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let mut files = HashMap::new();
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,5 +1,6 @@
-//! Simulates one rank of a large run that reads from a store, without any data. The order and the schedule of
-//! requests are the real ones; the clock is simulated. The results are in `docs/simulation.md`.
+//! Simulates one rank of a large run that reads from a store, without any data. The order of the samples and the
+//! schedule of requests are computed by the real code, but the clock is simulated. The results are in
+//! `docs/simulation.md`.
 
 mod rank;
 #[allow(dead_code, unused_imports, reason = "the schedule of the crate, which the crate uses as a whole")]
@@ -21,7 +22,7 @@ struct Case {
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// Value of the option `read_ahead_bytes`. The next field is the value of `max_in_flight`.
+    /// Values of the options `read_ahead_bytes` and, in the next field, `max_in_flight`.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
@@ -58,7 +59,7 @@ struct Figures {
     samples: u64,
     seconds: f64,
     first_batch_s: f64,
-    /// Number of samples in the last three quarters of the share, and the time that they took in seconds.
+    /// Number of samples in the last three quarters of the rank's share, and the time for loading them, in seconds.
     steady: (u64, f64),
     requests: u64,
     data_bytes: u64,
@@ -67,7 +68,7 @@ struct Figures {
     shards: u64,
     peak_in_flight: usize,
     peak_held: u64,
-    /// Largest total size of reads that were open at the same time, in bytes.
+    /// Maximum total size of all reads that were open at the same time, in bytes.
     peak_open: u64,
 }
 
@@ -107,7 +108,7 @@ fn steps(case: &Case) -> Steps {
     Steps::new(Box::new(epoch), share)
 }
 
-/// A copy of the loader's scout. It announces reads.
+/// A copy of the loader's scout, which announces reads.
 struct Scout {
     steps: Steps,
     coming: VecDeque<Range<u64>>,
@@ -223,8 +224,8 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// A single machine that consumes 3,000 samples/s. The first dataset is shuffled in runs of 4 MiB. The second
-/// fits into the window of the order, and its samples are read one by one.
+/// A single machine that consumes 3,000 samples/s. The first dataset is shuffled in runs of 4 MiB. The second dataset
+/// fits into the shuffle window, and its samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
         "110 GB, runs of 4 MiB",
@@ -306,8 +307,8 @@ fn the_table() {
     }
 }
 
-/// At a hundredth of the size, each byte of the share must be read exactly once, in bounded memory, and as
-/// fast as the store and the number of requests allow.
+/// Simulates a run at a hundredth of the usual size. Each byte of the rank's share must be read exactly once, in
+/// bounded memory, and as fast as the store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };
