@@ -1,4 +1,4 @@
-"""Frames a second of clips: decoded on a GPU, by the host, and by torchcodec from H.264.
+"""Measures frames per second of clips: decoded on a GPU, by the host, and by torchcodec from H.264.
 
     python benches/clips.py [PHOTOS]        needs shardpack, NumPy and Pillow, and PyTorch for the GPU
 

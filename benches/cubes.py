@@ -15,7 +15,7 @@ def noise(rng, height, width, cell):
 
 
 def cube(seed, shape=SHAPE):
-    """One cube per seed, the same on every machine up to rounding."""
+    """Returns a cube. The same seed gives the same cube on every machine, up to rounding."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))

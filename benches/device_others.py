@@ -27,7 +27,7 @@ def in_blosc2(blosc2, path):
 
 
 def nvcomp_codec(device, **more):
-    """nvCOMP's codec for bitshuffle followed by LZ4, in nvCOMP's own format."""
+    """Returns nvCOMP's codec for bitshuffle followed by LZ4, in nvCOMP's own format."""
     from nvidia import nvcomp
 
     return nvcomp.Codec(
@@ -59,7 +59,7 @@ def timed(epoch, options):
 
 
 def files(options):
-    """The JPEGs in random order, divided into batches."""
+    """Yields batches of JPEG files in random order."""
     paths = sorted(str(path) for path in (options.data / "photos").rglob("*") if path.is_file())
     random.shuffle(paths)
     return [paths[start : start + BATCH] for start in range(0, len(paths) - BATCH + 1, BATCH)]
@@ -77,7 +77,7 @@ def ahead(pool, work, items, depth=3):
 
 
 def on_gpu(options, view):
-    """torchvision's GPU decoder (nvJPEG). Threads read the files."""
+    """Decodes with torchvision's GPU decoder (nvJPEG). Threads read the files."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg, read_file
 
@@ -262,7 +262,7 @@ def recipe_workers(options):
 
 
 def npy(options):
-    """float16 `.npy` files, read by threads."""
+    """Reads float16 `.npy` files with threads."""
 
     def read(path, cube):
         with open(path, "rb", buffering=0) as file:
@@ -275,7 +275,7 @@ def npy(options):
 
 
 def blosc2(options):
-    """Cubes in files of one Blosc2 chunk each. Each thread reads and decompresses a whole cube."""
+    """Reads cubes from files of one Blosc2 chunk each. Each thread reads and decompresses a whole cube."""
     import blosc2
 
     blosc2.set_nthreads(1)
@@ -285,7 +285,7 @@ def blosc2(options):
 
 
 def nvcomp(options):
-    """nvCOMP: threads read the files into pinned memory, and the device decompresses and casts the copies."""
+    """Uses nvCOMP: threads read the files into pinned memory, and the device decompresses and casts the copies."""
     import torch
     from nvidia import nvcomp
 
@@ -358,7 +358,7 @@ def pinned_ring(options, folder, read):
 
 
 def bus(options):
-    """Copies 64 MiB at a time from pinned memory. In the table, a "sample" is a gigabyte."""
+    """Measures the bus: copies 64 MiB at a time from pinned memory. In the table, a "sample" is a gigabyte."""
     import torch
 
     size = 64 << 20

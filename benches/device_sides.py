@@ -60,7 +60,7 @@ def crops_host(options):
 
 
 def crops_resident(options):
-    """The encoded pictures stay in device memory."""
+    """The loader keeps the encoded pictures in device memory and decodes them from there in every epoch."""
     return loader(
         options,
         "pictures",
@@ -118,7 +118,7 @@ def cubes_resident(options):
     return loader(options, "cubes", CUBES, dtype="float32", fields=["cube"], resident=True, prefetch=8)
 
 
-# Output, kind of samples, and function of each side.
+# For each side: its output, the kind of its samples, and its function.
 SIDES = {
     "device": (CROPS, "pictures", crops),
     "device-resident": (CROPS, "pictures", crops_resident),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rates of the Python package's examples on your photos: boxes and captions compared with pictures alone, 16-bit
+"""Measures the Python package's examples on your photos: boxes and captions compared with pictures alone, 16-bit
 pictures, and weekly additions. Prints a table and records the run.
 
     .venv-package/bin/python benches/examples.py --photos PHOTOS [--rounds 5] [--seconds 3]
@@ -81,7 +81,7 @@ def rate(loader, seconds):
 
 
 def rates(options, name, base, sides):
-    """Rows of the table: the median rate of each side, and its ratio to the side `base`."""
+    """Returns the rows of the table: the median rate of each side, and its ratio to the side `base`."""
     found = {side: [] for side in sides}
     for number in range(options.rounds + 1):
         for side, loader in sides.items():
@@ -102,7 +102,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Seconds for adding 100 photos for the third time, and for packing all photos again."""
+    """Measures the seconds for adding 100 photos for the third time, and for packing all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

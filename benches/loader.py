@@ -28,7 +28,7 @@ from peers.registry import LEFT_OUT, LIMITS, PEERS, SIDES
 
 BENCHES = Path(__file__).resolve().parent
 BATCH = {"pictures": 64, "cubes": 2}
-# Kind of samples, name in the table, and `shardpack bench` options of each mode.
+# For each mode: the kind of its samples, its name in the table, and its options of `shardpack bench`.
 MODES = {
     "rrc224": ("pictures", "random-resized-crop 224", ("--image", "rrc224")),
     "full": ("pictures", "whole pictures", ("--image", "full")),

@@ -39,7 +39,7 @@ CASES = [
 
 
 def parameters(codec, dtype):
-    """python-blosc2 settings for the same chunks as the packer's."""
+    """Returns the settings with which python-blosc2 makes the same chunks as the packer."""
     typesize = np.dtype(dtype).itemsize
     return {
         "codec": blosc2.Codec.LZ4 if codec == "blosc2-lz4" else blosc2.Codec.ZSTD,

@@ -92,7 +92,7 @@ def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())
-    # The loader has already started the next epoch here. It also has at the end, so the two cancel out.
+    # The loader has already prepared part of the next epoch here, and again at the end, so the two cancel out.
     clock, patches = Clock(), 0
     while time.perf_counter() - clock.begun[0] < seconds:
         patches += side.epoch()

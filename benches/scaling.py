@@ -1,4 +1,4 @@
-"""The rate of the loader by number of threads. Needs a packed dataset, and no Python packages.
+"""Measures the rate of the loader for several numbers of threads. Needs a packed dataset, and no Python packages.
 
     python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
 
@@ -52,7 +52,7 @@ def main():
                     break
                 reports[number].append(report)
         if not all(reports.values()):
-            # The dataset has no pictures, or it has no cubes.
+            # The dataset has no samples of this kind (pictures or cubes), so there is nothing to measure.
             continue
         middle = {number: statistics.median_low(report["samples_per_s"] for report in some) for number, some in reports.items()}
         for number, some in reports.items():

@@ -33,12 +33,12 @@ def drop(files):
 
 
 def plain(files):
-    """Seconds of one plain read, measured by the program itself, without its start."""
+    """Returns the seconds of one plain read. The program measures them itself, without the time of its start."""
     return json.loads(run(PLAIN_READ, *files))["seconds"]
 
 
 def stream(dataset):
-    """Seconds of one raw streaming pass, measured by the command itself."""
+    """Returns the seconds of one raw streaming pass, as measured by the command itself."""
     report = json.loads(run(SHARDPACK, "bench", dataset, "--stream", "--epochs", "1", "--json"))
     return float(report["seconds"])
 

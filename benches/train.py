@@ -30,7 +30,7 @@ from pack_keep import REAL
 from peers import tree
 from train_sides import MODELS, SIDES, Step, kernel_seconds, trace
 
-# Number of samples per second of utilisation, power and memory.
+# How often per second the utilisation, power and memory of the GPU are sampled.
 SAMPLES_PER_S = 5
 PROFILED_STEPS = 20
 

@@ -25,7 +25,7 @@ def model_of(name):
     makers = {
         "resnet18": (models.resnet18, {}, True),
         "resnet50": (models.resnet50, {}, True),
-        # ViT-S/16. torchvision has functions only for larger models of this class.
+        # This is ViT-S/16. torchvision has functions only for larger models of this class.
         "vit_s_16": (
             models.VisionTransformer,
             {"image_size": 224, "patch_size": 16, "num_layers": 12, "num_heads": 6, "hidden_dim": 384, "mlp_dim": 1536},
@@ -111,7 +111,7 @@ def shardpack_side(job, threads, **more):
 
 @contextlib.contextmanager
 def ceiling(job, threads):
-    """Decoded batches that stay on the device and are reused."""
+    """Loads nothing: reuses decoded batches that stay on the device, to measure the model alone."""
     if not job.still:
         with shardpack_side(job, threads) as batches:
             for _, (images, labels) in zip(range(CEILING_BATCHES), batches, strict=False):

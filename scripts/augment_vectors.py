@@ -34,7 +34,7 @@ def picture() -> torch.Tensor:
 
 
 def boxes() -> list[str]:
-    """Boxes inside the picture before and after the operation. Boxes without an area have left the picture."""
+    """Return the lines for boxes: each box before and after an operation. A box without area has left the picture."""
     random, lines = np.random.default_rng(6), []
     low = random.uniform(0, [WIDTH - 2, HEIGHT - 2], (8, 2))
     high = np.minimum(low + random.uniform(1, 12, (8, 2)), [WIDTH, HEIGHT])
@@ -74,7 +74,7 @@ def main() -> None:
     lines += [(f"shear_y {shear}", affine(shear=(0.0, degrees(shear)), center=[0, 0])) for shear in (-0.31, 0.99)]
     lines += [(f"translate {x} {y}", affine((x, y))) for x, y in ((3, 0), (-7, 0), (0, 5), (0, -18), (32, 0))]
     lines += [(f"rotate {angle}", F.rotate(image, angle)) for angle in (-135.0, -30.0, 4.5, 17.0, 88.0, 180.0)]
-    # All parameters of RandomAffine at once: degrees, pixels, scale, degrees of shear.
+    # Parameters of RandomAffine: angle in degrees, translation in pixels, scale, and shear in degrees.
     for angle, (x, y), scale, shear in (
         (30.0, (0, 0), 1.0, (0.0, 0.0)),
         (-12.5, (3, -2), 0.8, (0.0, 0.0)),

@@ -15,8 +15,8 @@ fail() { printf 'bare system: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n
 make() {
   local suite=$1 arch=$2 folder=$3 scripts keyring components=main foreign=()
   command -v debootstrap >/dev/null || fail "missing: debootstrap" "hint: apt-get install debootstrap"
-  # An older debootstrap lacks the names of newer suites, but all Debian suites are made in the same way, and so are all
-  # Ubuntu suites.
+  # An older debootstrap does not know the newer suites, but its script for an older suite of the same distribution
+  # works for them.
   scripts=$(mktemp -d)
   trap 'rm -rf "$scripts"' RETURN
   cp -r /usr/share/debootstrap/. "$scripts/"

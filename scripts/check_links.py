@@ -15,7 +15,7 @@ from urllib.parse import unquote
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-# [text](target), ![picture](target "title"), and [name]: target
+# Matches [text](target), ![picture](target "title"), and [name]: target
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'][^)]*)?\)|^ {0,3}\[[^\]]+\]:\s+<?(\S+?)>?\s*$")
 HTML = re.compile(r"<(?:a|img)\b[^>]*?\b(?:href|src)=[\"']([^\"']+)", re.I)
 HTML_ANCHOR = re.compile(r"<[a-z][^>]*?\b(?:id|name)=[\"']([^\"']+)", re.I)

@@ -22,7 +22,7 @@ def stated_error(dataset):
 
 
 def find(folder, stem, suffixes):
-    """Return the only unpacked array of a sample. The extension in the sample's key does not matter."""
+    """Return the file of the only unpacked array of a sample. The extension in the sample's key does not matter."""
     found = [p for p in folder.rglob("*.npy") if any(p.name == stem + suffix for suffix in suffixes)]
     if len(found) != 1:
         raise SystemExit(f"`{stem}`: expected one unpacked array in `{folder}`, found: {[str(p) for p in found]}")

@@ -147,7 +147,7 @@ def make_cubes(root, rng):
     values["planar"][:10, :20] = NO_DATA
     geotiff(cubes / "planar.tif", values["planar"], planarconfig="separate")
     geotiff(cubes / "interleaved.tif", values["interleaved"], planarconfig="contig", compression="zlib", predictor=False, bigtiff=True)
-    # Integers in float32, as in satellite products. They must be stored without loss.
+    # Make one cube of integers stored as float32, as in satellite products. Packing must store them without loss.
     values["counts"] = (values["counts"] * 10000).round()
     values["counts"][:, :5] = NO_DATA
     geotiff(cubes / "counts.tif", values["counts"], planarconfig="separate", byteorder=">")

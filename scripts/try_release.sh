@@ -54,7 +54,7 @@ try_in() {
     say "$system: installed by pip in $((SECONDS - started)) s"
     result=$(inside /try/env/bin/python /try/try_wheel.py /try/demo /try/out /try/compat)
   else
-    # qemu-user looks up paths in the system first, then outside, so files are written where the path says.
+    # qemu-user looks up a path in the bare system first, then outside, so new files are written to the given path.
     inside() { PYTHONPATH=$root/try/site "$system_in" run "$root" "/usr/bin/$python" "$@"; }
     inside -m pip install --quiet --no-index --find-links "$root/try/wheels" --target "$root/try/site" --no-cache-dir shardpack
     say "$system: installed by pip in $((SECONDS - started)) s"

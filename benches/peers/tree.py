@@ -48,8 +48,8 @@ def busy_seconds():
 
 
 class PeakMemory:
-    """Peak memory of a process tree while the block runs. Samples only four times a second, because sampling takes time
-    and loaders rarely free memory.
+    """Measures the peak memory of a process tree while the `with` block runs. Takes only four samples a second, because
+    each takes time and loaders rarely free memory.
     """
 
     def __init__(self, pid):

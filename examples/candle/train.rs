@@ -13,7 +13,7 @@ use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Side length in pixels.
+/// Side length of the pictures in a batch, in pixels.
 const SIDE: u32 = 32;
 /// Mean and standard deviation of ImageNet pictures, per channel.
 const MEAN: [f64; 3] = [0.485, 0.456, 0.406];

@@ -1,4 +1,4 @@
-//! Arrays in Blosc2 frames.
+//! Fuzzes the reader of Blosc2 frames (`.b2nd`).
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

@@ -1,4 +1,4 @@
-//! ENVI headers, with a data file.
+//! Fuzzes the reader of ENVI headers, next to a data file with fixed content.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

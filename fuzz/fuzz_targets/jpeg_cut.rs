@@ -1,4 +1,4 @@
-//! JPEGs: the header walk, the cut, and libjpeg-turbo on both the source and the cut.
+//! Fuzzes cutting JPEGs: reads the header, cuts out a rectangle, and decodes both the source and the cut.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::jpeg;

@@ -1,4 +1,4 @@
-//! JPEGs decoded by reused decoders and by new decoders, for comparison.
+//! Fuzzes the JPEG decoders: a reused decoder and a new one must give the same result.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

@@ -1,4 +1,4 @@
-//! Label tables in CSV and JSON Lines.
+//! Fuzzes the reader of label tables in CSV and JSON Lines.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

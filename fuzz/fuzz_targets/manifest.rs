@@ -1,4 +1,4 @@
-//! Manifests: an accepted manifest survives writing and reading unchanged.
+//! Fuzzes the parser of manifests: an accepted manifest survives writing and reading unchanged.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

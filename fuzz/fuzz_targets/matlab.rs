@@ -1,4 +1,4 @@
-//! MATLAB files of version 5 to 7.
+//! Fuzzes the reader of MATLAB files of versions 5 to 7.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

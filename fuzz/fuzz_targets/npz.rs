@@ -1,4 +1,4 @@
-//! NumPy arrays and zip archives of them.
+//! Fuzzes the reader of NumPy arrays (`.npy`) and of zip archives of them (`.npz`).
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

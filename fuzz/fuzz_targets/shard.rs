@@ -1,4 +1,4 @@
-//! A whole shard, read as by a reader, with its own and with corrected checksums.
+//! Fuzzes reading a whole shard, with its own and with corrected checksums.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

@@ -1,4 +1,4 @@
-//! Footer and index from the bytes at the end of a file, as when opening a shard.
+//! Fuzzes opening a shard, which reads the footer and the index from the end of the file.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

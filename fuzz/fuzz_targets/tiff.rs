@@ -1,4 +1,4 @@
-//! TIFFs as cubes: directories, tables, strips and tiles.
+//! Fuzzes the reader of TIFFs as cubes: directories, tables, strips and tiles.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

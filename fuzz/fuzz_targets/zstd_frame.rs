@@ -1,4 +1,4 @@
-//! zstd payloads: an accepted frame decodes to its declared length.
+//! Fuzzes zstd payloads: an accepted frame decodes to its declared length.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

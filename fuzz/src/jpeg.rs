@@ -1,4 +1,4 @@
-//! Header walk, cut and decoding of a JPEG. Also checks that a decoder is not affected by earlier input.
+//! Reads the header of a JPEG, cuts it and decodes it. Also checks that earlier input does not affect a decoder.
 
 use crate::shard::limits;
 use shardpack_format::Result;
@@ -54,7 +54,7 @@ pub fn cut(data: &[u8]) -> bool {
     true
 }
 
-/// All reusable JPEG readers.
+/// All JPEG readers that are reused for several pictures.
 pub struct Decoders {
     strict: JpegDecoder,
     lenient: JpegDecoder,
@@ -64,10 +64,10 @@ pub struct Decoders {
 
 #[derive(Debug, PartialEq)]
 struct Made {
-    /// From the strict and the lenient decoder.
+    /// Sizes returned by the strict and the lenient decoder.
     sizes: [Result<(u32, u32)>; 2],
-    /// Full size, shrunk and centre, each from the strict and the lenient decoder; then from the decoder for all
-    /// picture formats (strict).
+    /// Pixels at full size, shrunk, and of the centre, each from the strict and the lenient decoder. Last, the pixels
+    /// from the strict decoder for all picture formats.
     pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }
@@ -130,7 +130,7 @@ impl Decoders {
         assert_eq!(decoded(Some(jpeg)), without, "bytes that are no segment index change pixels");
     }
 
-    /// Fills slots with `fill` first, to reveal bytes that are not written.
+    /// Decodes a picture in all ways. Fills the output with `fill` first, which reveals bytes that are not written.
     fn make(&mut self, jpeg: &[u8], fill: u8) -> Made {
         let sizes = [self.strict.size_of(jpeg, 1), self.lenient.size_of(jpeg, 1)];
         let small = Rendering { view: View::resize((11, 9)), ..Default::default() };

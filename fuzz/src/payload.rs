@@ -1,4 +1,4 @@
-//! Array payloads from the encoder, and their decoding by the C libraries.
+//! Makes array payloads with the encoder, and decodes payloads with the C libraries.
 
 use crate::shard::limits;
 use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};

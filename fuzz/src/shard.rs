@@ -1,5 +1,4 @@
-//! A small valid shard, all ways of reading a shard with `shardpack-format`, and the repair of its checksums after
-//! damage.
+//! Makes a small valid shard, reads a shard with `shardpack-format`, and corrects the checksums of a damaged shard.
 //!
 //! Shared by the fuzz targets and the deterministic campaign in `tests/integration/mutations.rs`.
 

@@ -1,4 +1,4 @@
-//! Source files of `pack`: cubes of every format, and label tables.
+//! Reads source files of `pack`: cubes of every format, and label tables.
 
 use shardpack_sources::cubes::{self, CubeOptions};
 use shardpack_sources::{OnBadInput, SourceOptions, enumerate};

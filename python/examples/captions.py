@@ -58,8 +58,8 @@ class Net(nn.Module):
 
 
 def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
-    """Return two numbers of held-out pictures: those whose best match among all distinct texts is their own text, and
-    all.
+    """Return the number of held-out pictures whose best match among all distinct texts is their own text, and the
+    number of all held-out pictures.
     """
     model.eval()
     with sp.Loader(dataset, image=sp.view.resize(SIDE), shuffle=False, end="uneven", **OPTIONS) as loader, torch.no_grad():

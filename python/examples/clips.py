@@ -65,7 +65,7 @@ def main(dataset: sp.Dataset) -> None:
         for clips, labels in loader:
             right += int((model(clips).argmax(1) == labels).sum())
     print(f"held out: {right} of {len(test)} right")
-    # Rate of the loader without a model.
+    # Measure the loader alone, without a model.
     with sp.Loader(dataset, 12, image=view, frames="window8", fields=["image"], end="uneven") as loader:
         sum(len(batch) for batch in loader)
         start = time.perf_counter()

@@ -41,7 +41,7 @@ class Net(nn.Module):
 
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
-    # Mean and standard deviation of a few samples, and the number of classes in their masks.
+    # Take the mean and standard deviation of the values, and the number of classes, from a few samples.
     some = dataset.get_many(range(min(8, len(dataset))))
     values = np.concatenate([sample["cube"].reshape(-1, sample["cube"].shape[-1]) for sample in some])
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)

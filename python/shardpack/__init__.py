@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from shardpack import _start
 
 if _start.is_command():
-    # Must run before the slow imports. It does nothing in a program that imports the package, which keeps its own
-    # Ctrl-C handler.
+    # The imports below are slow, so prepare for Ctrl-C before them. Only the command does this: a program that
+    # imports the package keeps its own Ctrl-C handler.
     _start.end_at_once()
 
 from shardpack import align, augment, view

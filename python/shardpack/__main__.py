@@ -1,4 +1,4 @@
-"""The command: ``python -m shardpack``, and the console script ``shardpack``."""
+"""Starts the command, as ``python -m shardpack`` or as the console script ``shardpack``."""
 
 from __future__ import annotations
 

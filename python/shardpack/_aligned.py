@@ -25,7 +25,7 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
 
 # The format of a box cannot be told from its four numbers.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-# The array may be one mask with several channels, or one mask per object. The field name does not tell which.
+# An array of masks may be one mask with several channels, or one mask per object. The field name does not tell which.
 _MASKS = "mask() | instance_masks()"
 
 
@@ -76,7 +76,7 @@ def check_aligned(
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
             moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
         elif kinds.get(name) == "json":
-            # Lists from a table of labels are stored as JSON.
+            # Packing stores lists from a table of labels as JSON, which cannot be aligned, except for polygons.
             moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
         else:
             continue

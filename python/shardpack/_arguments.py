@@ -27,7 +27,7 @@ Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
 """Sample weights for a loader's draws."""
 
-# Hints for programs that pass keywords of PyTorch's DataLoader.
+# Hints for keywords that programs pass out of habit, because PyTorch's DataLoader has them.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
     "num_workers": "threads do the reading and decoding, one for each core; threads=… sets their number",
@@ -59,7 +59,7 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return the given rank and world size. Default: the values from ``torch.distributed``, or 0 and 1."""
+    """Return the rank and world size: the given values, or else those of ``torch.distributed``, or else 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
@@ -107,7 +107,7 @@ def _is_bound(ranks: int, cores: int) -> bool:
     try:
         launcher = len(os.sched_getaffinity(os.getppid() or os.getpid()))
     except OSError:
-        # The launcher has ended or belongs to another user.
+        # The affinity of the launcher is unknown: the launcher has ended or belongs to another user.
         return False
     return ours < launcher and ours * ranks <= launcher
 
@@ -191,7 +191,7 @@ def _fields(
 
 
 def _dtype(dtype: Any) -> str | None:
-    """Return the array types as text, such as ``float16`` or ``cube=float16,mask=int64``."""
+    """Return the element types of arrays as a string, such as ``float16`` or ``cube=float16,mask=int64``."""
     if dtype is None:
         return None
     if isinstance(dtype, Mapping):
@@ -217,7 +217,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def _holds(dtype: str | None, to: str | None) -> None:
-    """Raise an error if the tensor library does not support the type."""
+    """Raise an error if the tensor library ``to`` does not support the element type ``dtype``."""
     if dtype is None or _BFLOAT16 not in (part.rpartition("=")[2] for part in dtype.split(",")):
         return
     if to in (None, "numpy") and find_spec("ml_dtypes") is None:
@@ -258,7 +258,7 @@ def _normalised(
 
 
 def _numbers(name: str, given: Any, default: float) -> Numbers:
-    """Return one or several numbers as a list of floats. The Rust extension checks their values."""
+    """Return an option's number or numbers as a list of floats. The Rust extension checks their values."""
     try:
         numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
@@ -317,7 +317,7 @@ def _augment(augment: str | Sequence[str] | None) -> str | None:
 def _mix_batch(
     augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset
 ) -> tuple[list[str], int] | None:
-    """Return the batch augmentations as texts, and the number of classes."""
+    """Return the batch augmentations as strings, and the number of classes."""
     texts = [augment] if isinstance(augment, str) else list(augment or ())
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"augment_batch: expected the result of shardpack.augment.mixup or cutmix, found {augment!r}")
@@ -335,7 +335,7 @@ def _mix_batch(
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
-    """Return the bands as text or as a list of numbers. ``None`` means all bands."""
+    """Return the bands as a string or as a list of numbers. ``None`` means all bands."""
     if bands is None or isinstance(bands, str):
         return bands
     if isinstance(bands, slice):
@@ -356,9 +356,9 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
-    """Return the options for several patches per sample. A value of 0 for ``patches_per_sample`` means a grid.
+    """Return the options for patches. In them, ``patches`` is the number of patches per sample, or 0 for a grid.
 
-    The overlap always has three sides. For two-dimensional patches, the overlap in planes is 0.
+    The overlap is always given for three axes. Two-dimensional patches have an overlap of 0 planes.
     """
     weights = None
     if isinstance(kind, Mapping):
@@ -408,7 +408,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
         if members is None:
             return none | {"balanced": True}
         labels = np.unique(dataset.labels)
-        # As in a whole dataset, labels below 0 are not classes.
+        # Labels below 0 are not classes, so samples with such labels are never drawn.
         classes = dict.fromkeys(labels[labels >= 0].tolist(), 1.0)
         if not classes:
             raise _shardpack.UsageError(f"weights: none of the {len(dataset)} samples has a class (a label of 0 or more)")

@@ -1,4 +1,4 @@
-"""The keys and columns of a dataset as an Apache Arrow table."""
+"""Returns the keys and columns of a dataset as an Apache Arrow table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table(dataset: Dataset) -> pyarrow.Table:
-    """Implementation of ``Dataset.arrow``."""
+    """Make the table that ``Dataset.arrow`` returns."""
     try:
         import pyarrow as pa
     except ImportError as missing:
@@ -40,7 +40,7 @@ def table(dataset: Dataset) -> pyarrow.Table:
 
 
 def _names(labels: np.ndarray[Any, Any], classes: list[str]) -> Any:
-    """The class of each sample as a dictionary array. Labels without a name become null."""
+    """Return the class name of each sample as an Arrow dictionary array. Labels without a name become null."""
     import pyarrow as pa
 
     indices = pa.array(labels, pa.int64(), mask=(labels < 0) | (labels >= len(classes)))

@@ -33,7 +33,7 @@ class BatchFormat:
     unpacks: bool
     """True if the program passed ``fields``. A batch can then be unpacked in that order."""
     members: NDArray[np.uint64] | None
-    """For a subset: the numbers of its samples in the whole dataset, ascending."""
+    """For a subset, the numbers of its samples in the whole dataset, in ascending order."""
 
 
 class Ragged:
@@ -94,7 +94,7 @@ def _pinned(value: Any, *args: Any) -> Any:
     return value if getattr(value, "is_cuda", False) else value.pin_memory(*args)
 
 
-# Types of values that stay the same when a batch moves to another device.
+# Types of values that are left unchanged when a batch moves to another device, because they are not tensors.
 _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
@@ -183,7 +183,7 @@ class Batch(MutableMapping[str, Any]):
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            # If several threads convert the field at once, all of them get the first value set.
+            # If several threads convert the field at once, all of them return the value of the first to finish.
             value = self._values.setdefault(field, self._make(field))
         return value
 
@@ -394,7 +394,7 @@ class Batch(MutableMapping[str, Any]):
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
-            # Arrays of different lengths are in a list.
+            # Arrays that differ in length between rows are in a list.
             if isinstance(value, list):
                 return [changed(one) for one in value]
             return value if isinstance(value, _PLAIN) else change(value)
@@ -451,7 +451,7 @@ def _loose(
     unpacks: bool,
     patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Batch:
-    """Make a batch that does not view the loader's memory."""
+    """Make a batch from values that are not in the loader's memory."""
     batch = Batch(values)
     batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
     batch._keys, batch._mask, batch._indices, batch._patches = list(keys), mask, indices, patches

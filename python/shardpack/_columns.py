@@ -1,4 +1,4 @@
-"""The scalar fields and the keys of all samples of a dataset."""
+"""Reads the scalar fields and the keys of all samples of a dataset."""
 
 from __future__ import annotations
 
@@ -115,5 +115,5 @@ class UnknownKey(KeyError):
         return f"{what}\nhint: did you mean {' or '.join(near)}?" if near else what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickle only the message.
+        # The dataset need not be pickled with the error, so pickle only the message.
         return KeyError, (str(self),)

@@ -61,7 +61,7 @@ def _convert(args: Sequence[str]) -> int:
         parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset from another format. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
-        # Reports the error or prints the help, and does not return.
+        # `parse_args` prints the help or reports the error, and does not return.
         parser.parse_args(args)
         raise AssertionError("a format was not looked up")
     format = args[0]
@@ -237,8 +237,8 @@ def _add_names(group: Any, flag: str, about: str) -> None:
 
 
 def _names(given: list[str]) -> list[str]:
-    """Split the value of an option given once (names separated by commas). An option given several times has one name
-    per value.
+    """Return the class names of an option. A single value is a list separated by commas. If the option is given several
+    times, each value is one name.
 
     >>> _names(["cat, dog"]), _names(["cat", "dog, small"])
     (['cat', 'dog'], ['cat', 'dog, small'])
@@ -261,7 +261,7 @@ def _two(text: str) -> tuple[int, int]:
 
 
 def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
-    """Split a text such as ``cube=float32:64,64,224`` into name, element type and shape."""
+    """Parse ``cube=float32:64,64,224`` into a name, an element type and a shape."""
     name, layout = _pair(text)
     dtype, sign, shape = layout.partition(":")
     if sign and not re.fullmatch(r"\d+(,\d+)*", shape):
@@ -302,7 +302,7 @@ class _Progress:
         self._verb = verb
         self._shown = False
         self._phase: str | None = None
-        # Start of the phase and time of the last report, in seconds.
+        # Start of the current phase and time of the last report, both in seconds since the conversion began.
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> _Progress:

@@ -22,7 +22,7 @@ Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 
 
 def finish(convert: Convert) -> None:
-    """Wait for running copies to finish, and release their sources."""
+    """Wait until all copies that ``convert`` has started are done, and release the loader's memory that they read."""
     getattr(convert, "finish", lambda: None)()
 
 

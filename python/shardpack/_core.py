@@ -15,7 +15,7 @@ from shardpack._options import Options, State
 from shardpack._workers import Workers
 
 _changing = threading.RLock()
-"""Held while a loader replaces its core or is closed."""
+"""Lock that is held while a loader replaces its core or is closed."""
 
 
 def _unlock_in_child() -> None:
@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 class Core:
-    """A compiled loader of ``dataset``.
+    """A compiled loader of ``dataset``, which may be replaced by another one.
 
     With ``asks``, each use of the loader rereads rank and world size from ``torch.distributed`` until the threads
     start, because frameworks may create loaders before they initialise the process group.
@@ -96,7 +96,7 @@ class Core:
     def ready(self) -> _shardpack.Loader:
         """Return the compiled loader of this process."""
         if not self.is_closed and self._inner.has_threads:
-            # With running threads, the loader is never replaced. In a fork, it raises an error.
+            # A loader with running threads is never replaced. In a forked process, using it raises an error.
             return self._inner
         with _changing:
             if self.is_closed:
@@ -112,7 +112,7 @@ class Core:
         inner = self.ready()
         inner.set_epoch(epoch)
         if not inner.has_threads:
-            # For the case that the loader is recreated after a fork.
+            # If the loader is recreated after a fork, it starts from this state.
             self._resume, _ = inner.state()
 
     def restore(self, state: State) -> None:

@@ -98,7 +98,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # True after the warning that pictures lose bits.
+    # True once the user has been warned that pictures lose bits.
     _told = False
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The device on which a loader makes its batches, and the CUDA streams that use the batches."""
+"""Finds the device on which a loader makes its batches, and the CUDA streams that use the batches."""
 
 from __future__ import annotations
 

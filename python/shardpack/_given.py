@@ -65,7 +65,7 @@ def given(field: str, value: Any, kind: str | None) -> Given:
             raise _mask_as_picture(field, f"a PIL picture of mode {value.mode}", "np.asarray(picture)")
         return _picture(field, value)
     if hasattr(value, "__array__"):
-        # A PyTorch or JAX tensor, or similar.
+        # The value is a PyTorch or JAX tensor, or a similar array type.
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Iteration(Iterator[Batch]):
-    """One epoch of a loader, or the rest of it."""
+    """Iterates over one epoch of a loader, or over the rest of an epoch after resuming."""
 
     def __init__(self, loader: Loader, turn: int) -> None:
         self._loader, self._turn, self._over = loader, turn, False

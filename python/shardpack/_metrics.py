@@ -1,4 +1,4 @@
-"""Figures of a loader as OpenMetrics text, the format that Prometheus reads.
+"""Writes the figures of a loader as OpenMetrics text, the format that Prometheus reads.
 
 Source of the format: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """

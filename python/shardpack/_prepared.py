@@ -170,10 +170,11 @@ class Prepared:
         batches = BatchFormat(
             convert=convert,
             fields=shown,
-            # Not a bound method: with one, a kept batch would keep the loader's threads alive.
+            # Do not use a bound method here: batches would then refer to the loader, and a batch that the program keeps
+            # would keep the loader's threads alive.
             objects=partial(_read, arrays, convert),
             pictures=pictures.union(name for of, names in cropped.items() for name in names),
-            # Without `fields`, the program does not know the order.
+            # Without `fields`, the program has not chosen an order of the values, so unpacking would be ambiguous.
             unpacks=given.fields is not None,
             members=dataset._members,
         )

@@ -1,4 +1,4 @@
-"""The function ``report``, which measures the cost of lossy storage."""
+"""The function ``report``, which measures the quality loss and the size of storage options."""
 
 from __future__ import annotations
 

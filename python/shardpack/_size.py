@@ -1,4 +1,4 @@
-"""Sizes in bytes, given as numbers or as text."""
+"""Parses sizes in bytes, given as numbers or as strings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import SupportsIndex, TypeAlias
 from shardpack import _shardpack
 
 Size: TypeAlias = "SupportsIndex | str"
-"""A number of bytes, or text such as ``"4GiB"``."""
+"""A number of bytes, or a string such as ``"4GiB"``."""
 
 
 def size(name: str, value: Size) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shardpack._dataset import Dataset
 
 Attribute: TypeAlias = "str | Sequence[Any] | NDArray[Any]"
-"""The name of a scalar field, or one value per sample: an integer, a boolean or a text."""
+"""The name of a scalar field, or one value per sample: an integer, a boolean or a string."""
 
 
 def parts(
@@ -26,7 +26,7 @@ def parts(
     seed: int,
     growing: bool,
 ) -> list[NDArray[np.uint64]]:
-    """Return the sample numbers of each part, as numbers in the whole dataset."""
+    """Return the numbers of the samples in each part. They count in the whole dataset, even for a subset."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
     return dataset._core.split(
@@ -53,7 +53,7 @@ def _shares(given: float | Sequence[float]) -> list[float]:
 
 
 def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, dataset: Dataset) -> str | list[str] | None:
-    """Return the name of a scalar field, or one text for each sample."""
+    """Return the name of a scalar field, or one string for each sample."""
     if given is None:
         return None
     if isinstance(given, str):

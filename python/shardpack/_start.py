@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 
 EXIT_CODE = 130
-"""128 plus the number of SIGINT, the exit code of an interrupted command."""
+"""Exit code of an interrupted command: 128 plus the number of SIGINT."""
 
 
 def is_command() -> bool:

@@ -124,7 +124,7 @@ class Stitcher:
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}
-        # Number of patches of damaged scenes that the loader skipped, by key.
+        # Number of patches that are missing because the loader skipped their damaged scene, by key.
         self._skipped: Counter[str] = Counter()
         self._adding = threading.Lock()
 
@@ -210,7 +210,7 @@ class Stitcher:
         values = scene.sums
         values /= weights
         to = dtype if np.issubdtype(dtype, np.floating) else self._type
-        # At most one copy: `moveaxis` returns a view.
+        # This copies the values at most once, because `moveaxis` returns a view.
         return np.ascontiguousarray(np.moveaxis(values, -1, 0), to) if first else values.astype(to, copy=False)
 
     @property
@@ -246,7 +246,7 @@ class Stitcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Do not hide an earlier error.
+        # If the block has raised an error, `close` must not hide it with an error about missing patches.
         if error is None:
             self.close()
 

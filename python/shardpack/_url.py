@@ -1,4 +1,4 @@
-"""URLs of datasets, and the options of their stores."""
+"""Checks paths that may be URLs, and converts the options of stores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[str, str]]:
-    """Return the store options as text (``True`` becomes ``"true"``), plus the options in ``more`` that are not
+    """Return the store options as strings (``True`` becomes ``"true"``), plus the options in ``more`` that are not
     ``None``.
     """
     if options is not None and not isinstance(options, Mapping):

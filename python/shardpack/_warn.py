@@ -1,4 +1,4 @@
-"""Issues warnings that point to the program's line that called the package."""
+"""Issues warnings that point to the line of the user's program that called the package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     if options.get("values") is not None or options.get("max_error") is not None:
         return
     for field, figures in report["fidelity"].items():
-        # Pictures have no such count.
+        # The figures of pictures have no count of changed values.
         if figures.get("changed", 0) > 0:
             warn(
                 f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "
@@ -37,20 +37,20 @@ _ALL_BITS = (
 
 
 def of_lost_bits(fields: Iterable[str]) -> None:
-    """Warn that pictures were decoded to fewer bits."""
+    """Warn that pictures of more than 8 bits were decoded to 8 bits."""
     names = ", ".join(f"`{field}`" for field in fields)
     warn(f"field {names}: pictures with more than 8 bits per sample are decoded to 8 bits\n{_ALL_BITS}")
 
 
 def of_stored_bits(pictures: int) -> None:
-    """Warn that stored pictures will be decoded to fewer bits."""
+    """Warn that stored pictures of more than 8 bits will be decoded to 8 bits."""
     if pictures > 0:
         have = "1 picture has" if pictures == 1 else f"{pictures:,} pictures have"
         warn(f"{have} more than 8 bits per sample: stored unchanged, but decoded to 8 bits\n{_ALL_BITS}")
 
 
 def of_more_bands(pictures: int) -> None:
-    """Warn that an extra band of stored pictures will not be decoded."""
+    """Warn that loading drops an extra band of stored pictures, such as an alpha channel."""
     if pictures > 0:
         have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
         warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loaders drop the band")

@@ -24,7 +24,7 @@ from shardpack._transform import Rows, Transform
 __all__ = ["Workers"]
 
 _PATIENCE_S = 5.0
-"""Seconds that a process has to end, and seconds between its checks that the parent is alive."""
+"""Time limit for a process to end, and interval between its checks that the parent is alive, in seconds."""
 
 
 class Workers:

@@ -1,8 +1,8 @@
 """Masks, boxes, keypoints and polygons that follow the view of their picture, for ``Loader(align=…)``.
 
-Each function returns a text, such as ``"boxes,format=xywh"``. The picture of a sample and these fields share one view,
-which crops, scales and mirrors them, and one draw of each augmentation that moves pixels. Coordinates are in pixels
-from the left and upper edge of the upright picture, so the first pixel extends from 0 to 1.
+Each function returns a string, such as ``"boxes,format=xywh"``. The picture of a sample and these fields share one
+view, which crops, scales and mirrors them, and one draw of each augmentation that moves pixels. Coordinates are in
+pixels from the left and upper edge of the upright picture, so the first pixel extends from 0 to 1.
 
 >>> import shardpack as sp
 >>> sp.align.boxes("xywh", visible=0.25)

@@ -1,6 +1,6 @@
 """Augmentations of pictures, and of the bands of cubes, for ``Loader(augment=…)``.
 
-Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept. On
+Each function returns a string, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept. On
 pictures, the results match torchvision's transforms of the same names for uint8 tensors, to within one level.
 :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout`, :func:`random_gamma` and :func:`gaussian_noise` change
 the bands of arrays of three axes, and volumes, but not masks. The arrays must be float16, bfloat16 or float32, and
@@ -375,7 +375,7 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
 def _text(name: str, **options: str | None) -> str:
     given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
     text = f"{name}({given})" if given else name
-    # Check the ranges here, so that this call raises the error.
+    # Check the ranges here, so that this call raises the error, not the loader that gets the string later.
     _shardpack.check_augmentation(text)
     return text
 
@@ -399,7 +399,7 @@ def _number(name: str, value: object, default: float | None = None) -> str | Non
 
 
 def _range(name: str, value: object, default: tuple[float, float] | None = None) -> str | None:
-    """Return a range as the text ``LOW..HIGH``, or a single number as text."""
+    """Return a range as the string ``LOW..HIGH``, or a single number as a string."""
     if default is None and not isinstance(value, Sequence):
         return _number(name, value)
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or len(value) != 2:

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
-"""Number of tasks per slot. Slots finish up to one task apart. With four tasks per slot, this wastes little time."""
+"""Number of tasks per slot. At the end, a slot may wait for as long as another slot's last task takes. With four tasks
+per slot, this is a small part of the time.
+"""
 _PATIENCE = 30.0
-"""Seconds to wait for the board. If the board's machine fails, Ray needs a while to restart it elsewhere."""
+"""Seconds to wait for the board. If the board's machine fails, Ray needs a while to restart the board elsewhere."""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
@@ -110,7 +112,7 @@ def _merge(out: str, spool: str | None, take_over: bool, storage_options: Mappin
 
 
 def _listed(src: str, out: str, parts: int, options: dict[str, Any], storage_options: Mapping[str, Any] | None) -> bytes:
-    """List a source in a store once, so that the tasks need not."""
+    """Return the file list of a source in a store, so that not every task has to list it."""
     given: Any = {name: value for name, value in options.items() if name not in ("take_over", "spool")}
     with tempfile.TemporaryDirectory(prefix="shardpack-listing-") as folder:
         file = os.path.join(folder, "listing")
@@ -208,7 +210,7 @@ def pack(
         listing = ray.put(_listed(source, target, count, given, storage_options))
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
-    # Parts that lost a worker during this call, and parts being packed by another run.
+    # Parts that lost a worker during this call, and parts that another run was found to be packing.
     lost, held = set[int](), set[int]()
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     told_by_parts = _Figures(board)
@@ -232,7 +234,7 @@ def pack(
                         held.add(part)
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
-                    # A dead worker leaves its claim in the store.
+                    # A worker that died has left its claim in the store, so the next try must take the claim over.
                     over = {**given, "take_over": True} if is_url(target) and part in lost else given
                     parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue

@@ -1,4 +1,4 @@
-"""PyTorch: a loader or a dataset inside a ``torch.utils.data.DataLoader``.
+"""Lets programs use a loader or a dataset inside PyTorch's ``torch.utils.data.DataLoader``.
 
 You probably do not need this module. A :class:`shardpack.Loader` is already an iterable of batches and needs no
 worker processes. This module is for programs that require a ``DataLoader``.

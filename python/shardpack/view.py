@@ -1,6 +1,6 @@
-"""Views of pictures by their parameters, for ``Loader(image=…)``.
+"""Views of pictures, described by their parameters, for ``Loader(image=…)``.
 
-Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and
+Each function returns a string, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and
 settings files accept. The views match torchvision's transforms of the same names. Pictures are turned upright before
 they are cropped, and are resized with antialiasing. The interpolation is bilinear by default, or
 ``interpolation="bicubic"``. Both give the result of torchvision with ``antialias=True`` to within one level. Pillow's
@@ -150,7 +150,7 @@ class Crop:
     view: str
     """View of the picture."""
     augment: str | None = None
-    """Additional augmentations of these crops, as text."""
+    """Additional augmentations of these crops, as a string."""
     times: int = 1
     """Number of crops."""
     name: str | None = None

@@ -13,8 +13,8 @@ use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::OptionValue;
 use std::path::{Path, PathBuf};
 
-/// Returns the options by name. Python has already checked their types. A list means that an option is given several
-/// times.
+/// Returns the options by name. Python has already checked their types. An option whose value is a list appears once
+/// for each element.
 fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut all = Vec::new();
     for (name, given) in options {

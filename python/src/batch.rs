@@ -104,8 +104,8 @@ impl PyBatch {
         self.inner.device().map(|device| (device.kind, device.number))
     }
 
-    /// Registers a device stream in which a consumer uses the batch. When the batch is dropped, the slot waits for the
-    /// work that the stream has at that time.
+    /// Registers a device stream on which a consumer uses the batch. When the batch is dropped, its slot is not reused
+    /// until the work queued on the stream at that time has finished.
     #[expect(unsafe_code, reason = "a promise of the program in Python")]
     fn used_on(&self, stream: u64) {
         // SAFETY: the documentation of `Batch.used_on` requires the program to pass a valid stream that lives long
@@ -163,7 +163,7 @@ impl PyTensor {
         Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// Returns the element type in NumPy's notation, or `bfloat16`, which NumPy lacks.
+    /// Returns the element type in NumPy's notation, such as `<f4`, or `bfloat16`, which NumPy lacks.
     fn type_text(&self) -> String {
         let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
         let kind = match dtype {
@@ -176,7 +176,7 @@ impl PyTensor {
         format!("{order}{kind}{}", dtype.bytes())
     }
 
-    /// Returns the common entries of both array interfaces.
+    /// Returns the entries that NumPy's and the CUDA array interface have in common.
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(
@@ -209,8 +209,8 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// Returns the tensor as a capsule for another library to consume. On a device, the slot is reused only after the
-    /// work that `stream` has when the tensor is dropped.
+    /// Returns the tensor as a DLPack capsule for another library. On a device, the slot is not reused until the work
+    /// queued on `stream` when the tensor is dropped has finished.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -223,7 +223,7 @@ impl PyTensor {
         let elements = self.elements();
         let here = elements.device();
         if dl_device == Some(CPU) && here != CPU && copy != Some(false) {
-            // The specification requires consumers to accept this older form of the capsule.
+            // A NumPy copy exports the older form of the capsule, which the specification requires consumers to accept.
             return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
         }
         if let Some(device) = dl_device.filter(|device| *device != here) {
@@ -235,7 +235,8 @@ impl PyTensor {
                 "DLPack: this tensor cannot be copied during export\nhint: import the tensor, then copy it",
             ));
         }
-        // The CPU has no streams. On a device, the values are complete, so the consumer need not wait.
+        // The values are already complete, so the consumer need not wait. But the slot must not be reused before the
+        // consumer has finished. On the CPU, there are no streams to record for this.
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
@@ -283,7 +284,7 @@ impl PyTensor {
         Ok(dict)
     }
 
-    /// Returns the same memory as uint16, for bfloat16, which NumPy lacks.
+    /// Returns a bfloat16 tensor as a uint16 tensor of the same memory, because NumPy has no bfloat16.
     fn bits(&self) -> PyResult<Self> {
         match self.dtype {
             ElementType::Bf16 => {

@@ -1,4 +1,4 @@
-//! The shardpack command, for `python -m shardpack` and the console script.
+//! Runs the shardpack command, for `python -m shardpack` and the console script.
 
 use crate::watch::detached;
 use pyo3::prelude::*;

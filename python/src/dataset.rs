@@ -22,11 +22,11 @@ pub(crate) struct PyDataset {
     pub(crate) is_far: bool,
     /// The fields of a sample: all fields except the figures that packing measured.
     fields: Arc<[Field]>,
-    /// Names of the fields with pictures that have been decoded to fewer bits so far.
+    /// Names of the fields in which pictures of more than 8 bits have been reduced to 8 bits so far.
     narrowed: Arc<Mutex<Vec<String>>>,
 }
 
-/// The name of a column, or one text for each sample.
+/// The values by which a split groups or stratifies: the name of a column, or one string per sample.
 #[derive(FromPyObject)]
 enum AttributeOption {
     Column(String),
@@ -52,7 +52,7 @@ impl PyDataset {
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Reads without holding the interpreter. Ctrl-C interrupts it.
+    /// Runs a read without holding the interpreter, so that Ctrl-C can interrupt it.
     fn read<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -149,8 +149,8 @@ impl PyDataset {
         self.inner.dataset_id().to_string()
     }
 
-    /// Returns a text that identifies the contents: each dataset, and each generation of a dataset or of its copies,
-    /// has a different one.
+    /// Returns a string that identifies the contents. It differs between datasets and between generations, even if two
+    /// copies of a dataset have grown separately.
     #[getter]
     fn version(&self) -> String {
         self.inner.version_id().to_string()
@@ -188,7 +188,7 @@ impl PyDataset {
         object(py, self.inner.recipe())
     }
 
-    /// Returns the fidelity figures by field, or `None` for a lone shard.
+    /// Returns the errors that packing measured, by field, or `None` for a lone shard.
     fn fidelity<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }
@@ -264,7 +264,7 @@ impl PyDataset {
         Ok(vector(py, self.read(py, shardpack_reader::Dataset::labels)?))
     }
 
-    /// Returns the samples of each part of a split.
+    /// Returns the numbers of the samples in each part of a split.
     #[expect(clippy::too_many_arguments, reason = "how arguments come")]
     fn split<'py>(
         &self,

@@ -51,7 +51,7 @@ impl Stage {
     }
 }
 
-/// Returns the stream to wait for before reusing the slot if a consumer works in `stream`.
+/// Returns the stream to wait for before a slot is reused, if a consumer works on `stream`.
 ///
 /// The per-thread default stream has no handle for other threads, but any thread may drop a batch. So the slot waits
 /// for the legacy stream, which waits for the default streams of all threads.

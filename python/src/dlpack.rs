@@ -31,10 +31,11 @@ use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
 /// Returns the stream with this handle.
 ///
-/// # Safety The handle belongs to a stream of the batch's device, and the stream lives until the batch is dropped (rule
-/// 6). A driver cannot recognise an invalid handle.
+/// # Safety
+/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is dropped (rule 6). A
+/// driver cannot recognise an invalid handle.
 pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller guarantees that the handle is valid and that the stream lives long enough.
     unsafe { StreamHandle::new(handle) }
 }
 
@@ -73,7 +74,7 @@ struct DlTensor {
     byte_offset: u64,
 }
 
-/// `DLManagedTensor`.
+/// `DLManagedTensor` of DLPack's C header.
 #[repr(C)]
 struct Managed {
     tensor: DlTensor,
@@ -81,7 +82,7 @@ struct Managed {
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
 
-/// `DLManagedTensorVersioned`.
+/// `DLManagedTensorVersioned` of DLPack's C header.
 #[repr(C)]
 struct ManagedVersioned {
     version: [u32; 2],
@@ -91,7 +92,7 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// One of DLPack's two structs, and the memory to which it points.
+/// One of DLPack's two managed structs, with the memory to which it points.
 struct Holder<M> {
     managed: M,
     shape: Vec<i64>,
@@ -155,11 +156,11 @@ const fn data_type(element: ElementType) -> Option<DataType> {
     Some(DataType { code, bits, lanes: 1 })
 }
 
-/// Returns a capsule for `lent`. The capsule has the form of DLPack 1.0 if `versioned`, otherwise the older form.
+/// Returns a capsule for `lent`: in the form of DLPack 1.0 if `versioned`, otherwise in the older form.
 ///
 /// # Errors
-/// `BufferError` if DLPack has no such type, or if the shape does not fit its integers. Python's own error if
-/// it cannot make a capsule.
+/// `BufferError` if DLPack does not have the element type, or if the shape does not fit DLPack's integers. Python's own
+/// error if Python cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
     let dtype =
         data_type(lent.dtype).ok_or_else(|| PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype)))?;
@@ -184,7 +185,7 @@ pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> 
     }
 }
 
-/// The common parts of both structs.
+/// Gives access to the fields that both managed structs have.
 trait Exported: Sized {
     const NAME: &CStr;
     fn tensor(&mut self) -> &mut DlTensor;
@@ -234,10 +235,10 @@ impl<M: Exported> Holder<M> {
 /// # Safety
 /// `managed` belongs to a holder made by [`Holder::boxed`] that has not been freed yet, and it is not used afterwards.
 unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
-    // SAFETY: by the caller's promise; rule 1.
+    // SAFETY: the caller guarantees that `managed` belongs to a holder that has not been freed (rule 1).
     let context = unsafe { *(*managed).context() };
-    // SAFETY: `context` is the pointer from `Box::into_raw` in `boxed`, and is freed only here, once by the caller's
-    // promise.
+    // SAFETY: `context` is the pointer from `Box::into_raw` in `boxed`. It is freed only here, and only once, as the
+    // caller guarantees.
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
 
@@ -246,12 +247,12 @@ unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
 /// # Safety
 /// Only Python calls it, with a capsule made by [`capsule`].
 unsafe extern "C" fn destroy<M: Exported>(capsule: *mut ffi::PyObject) {
-    // SAFETY: `capsule` is a capsule; the name is a static C string.
+    // SAFETY: Python passes the capsule that it destroys, and the name is a static C string.
     if unsafe { ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) } == 0 {
         return;
     }
-    // SAFETY: the capsule is valid and has this name: it points to the struct of a holder that was not consumed (rule
-    // 2).
+    // SAFETY: the capsule still has its original name, so no library has consumed it (rule 2), and it points to the
+    // struct of a holder.
     unsafe { free::<M>(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast()) };
 }
 
@@ -262,7 +263,7 @@ fn capsule<M: Exported>(py: Python<'_>, holder: *mut Holder<M>) -> PyResult<Py<P
     let made = unsafe { ffi::PyCapsule_New(managed.cast(), M::NAME.as_ptr(), Some(destroy::<M>)) };
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind).inspect_err(|_| {
-        // SAFETY: there is no capsule, so no other code frees the holder.
+        // SAFETY: no capsule was made, so no other code frees the holder.
         drop(unsafe { Box::from_raw(holder) });
     })
 }

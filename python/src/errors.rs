@@ -1,4 +1,4 @@
-//! Errors of the library as Python exceptions, each derived from the matching built-in exception.
+//! Converts errors of the library to Python exceptions, each derived from the matching built-in exception.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};

@@ -1,4 +1,4 @@
-//! The loader. While it waits, it releases the interpreter and checks for signals.
+//! The Python class of the loader. Its methods release the interpreter and check for signals while they wait.
 
 use crate::batch::PyBatch;
 use crate::dataset::PyDataset;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Interval between checks for signals, short enough for Ctrl-C to end a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A loader of the library. The inner loader is `None` once it is closed.
+/// Wraps the library's loader. `inner` is `None` once the loader is closed.
 #[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
@@ -98,7 +98,7 @@ impl PyLoader {
         }
     }
 
-    /// Replaces another loader. Iterations that began there continue here.
+    /// Takes over from another loader: iterations that it began continue with this loader.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -239,7 +239,7 @@ impl PyLoader {
         Ok(dict)
     }
 
-    /// Ends the threads, and the processes for which threads may be waiting. Batches that the caller holds stay valid.
+    /// Ends the loader's threads and the processes of its transform. Batches that the caller holds stay valid.
     fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
         // Close the loader before the processes end. A thread that waits for a batch then gets the error for a closed
@@ -266,7 +266,7 @@ impl PyLoader {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Fails in a fork, where a thread that no longer exists may hold the lock.
+    /// Fails in a forked process, because the lock may be held by a thread that exists only in the parent process.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! Objects in a folder of a store, which conversions read as files.
+//! Gives conversions access to the objects in a folder of a store, as if they were files.
 
 use crate::errors::raise;
 use crate::watch::heard;
@@ -59,7 +59,7 @@ impl Object {
         to_usize(self.inner.len())
     }
 
-    /// Announces that these bytes will be read soon.
+    /// Announces that `count` bytes from `offset` will be read soon, so that the store can fetch them in advance.
     fn announce(&self, offset: u64, count: u64) {
         self.inner.advise_soon(offset, count);
     }

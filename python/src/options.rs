@@ -120,7 +120,7 @@ pub(crate) struct Options<'py> {
     /// The datasets of a mixture, each with its weight.
     mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
-    /// Number of slots. `None` means the default of the device that decodes.
+    /// Number of batches in memory (slots). `None` means the default, which depends on where pictures are decoded.
     slots: Option<usize>,
     window: String,
     max_batch: u64,

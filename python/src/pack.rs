@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs. Returns the JSON that `shardpack pack --json` prints, and the notes for the user.
+/// Packs a source. Returns the JSON that `shardpack pack --json` prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn pack(
     Ok((json.to_string(), in_python(&notes)))
 }
 
-/// Plans. Returns the JSON that `shardpack plan --json` prints.
+/// Predicts the time, size and memory of packing a source. Returns the JSON that `shardpack plan --json` prints.
 #[pyfunction]
 pub(crate) fn plan(
     py: Python<'_>,
@@ -141,7 +141,7 @@ pub(crate) fn verify(
     Ok(checked.map_err(raise)?.to_json(deep, digest).to_string())
 }
 
-/// Adds samples. Returns the JSON that `shardpack add --json` prints, and the notes for the user.
+/// Adds samples to a dataset. Returns the JSON that `shardpack add --json` prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn add(
     py: Python<'_>,

@@ -11,7 +11,7 @@ use shardpack_jpeg::PictureDecoder;
 use shardpack_loader::Object;
 use shardpack_reader::{Error, RecordView, Sample, Scalar};
 
-/// One value of a sample, on its way to Python.
+/// A decoded value of a sample that is not yet a Python object.
 pub(crate) enum FieldValue {
     Missing,
     Scalar(Scalar),
@@ -30,7 +30,7 @@ pub(crate) struct Decoded {
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
-    /// Names of the fields with pictures that were decoded to fewer bits.
+    /// Names of the fields in which pictures of more than 8 bits were reduced to 8 bits.
     pub(crate) narrowed: Vec<String>,
 }
 

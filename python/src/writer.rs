@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A collector of samples. It is `None` once it is closed.
+/// Wraps the library's collector of samples. `inner` is `None` once the writer is closed.
 #[pyclass(name = "Writer", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
@@ -40,7 +40,7 @@ enum WriterValue<'py> {
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
     /// A number, with its type if the program gave one.
     Number(Digits, Option<String>),
-    /// A text, and true if it is a JSON document.
+    /// A string, and true if it is a JSON document.
     Text(String, bool),
     /// The frames of a clip, as JPEG files.
     Frames((Vec<Bound<'py, PyBytes>>,)),
@@ -283,7 +283,7 @@ pub(crate) fn mask_of<'py>(
     let content = content.as_bytes().to_vec();
     let mask =
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // Drop the hint of this error, which names an option of packing.
+            // The hint of this error names an option of packing, which the caller does not have, so drop the hint.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
             error => raise(error),
         })?;

@@ -21,7 +21,8 @@ CUBES = 24
 CLASSES = ("cat", "dog", "owl")
 SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
 
-# Programs that the tests start must react to Ctrl-C. A background job ignores it, and child programs inherit that.
+# Restore the default reaction to Ctrl-C. A background job ignores Ctrl-C, and the programs that the tests start would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -80,7 +81,7 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cube_values() -> list[np.ndarray]:
-    """Values of the cubes, float32 [20, 30, 8], which contain the number of the cube."""
+    """Values of the cubes, float32 [20, 30, 8]. They contain the cube's number, so tests can tell the cubes apart."""
     y, x, band = np.mgrid[:20, :30, :8]
     return [(np.sin(x / 9 + band) + y * 0.01 + number).astype(np.float32) for number in range(CUBES)]
 

@@ -18,7 +18,7 @@ BIG = 96
 
 
 def why_not() -> str | None:
-    """The reason why no device can be tested, or None."""
+    """Returns the reason why no device can be tested, or None if one can."""
     try:
         _shardpack.Stage(0)
     except _shardpack.NoDeviceError as error:
@@ -54,7 +54,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loader(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Loader:
-    """A loader that fails unless it decodes on the device."""
+    """Makes a loader that decodes on the device, and fails if that is not possible."""
     dataset = dataset if isinstance(dataset, sp.Dataset) else sp.Dataset(dataset)
     return sp.Loader(dataset, rows, **{"to": "torch", "device": "cuda:0", "decode": "device"} | options)
 

@@ -1,4 +1,4 @@
-"""Code shared by the tests of the loader."""
+"""Helpers of the loader's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks, boxes and keypoints aligned with their picture, and fields that are lists in a batch."""
+"""Tests that masks, boxes and keypoints are aligned with their picture, and how lists of arrays appear in a batch."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
                 assert boxes[row].dtype == points[row].dtype == np.float32 and classes[row].dtype == np.int64
                 for box, number, point in zip(boxes[row], classes[row], points[row][:, 0]):
                     same = masks[row] == number
-                    # A sliver of a box may lie between the centres of pixels.
+                    # If only a sliver of a box is visible, it may contain no pixel centre, and thus no mask pixel.
                     if not same.any():
                         assert min(box[2:]) <= 1
                         continue
@@ -152,7 +152,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     # If no boxes are aligned, no rows are removed.
     with pytest.warns(UserWarning, match="`boxes` is not aligned with its picture"):
         sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
-    # One row for a single box proves nothing, but two rows for two boxes do.
+    # If every sample has one box and one class, the array may have one row by chance. Two of each is no chance.
     loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
     with pytest.raises(sp.UsageError, match="`classes` has a row for each box of `boxes` in the 3 samples"):
         loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])
@@ -289,7 +289,7 @@ def test_boxes_of_another_form_are_an_error_that_is_not_skipped(tmp_path: Path) 
     picture = np.zeros((200, 400, 3), np.uint8)
     with sp.Writer(tmp_path / "out", {"image": "image", "boxes": "array"}, shuffle=False) as writer:
         writer.write({"image": picture, "boxes": np.array([[10, 10, 200, 150]], np.float32)}, key="good")
-        # Left, top, width, height.
+        # The boxes are stored as left, top, width, height.
         writer.write({"image": picture, "boxes": np.array([[300, 100, 50, 80]], np.float32)}, key="other")
     dataset = sp.Dataset(tmp_path / "out")
     options = {"image": "resize200x400", "align": {"boxes": sp.align.boxes()}, "shuffle": False}
@@ -337,7 +337,7 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
 
 
 def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(tmp_path: Path) -> None:
-    """The columns in the index have the size of the stored picture, which is turned."""
+    """The index gives the size of the stored picture, which may be turned. The mask has the size of the upright one."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "masks").mkdir()
     rng = np.random.default_rng(1)

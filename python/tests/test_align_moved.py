@@ -1,4 +1,4 @@
-"""Masks, boxes, keypoints and polygons moved by augmentation together with their picture, compared with torchvision."""
+"""Tests against torchvision that augmentations move masks, boxes, keypoints and polygons with their picture."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_moved_fields_are_those_of_torchvision(scenes: sp.Dataset, image: str, k
         mask = functional.affine(tv_tensors.Mask(torch.from_numpy(before["mask"])), **given, fill=250)
         boxes = tv_tensors.BoundingBoxes(torch.from_numpy(before["boxes"]), format="XYXY", canvas_size=size)
         boxes = functional.affine(boxes, **given)
-        # On the border between two pixels, float32 and float64 may choose different pixels, but picture and mask choose
-        # the same.
+        # If a position lies on the border between two pixels, we and torchvision may round to different pixels. But
+        # wherever our picture differs from torchvision's, our mask must differ too.
         apart += int((mask.numpy() != after["mask"]).sum())
         differs = (picture.permute(1, 2, 0).numpy() != after["image"]).any(-1)
         assert (differs <= (mask.numpy() != after["mask"])).all()
@@ -115,8 +115,7 @@ def test_masks_show_the_class_of_the_moved_picture(scenes: sp.Dataset) -> None:
         found = rows(scenes, image="full,flip=0.5", align=align, augment=augment, seed=4)
         changed = 0
         for row in found:
-            # The red of a pixel is its class, and the outside is black. TrivialAugment's colour operations change the
-            # red.
+            # The red level of a pixel is its class, and the outside is black. TrivialAugment may also change the red.
             same = row["image"][..., 0] == row["mask"]
             if augment != ["trivial_augment_wide"]:
                 assert same.all()

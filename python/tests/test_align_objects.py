@@ -1,4 +1,4 @@
-"""Polygons and masks of objects aligned with their picture."""
+"""Tests that polygons and the masks of single objects are aligned with their picture."""
 
 from __future__ import annotations
 

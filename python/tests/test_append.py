@@ -1,4 +1,4 @@
-"""`Writer(…, append=True)`, which adds a program's samples to a dataset as its next generation."""
+"""Tests `Writer(…, append=True)`, which adds a program's samples to a dataset as its next generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and columns as an Apache Arrow table."""
+"""Tests the Apache Arrow table of the keys and columns of a dataset."""
 
 from __future__ import annotations
 

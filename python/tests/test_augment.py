@@ -1,4 +1,4 @@
-"""Flips, turns, normalisation and bfloat16 of arrays, all compared with NumPy."""
+"""Tests flips, turns, normalisation and bfloat16 of arrays against NumPy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_cube_and_its_mask_are_turned_alike(cubes: Path, cube_values: list[np.
                     ]
                     assert found, index
                     seen.add(found[0])
-    # Two flips equal half a turn, so each result can be reached in two ways.
+    # Flips along both axes equal a turn by 180 degrees, so only half of the combinations give different results.
     assert len(seen) == (8 if cube != "whole" else 4)
 
 
@@ -152,7 +152,8 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
     noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
     noise = (noisy - plain).astype(np.float64)
     count = noise.size
-    # Noise is added after the gain, whatever their order in the list. The tolerance is five standard errors.
+    # Noise is added after the gain, whatever their order in the list. So its mean must be 0 and its standard deviation
+    # 0.5, each to within five standard errors.
     assert abs(noise.mean()) < 5 * 0.5 / count**0.5
     assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
     assert (rows(3) == noisy).all() and (masks >= 0).all()

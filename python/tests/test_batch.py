@@ -1,4 +1,4 @@
-"""Batches as mappings of objects and tensors, and samples read with only some of their fields."""
+"""Tests batches as mappings, fields that are Python objects, and reading only some fields of a sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets written to S3, on moto's server if it is installed."""
+"""Tests writing datasets to S3, on moto's server if it is installed."""
 
 from __future__ import annotations
 

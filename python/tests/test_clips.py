@@ -1,4 +1,4 @@
-"""Several pictures per sample: packed from folders, written by a program, loaded as clips, and exported."""
+"""Tests clips, samples of several pictures: packed from folders, written by a program, loaded, and exported."""
 
 from __future__ import annotations
 

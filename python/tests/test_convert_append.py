@@ -1,4 +1,4 @@
-"""Weekly deliveries, added with `convert(…, append=True)` and `shardpack convert … --append`."""
+"""Tests adding new deliveries with `convert(…, append=True)` and `shardpack convert … --append`."""
 
 from __future__ import annotations
 

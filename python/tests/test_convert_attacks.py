@@ -1,5 +1,5 @@
-"""Sources built to cause hangs, exhaust memory, or silently lose a value, and sources with plain damage. Cases that
-could take unbounded time or memory run in a separate process, with limits on CPU time and address space.
+"""Tests that `convert` refuses sources built to hang it, to exhaust memory or to lose a value silently, and damaged
+sources. Cases that could take unbounded time or memory run in a separate process with limits on both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def member(name: bytes, data: bytes, kind: bytes = b"0") -> bytes:
 
 
 GOOD = member(b"a.txt", b"hello") + member(b"a.cls", b"1")
-"""Sample `a`."""
+"""The tar members of a valid sample, `a`."""
 END = bytes(1024)
 
 

@@ -1,4 +1,4 @@
-"""HDF5, Zarr and LMDB files built to run code, expose other files, hang, exhaust memory, or kill the process."""
+"""Tests that HDF5, Zarr and LMDB files cannot run code, read other files, hang or kill a process, or fill memory."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
-        # Each dataset is a gibibyte of fill values.
+        # Each of the 100 samples is a hard link to the same dataset, which is a gibibyte of fill values.
         file.create_dataset("pool", (1 << 28,), "f4", chunks=(1 << 20,))
         for number in range(100):
             file[f"data/s{number}/x"] = file["pool"]
@@ -307,7 +307,7 @@ def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
         ("hdf5", tmp_path / "a.h5"),
         ("zarr", v2(tmp_path / "2.zarr", None, shape=[MANY], chunks=[1 << 20])),
         ("zarr", v3(tmp_path / "3.zarr", None, shape=[MANY])),
-        # A single sample of 2^27 chunks.
+        # This array is a single sample of 2^27 chunks, none of which is stored.
         ("zarr", v2(tmp_path / "chunks.zarr", None, shape=[1, 1 << 27], chunks=[1, 1])),
     ]
     for format, source in sources:
@@ -329,7 +329,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
     for out in ("h", "z"):
         dataset = sp.Dataset(tmp_path / out)
         assert len(dataset) == 300 and (dataset[299]["mask"] == 7).all()
-    # The option allows data that really are only fill values.
+    # `max_expansion` allows an array that is meant to consist of fill values alone.
     v2(tmp_path / "b.zarr", None, shape=[200_000], chunks=[200_000], dtype="|u1")
     with pytest.raises(ValueError, match="raise max_expansion"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")

@@ -1,4 +1,4 @@
-"""COCO, Pascal VOC and YOLO, with the same objects in each format, and with bad input."""
+"""Tests conversion from COCO, Pascal VOC and YOLO, with the same objects in each format, and with bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Masks stored as pictures. The option `masks` turns them into class numbers. Without it there is a note."""
+"""Tests that the option `masks` turns masks stored as pictures into class numbers, and that there is a note without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MosaicML's MDS. The sources are written by code in this file, or by `mosaicml-streaming` if it is installed."""
+"""Tests conversion from MosaicML's MDS. Code in this file writes the sources, and `mosaicml-streaming` if installed."""
 
 from __future__ import annotations
 

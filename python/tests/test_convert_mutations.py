@@ -1,6 +1,5 @@
-"""Structural mutations of sources. Checksums are corrected, so that changes are not caught by them. Whatever the
-change, `convert` must either succeed or raise one of its own errors that says what is wrong, within bounded time and
-memory.
+"""Tests `convert` on sources with random changes to their structure. Checksums are corrected, so that they do not
+reveal a change. `convert` must either succeed or raise one of its own errors, within bounded time and memory.
 
     SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py
 
@@ -43,7 +42,7 @@ _MEMORY = 1 << 30
 
 class Random(random.Random):
     calm = False
-    """Change little, because most sources with many changes fail the first check and never reach the code behind it."""
+    """True for few changes. Most sources with many changes fail the first check and never reach the code behind it."""
 
 
 def chance(r: Random, share: float) -> bool:
@@ -697,7 +696,8 @@ def test_changed_sources_are_converted_or_refused(tmp_path: Path, format: str) -
     assert ended.returncode == 0, f"{lines[-1:]}: {ended.returncode}\n{ended.stderr[-3000:]}"
     assert not found, "\n".join(found)
     converted, refused, count = map(int, re.findall(r"\d+", lines[-1]))
-    # Otherwise the changes never get past the first check, or have no effect.
+    # At least a tenth of the sources must be converted, and some refused. Otherwise the changes are too severe or
+    # have no effect, and the test checks nothing.
     assert count < 40 or converted * 10 >= count and refused > 0, lines[-1]
     print(f"{format}: {lines[-1]}, {time.monotonic() - started:.0f} s")
 

@@ -1,4 +1,4 @@
-"""Options and errors of `convert` for all formats."""
+"""Tests the options and errors of `convert` that all formats share."""
 
 from __future__ import annotations
 

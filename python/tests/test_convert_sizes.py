@@ -1,4 +1,4 @@
-"""Masks that differ in size from their pictures, so that the two could not be aligned."""
+"""Tests that `convert` refuses masks and annotations that do not match the size of their picture."""
 
 from __future__ import annotations
 

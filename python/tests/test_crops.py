@@ -1,4 +1,4 @@
-"""Several crops of each picture, each in its own field."""
+"""Tests loading several crops of each picture, each in its own field."""
 
 from __future__ import annotations
 

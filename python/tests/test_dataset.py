@@ -1,4 +1,4 @@
-"""Datasets: samples, columns, subsets, and use in other processes."""
+"""Tests datasets: samples, columns, subsets, and use in other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures as floats, and loaders without a GPU."""
+"""Tests pictures as floats, and how a loader behaves without a GPU."""
 
 from __future__ import annotations
 

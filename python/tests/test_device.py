@@ -1,4 +1,4 @@
-"""Decoding on a GPU gives the same batches as decoding on the host, bit for bit.
+"""Tests that decoding on a GPU gives the same batches as decoding on the host, bit for bit.
 
 The tests need a GPU and PyTorch. If either is missing, they are skipped, with the reason.
 """
@@ -103,7 +103,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    # The counts may include part of the next epoch, which is prepared early.
+    # Two epochs were loaded, and up to one more is prepared early.
     assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
@@ -170,7 +170,7 @@ def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) ->
     stats = compare(big, epochs=3, resident=True, **options)
     rows = sum(stats["refused"].values())
     assert 3 * BIG <= stats["device_rows"] + rows <= 4 * BIG
-    # With all samples on the device, only rows that the host decodes are read again.
+    # After the start, only rows that the host decodes may be read from disk.
     assert stats["read_bytes"] == before or rows > 0
 
 

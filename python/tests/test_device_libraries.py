@@ -1,4 +1,4 @@
-"""Batches on a GPU as tensors of other libraries. Some of the tests need JAX or CuPy."""
+"""Tests batches on a GPU as tensors of other libraries. Some of the tests need JAX or CuPy."""
 
 from __future__ import annotations
 

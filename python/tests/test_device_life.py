@@ -1,4 +1,4 @@
-"""The life of a loader on a GPU: choice of the device, start, resuming, and end."""
+"""Tests the life of a loader on a GPU: choice of the device, start, resuming, and end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_callers_device_stays_the_current_one(big: Path) -> None:
 
     def work() -> None:
         seen.append(current())
-        # No framework has chosen a device here. The bytes do not matter.
+        # In this thread, no framework has made a device current, and the loader must not do so either.
         stage = _shardpack.Stage(0)
         seen.append(current())
         device = loader(big, 16, image="rrc32")

@@ -1,4 +1,4 @@
-"""The memory of batches on a GPU is not overwritten while it is in use, and does not grow."""
+"""Tests that the memory of batches on a GPU is not overwritten while it is in use, and does not grow."""
 
 from __future__ import annotations
 

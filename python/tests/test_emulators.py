@@ -1,5 +1,5 @@
-"""Sources and datasets on an Azure emulator. The tests run if `AZURITE` names its program: npm install azurite;
-AZURITE=node_modules/.bin/azurite-blob.
+"""Tests sources and datasets on Azurite, an emulator of Azure's store. The tests run only if the environment variable
+`AZURITE` names its program: npm install azurite; AZURITE=node_modules/.bin/azurite-blob.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exports to WebDataset tars and Zarr, and their conversion back."""
+"""Tests exports to WebDataset tars and Zarr, and converting them back."""
 
 from __future__ import annotations
 

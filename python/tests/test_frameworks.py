@@ -1,4 +1,4 @@
-"""Loaders inside frameworks: resuming within an epoch, and ranks that start late."""
+"""Tests loaders inside training frameworks: resuming within an epoch, and ranks that are known only later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`add`, `remove`, `compact`, and the generations of a dataset, called from Python."""
+"""Tests `add`, `remove` and `compact` from Python, and the generations of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile Exif, ICC, XMP and comments in JPEGs, which must neither stop packing nor change a pixel."""
+"""Tests that hostile Exif, ICC, XMP and comments in JPEGs neither stop packing nor change a pixel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that contain terminal control characters. Errors, warnings and reprs must escape them."""
+"""Tests that errors, warnings and reprs escape terminal control characters in names."""
 
 from __future__ import annotations
 

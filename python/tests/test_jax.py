@@ -1,4 +1,4 @@
-"""JAX: batches as ``jax.Array``."""
+"""Tests batches as ``jax.Array``."""
 
 from __future__ import annotations
 

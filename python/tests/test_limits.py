@@ -1,4 +1,4 @@
-"""Size limits for files. The defaults are the same as in the command."""
+"""Tests the size limits for files, and that their defaults are the same as in the command."""
 
 from __future__ import annotations
 

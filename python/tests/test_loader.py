@@ -1,4 +1,4 @@
-"""Loaders with NumPy: batches, views, epochs, ends of epochs, options, threads."""
+"""Tests loaders with NumPy: batches, views, epochs, ends of epochs, options, threads."""
 
 from __future__ import annotations
 
@@ -279,13 +279,13 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
     ("ranks", "cores", "affinity", "launcher", "expected"),
     [
         (None, 8, 8, 8, 0), ("1", 8, 8, 8, 0), ("x", 8, 8, 8, 0), ("4", 8, 8, 8, 2), ("16", 8, 8, 8, 1),
-        # Four ranks are bound to two of eight cores each; then they share four of eight cores in pairs.
+        # Four ranks on eight cores: each is bound to two cores of its own, or each pair of ranks shares four cores.
         ("4", 2, 2, 8, 0), ("4", 4, 4, 8, 1),
         # A container has 8 of the 64 cores of a machine, and no rank is bound.
         ("8", 8, 8, 8, 1),
-        # In a container with a quota, the default of the Rust core applies, not the affinity.
+        # A quota limits the container to fewer cores than the affinity shows, so the number of cores from Rust counts.
         ("2", 6, 64, 64, 3), ("4", 2, 16, 64, 1),
-        # The launcher has ended.
+        # The launcher has ended, so its affinity is unknown.
         ("4", 2, 2, None, 1),
     ],
 )  # fmt: skip

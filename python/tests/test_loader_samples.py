@@ -1,4 +1,4 @@
-"""Selection of samples: subsets, weights, and concatenated or mixed datasets."""
+"""Tests which samples a loader draws: subsets, weights, and concatenated or mixed datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions in an epoch: ranks, lanes, resumed states, and copies."""
+"""Tests the order and the state of an epoch: ranks, lanes, resuming, and copies of a loader."""
 
 from __future__ import annotations
 

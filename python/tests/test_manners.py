@@ -1,4 +1,4 @@
-"""Behaviour towards the rest of the system: Ctrl-C, threads, exits, memory, time."""
+"""Tests how a loader behaves in its process: Ctrl-C, threads, forks, exit, and memory."""
 
 from __future__ import annotations
 

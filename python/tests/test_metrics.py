@@ -1,4 +1,4 @@
-"""Figures of a loader as OpenMetrics text."""
+"""Tests the figures of a loader as OpenMetrics text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacement of no-data values in cubes."""
+"""Tests the replacement of no-data values in cubes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_patches_and_noise_leave_it_as_it_is(tmp_path: Path) -> None:
     options: dict[str, Any] = {"dtype": "float16", "std": {"cube": 1e4}, "fields": ["cube"], "batch_size": 8}
     options |= {"cube": "center8x8", "layout": "chw", "augment": [sp.augment.gaussian_noise(0.5), "hflip"]}
     for batch in sp.Loader(data, no_data=-2.0, **options):
-        # The view is the middle of the twelve rows, from the third row on, and includes one no-data row.
+        # The view shows rows 2 to 9 of the twelve rows. Rows 0 to 2 have no data, so exactly its first row has none.
         assert np.all(batch["cube"][:, :, 0] == -2) and not np.any(batch["cube"][:, :, 1:] == -2)
 
 

@@ -1,4 +1,4 @@
-"""Irregular values in a batch: arrays of several lengths, missing values, samples of a subset."""
+"""Tests irregular values in a batch: arrays of several lengths, missing values, samples of a subset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures from other programs. All that can be packed must decode to the same pixels as with Pillow."""
+"""Tests that pictures from other programs, if they can be packed, decode to the same pixels as with Pillow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pack`, `merge`, `verify` and the command, called from Python."""
+"""Tests `pack`, `merge` and `verify` from Python, and the command."""
 
 from __future__ import annotations
 

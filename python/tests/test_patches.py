@@ -1,4 +1,4 @@
-"""Several patches of each scene, and grids of patches."""
+"""Tests loading several patches of each scene, and grids of patches."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_memory_is_predicted_and_held(alike: sp.Dataset) -> None:
         loader = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=8, open_scenes=scenes, threads=1, end="uneven")
         assert sum(len(batch) for batch in loader) == 40
         stats = loader.stats()
-        # Memory holds the open scenes and one more, which is being decoded.
+        # Memory holds at most the open scenes and the scene being decoded, each as 8 patches of 16 × 12 × 4 floats.
         assert 8 * 16 * 12 * 4 * 4 <= stats["peak_run_bytes"] <= (scenes + 1) * 8 * 16 * 12 * 4 * 4
         assert stats["peak_run_bytes"] < loader.predicted_bytes
 

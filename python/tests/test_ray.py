@@ -1,4 +1,4 @@
-"""`shardpack.ray.pack`, with a real Ray on this machine."""
+"""Tests `shardpack.ray.pack`, with a real Ray on this machine."""
 
 from __future__ import annotations
 

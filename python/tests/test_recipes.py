@@ -1,4 +1,4 @@
-"""Augmentations of pictures: their names, draws by key, and a comparison with torchvision, if it is installed."""
+"""Tests augmentations of pictures: their names, their draws by key, and, if torchvision is installed, their results."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_batches_are_mixed_with_soft_labels(photos: Path) -> None:
         for before, after in zip(plain, mixed, strict=True):
             weights, own = after["label"], np.eye(3, dtype=np.float32)[before["label"]]
             assert weights.dtype == np.float32 and weights.shape == (16, 3)
-            # The whole batch has a single weight.
+            # All rows of a batch are mixed with the same weight.
             shares = {round(float(row[a]), 5) for row, a, b in zip(weights, before["label"], np.roll(before["label"], 1), strict=True) if a != b}
             (share,) = shares
             assert np.allclose(weights, own * share + np.roll(own, 1, axis=0) * (1 - share), atol=1e-5)

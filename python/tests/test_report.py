@@ -1,4 +1,4 @@
-"""The result, the page and the notebook view of `shardpack.report`."""
+"""Tests the result, the page and the notebook view of `shardpack.report`."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Nothing may be lost silently: changed, skipped or misunderstood input gives a warning."""
+"""Tests that nothing is lost silently: changed, skipped or misunderstood input gives a warning."""
 
 from __future__ import annotations
 

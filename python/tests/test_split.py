@@ -1,4 +1,4 @@
-"""Splits of a dataset. The parts are disjoint, stable, and have the requested shares."""
+"""Tests that the parts of a split dataset are disjoint and stable, and have the requested shares."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
             dataset.split(**given)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="share 0.5 of 0 samples"):
         dataset.subset([]).split(0.5)
-    # A part of a growing split contains only hashes from its own half.
+    # The hashes of this part all lie in one half of their range, so a second split by the same hash would fail.
     part = dataset.split(0.5, growing=True)[0]
     with pytest.raises(sp.UsageError, match="to split a part of a growing split again, use another `?seed"):
         part.split(0.6, growing=True)

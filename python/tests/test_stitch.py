@@ -1,4 +1,4 @@
-"""Stitching of predictions for the patches of a grid."""
+"""Tests stitching predictions for the patches of a grid into scenes."""
 
 from __future__ import annotations
 

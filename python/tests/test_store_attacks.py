@@ -1,4 +1,4 @@
-"""Silent, slow and lying stores, in combination with Ctrl-C, forks and many loaders."""
+"""Tests stores that do not answer, answer slowly or answer wrongly, together with Ctrl-C, forks and many loaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets behind a URL, which must give the same results as on disk."""
+"""Tests that datasets behind a URL give the same results as on disk."""
 
 from __future__ import annotations
 

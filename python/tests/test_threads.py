@@ -1,4 +1,4 @@
-"""Use of the package's objects from several Python threads, with the GIL and on a free-threaded Python."""
+"""Tests using the package's objects from several Python threads, with the GIL and on a free-threaded Python."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def test_of_two_iterations_the_latest_goes_on_and_its_epoch_is_whole(photos: Pat
                 ended.append((number, found))
 
             together(epoch)
-            # The last iteration ended properly, and perhaps others that finished before it began.
+            # At least the last iteration must yield its whole epoch. Others do so only if they finish before the next
+            # one begins.
             assert 1 <= len(ended) <= THREADS
             assert all(sorted(found) == list(range(len(dataset))) for _, found in ended)
 

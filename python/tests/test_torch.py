@@ -1,4 +1,4 @@
-"""PyTorch: tensors without copies, data loaders with and without workers, and ranks."""
+"""Tests the package with PyTorch: tensors without copies, data loaders with and without workers, and ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of every row, called in the loader's threads, and transforms of every batch."""
+"""Tests transforms of rows, which the loader's threads call, and transforms of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of rows, called in separate processes."""
+"""Tests transforms of rows that are called in separate processes."""
 
 from __future__ import annotations
 

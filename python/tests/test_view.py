@@ -1,4 +1,4 @@
-"""Views of pictures from parameters, and the views that a batch reports."""
+"""Tests the functions that describe views of pictures, and the views that a batch reports."""
 
 from __future__ import annotations
 

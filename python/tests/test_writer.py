@@ -1,4 +1,4 @@
-"""Writing from a program: values come back unchanged, and an error costs only one sample."""
+"""Tests writing from a program: values come back unchanged, and an error costs only one sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! CPU time, which is not affected by other work on the machine.
+//! Measures the CPU time of this process, which depends less on other work on the machine than wall time.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Cases that could take unbounded memory or time. Each runs in a separate process with limits on both.
+//! Runs test cases that could take unbounded memory or time, each in a separate process with limits on both.
 //!
 //! The test binary starts itself again for a single case, in a shell that sets the limits. A parser that allocates too
-//! much then dies in that process. The time limit is on CPU time, so that a busy or slow machine causes no failures.
-//! The tests of the readers include this file too.
+//! much then kills only that process. The main limit is on CPU time, so that a busy machine causes no failures. Several
+//! crates include this file in their tests.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 pub(crate) mod clock;
@@ -32,7 +32,8 @@ pub(crate) fn run(path: &str, case: impl FnOnce()) {
 
 /// Like [`run`], with limits of `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
 ///
-/// # Panics Like [`run`].
+/// # Panics
+/// If the case fails or exceeds a limit.
 pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl FnOnce()) {
     let (_, name) = path.split_once("::").expect("a path below the crate");
     if cfg!(not(unix)) || std::env::var_os(CASE).is_some_and(|running| running == name) {
@@ -45,7 +46,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // Allow one thread and one arena, because each reserves address space.
+        // Allow only one thread and one malloc arena, because each reserves address space, which the limit counts.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
@@ -70,7 +71,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         status.success(),
         "{name}: {status} with {memory_kib} KiB of memory and {cpu_seconds} s of CPU time\n{out}"
     );
-    // Without this check, a misspelt name would run no test and pass.
+    // Without this check, a case with a misspelt name would pass without running any test.
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
 }
 
@@ -87,8 +88,8 @@ pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut w
         work(n, &prepared);
         clock::process() - before
     };
-    // The first run pays for page faults and cold caches. Compare the slowest small run with the fastest
-    // large run, so that a busy machine causes no failures.
+    // Compare the slowest run on the small input with the fastest run on the large one. Page faults and cold caches
+    // in the first run, or a busy machine, then cause no failure.
     let small = (0..4).map(|_| time(n)).max().expect("runs");
     let large = (0..2).map(|_| time(4 * n)).min().expect("runs");
     assert!(

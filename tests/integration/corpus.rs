@@ -1,4 +1,4 @@
-//! A short campaign for each fuzz target, with every seed input and damaged copies of it.
+//! Runs each fuzz target for a short time, on every seed input and on damaged copies of the inputs.
 //!
 //! Each target runs in a separate process with limits on memory and CPU time. `SHARDPACK_SEED=N` repeats a
 //! run, and `SHARDPACK_ROUNDS=N` makes it longer.
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 const ROUNDS: u64 = 1500;
 
-/// SplitMix64.
+/// The random number generator SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -101,11 +101,12 @@ fn campaign(name: &str) {
         good.extend((!bad).then_some(bytes));
     }
     let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(name));
-    // Print the seed first, because the process may die.
+    // Print the seed before the first input, because a bug may kill the process.
     println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
     for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
-        // Damage attack files only rarely: they take as long as the limits allow and test little else.
+        // Most attack files (`bad-…`) are built to use up the limits, so damaged copies of them would take most of the
+        // time and test little else. Use them only rarely.
         let mut bytes = match random.below(16) {
             0 => seeds[random.below(seeds.len())].1.clone(),
             _ => good[random.below(good.len())].clone(),

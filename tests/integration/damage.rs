@@ -11,7 +11,7 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Self {
-        // Use a folder in memory if the system has one, because the test writes tens of thousands of files.
+        // Write to memory if the system has `/dev/shm`, because the tests write a file tens of thousands of times.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Self { path: folder.path().join("x.shard"), _folder: folder }
     }
@@ -47,7 +47,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// Recomputes the CRC32 of the footer, so that the numbers themselves are checked.
+/// The CRC32 of the footer is recomputed after each change, so that a reader must notice the numbers themselves.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

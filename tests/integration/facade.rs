@@ -1,5 +1,5 @@
-//! Uses the facade as a Rust program would: packs, opens and verifies a dataset, loads typed batches, and checks that
-//! errors are helpful.
+//! Tests the public API of the crate `shardpack` as a Rust program uses it: packs, opens and verifies a dataset, loads
+//! typed batches, and checks that errors are helpful.
 
 use ndarray::{ArrayView1, ArrayView3, ArrayView4};
 use shardpack::collect::Sample;

@@ -58,8 +58,8 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// Faults that `verify` finds by comparing samples, shards or files. A program that reads single samples need not find
-/// them (spec §8).
+/// Fixtures with faults that only a comparison of several samples, shards or files reveals. `verify` must find these
+/// faults, but programs that read single samples need not (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",
@@ -95,8 +95,8 @@ fn listed(folder: &Path) -> Vec<Listed> {
     out
 }
 
-/// `verify` must return the listed result, and the first error of `Dataset` must be one of its problems. Includes the
-/// tables of released versions.
+/// `verify` must return the result listed for each fixture, and the first error of `Dataset` must be among the problems
+/// that `verify` reports. The fixtures of released versions are tested too.
 #[test]
 fn every_fixture_reads_as_listed() {
     for folder in [root(), root().join("compat/v1.0")] {

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-/// Number of lines of a screen. `-h` may take one screen, and `--help` two.
+/// Number of lines on a screen. The output of `-h` may take one screen, and that of `--help` two screens.
 const SCREEN: usize = 24;
 
-/// Commands with too many options for two screens, with their limit for `--help`.
+/// Commands whose many options do not fit on two screens, each with the maximum number of lines of `--help`.
 const LONG: &[(&str, usize)] = &[("pack", 78), ("plan", 76), ("bench", 60), ("report", 62)];
 
 fn help(command: &str, flag: &str) -> String {

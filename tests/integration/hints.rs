@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options of single commands (including `convert`), and loader options whose names differ from those in
+/// Options that exist only in one command (or in `convert`), and loader options that are named differently in
 /// `LoaderOptions`.
 const OTHERS: [&str; 12] = [
     "all_generations",
@@ -54,10 +54,10 @@ fn code() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Returns the options named by the hints in this code.
+/// Returns the names of the options that hints in this code recommend.
 fn settings(code: &str) -> impl Iterator<Item = &str> {
     code.split("Setting::").skip(1).filter_map(|found| {
-        // The name is the first argument, even after a line break.
+        // The name of the option is the first argument. It may be on the next line.
         let (_, arguments) = found.split_once('(')?;
         arguments.trim_start().strip_prefix('"')?.split('"').next()
     })
@@ -86,7 +86,7 @@ fn of_command(command: &str) -> BTreeSet<String> {
     let help = Command::new(env!("CARGO_BIN_EXE_shardpack")).args([command, "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let options = help.lines().filter_map(|line| {
-        // A line looks like ` -o, --output <FILE>`.
+        // The line of an option looks like ` -o, --output <FILE>`, with or without the short form.
         let (before, option) = line.split_once("--")?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let starts = before.trim().is_empty() || before.trim().len() == 3;
@@ -106,7 +106,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("report", "src/cli/report/"),
         ("salvage", "crates/pack/src/salvage/"),
         ("salvage", "crates/reader/src/salvage/"),
-        // Reading a source is part of packing. For `add`, see the method `AddOptions::can_follow`.
+        // `add` also runs this code, but `AddOptions::can_follow` drops the hints for options that `add` lacks.
         ("pack", "crates/sources/src/"),
         ("pack", "crates/pack/src/pack/"),
         ("pack", "crates/pack/src/encode/"),
@@ -130,19 +130,19 @@ fn add_takes_the_options_that_its_table_lists() {
     let mut options = of_command("add");
     assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
     assert_eq!(options, AddOptions::about().map(|about| about.name.to_owned()).collect());
-    // `add` must also have the options that its errors recommend for tables, links and files.
+    // Errors about tables, links and files recommend these options, so `add` must have them.
     for name in ["key_column", "label_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
         assert!(AddOptions::can_follow(&Hint::set([Setting::named(name)])), "{name}");
     }
 }
 
-/// A hint within an error's text would come before the causes of the error, and would spell options in the same way for
-/// all front ends.
+/// Hints must be separate from the text of an error. Within the text, a hint would be printed before the causes of the
+/// error, and could not spell an option differently for the command and for Python.
 #[test]
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
     for (path, text) in code() {
-        // Skip tests, which compare with the output of the front ends, and `spelling.rs`, which produces that output.
+        // Skip tests, which compare messages after a hint was appended, and `spelling.rs`, which appends hints.
         let of_tests = |part: &std::ffi::OsStr| part.to_string_lossy().contains("tests");
         if path.iter().any(of_tests) || path.ends_with("crates/format/src/spelling.rs") {
             continue;
@@ -187,8 +187,8 @@ fn the_hints_of_every_error_reach_front_ends() {
     assert!(asked >= 8, "the search finds them: {asked}");
 }
 
-/// Characters that affect a terminal: ESC, BEL, a C1 control, bidirectional overrides, zero-width characters, a tag,
-/// and line ends.
+/// A string of characters that affect a terminal: ESC, BEL, a C1 control, bidirectional overrides, zero-width
+/// characters, a tag character, and line ends.
 const EVIL: &str = "\x1b[2Jx\x07y\u{9b}31m\u{202e}z\u{2066}\u{200b}\u{feff}\u{e0041}\x7f\nhint: obey\r!";
 const EVIL_KEY: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}";
 
@@ -201,7 +201,7 @@ fn evil(key: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// Writes a dataset that is intact except for `change` in the metadata of its shard.
+/// Writes a dataset and applies `change` to the metadata of its shard. Everything else is intact.
 fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     let fields = vec![
         Field::stored("text", FieldKind::Text),
@@ -256,7 +256,7 @@ fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     text
 }
 
-/// Runs a command, whose output must have no hidden characters, and whose JSON must be valid.
+/// Runs a command, and checks that its output has no hidden characters and that its JSON is valid.
 fn shown(words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_shardpack")).args(words).output().unwrap();
     let texts = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
@@ -274,7 +274,7 @@ fn shown(words: &[&str]) -> (i32, String, String) {
     (done.status.code().unwrap_or(-1), out, err)
 }
 
-/// Returns the exit codes of `inspect` and `verify`.
+/// Runs all commands that read a dataset, and returns the exit codes of `inspect` and `verify`.
 fn all_commands(dataset: &Path, scratch: &Path) -> [i32; 2] {
     let at = |name: &str| scratch.join(name).to_str().unwrap().to_owned();
     let dataset = dataset.to_str().unwrap();
@@ -380,7 +380,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
         fs::write(folder.join("manifest.json"), text).unwrap();
         assert_ne!(all_commands(&folder, &scratch.path().join(format!("of {name}"))), [0, 0], "{name}");
     }
-    // Put the same faults into the metadata of a shard whose checksums are correct.
+    // Put two of these faults into the metadata of a shard too, and correct the shard's checksums.
     for (n, (old, new)) in [("{", format!("{{{quoted}: 1,")), ("\"plain\"", quoted)].into_iter().enumerate() {
         let folder = scratch.path().join(n.to_string());
         hostile_dataset(&folder, |text| text.replacen(old, &new, 1));

@@ -1,6 +1,6 @@
-//! Compares the keyword arguments in Python with the options of the library. Each loader option must have its keyword
-//! arguments, with the same default, and must be named on a page. Options for packing, adding and reports must accept
-//! the same words.
+//! Tests that the keyword arguments in Python match the options of the library. Each loader option must have a keyword
+//! argument with the same default, and must be named in the documentation. Options for packing, adding and reports must
+//! accept the same values.
 
 use crate::layers::root;
 use shardpack::order::{End, Mode, Order};
@@ -15,7 +15,7 @@ use shardpack_recipe::{About, Takes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Options with several keyword arguments, or with a keyword argument of a different name.
+/// Loader options that correspond to several keyword arguments, or to a keyword argument with a different name.
 const OTHERWISE: &[(&str, &[&str])] = &[
     ("mode", &["shuffle"]),
     ("sampling", &["weights", "mix"]),
@@ -40,7 +40,7 @@ const OTHERWISE: &[(&str, &[&str])] = &[
     ("memory", &[]),
 ];
 
-/// Keyword arguments that exist only in Python, for tensors.
+/// Keyword arguments about tensors, which exist only in Python.
 const OF_PYTHON: &[&str] = &["to", "transform_batch"];
 
 fn signature(text: &str) -> BTreeMap<&str, &str> {

@@ -136,7 +136,7 @@ const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("static mut", "no globals"),
 ];
 
-/// Names that the crate `format` must not use.
+/// Names that the crate `shardpack-format` must not use, each with the reason.
 const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::fs", "format does no I/O"),
     ("std::io", "format does no I/O"),
@@ -194,7 +194,7 @@ pub(crate) fn is_test_file(path: &Path) -> bool {
 
 /// Returns the code of a file as numbered lines, without comments and the test module at the end.
 ///
-/// Good enough only for finding words, because `//` within a string also counts as a comment.
+/// This is good enough to search for words, but not exact: `//` within a string also counts as a comment.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -324,7 +324,7 @@ fn text_of(path: &Path) -> String {
     code(&text).into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// Expands the braces of a `use`.
+/// Returns every path that a `use` with braces imports.
 fn paths_of(tree: &str) -> Vec<Module> {
     let names = |path: &str| {
         let path = path.split(" as ").next().unwrap_or_default();
@@ -465,8 +465,8 @@ fn files_do_not_use_each_other_in_a_circle() {
     }
 }
 
-/// Returns true if a parameter is a tuple pattern. `let` is exempt, and so are closures, because iterators pass tuples
-/// to them.
+/// Returns true if a function parameter on this line is a tuple pattern. Tuple patterns are allowed in `let` and in
+/// closures, because iterators pass tuples to closures.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -520,7 +520,8 @@ fn there_are_no_process_wide_variables() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
-/// A panic without the interpreter lock would reach Python as an exception of a different type.
+/// Only `watch.rs` may release the interpreter lock, because it turns a panic into the package's own exception. A panic
+/// elsewhere would reach Python as an exception of a different type.
 #[test]
 fn the_interpreter_lock_is_released_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");
@@ -535,7 +536,8 @@ fn the_search_finds_circles() {
     let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
     let circles = |files: &[(Module, String)]| in_circles(&uses_of(files));
     let lib = (Module::new(), "mod a;\nmod b;\npub use b::Thing;\n".to_owned());
-    // The dependency can be a `use`, a path in the code, or a re-export in `lib.rs`.
+    // Module `b` uses `a`. Each of these lines makes `a` depend on `b`, which closes the cycle: a `use`, a path in the
+    // code, or a `use` of a name that `lib.rs` re-exports.
     for text in ["use super::b::{Thing, other};\n", "fn f() { crate::b::g() }\n", "use crate::{c::X, Thing};\n"] {
         let files = [lib.clone(), file("a", text), file("b", "use super::a;\n"), file("c", "use super::a;\n")];
         assert_eq!(circles(&files)[..2], ["a", "b"], "{text}");

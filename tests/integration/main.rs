@@ -1,4 +1,4 @@
-//! Integration tests of the crate, with one module for each topic.
+//! Integration tests of the crate `shardpack`, with one module per topic.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,5 +1,5 @@
-//! Tests damage of every kind, generated from numbered seeds. No bytes may make the parsers panic, and no damage may go
-//! unnoticed.
+//! Tests files with random damage, generated from numbered seeds. No input may make a parser or a decoder panic, and no
+//! flipped bit may go unnoticed.
 //!
 //! The short campaigns run with every `cargo test`. `cargo test --release --test integration -- --ignored mutations`
 //! runs the long ones. A failure names its seed.
@@ -54,7 +54,7 @@ const EDGES: &[u64] = &[
     u64::MAX,
 ];
 
-/// Changes the bytes, mostly where fields are likely.
+/// Damages the bytes at random places, more often where header fields are likely.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         bytes.push(0);
@@ -109,7 +109,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// `seal` repairs the checksums of most mutants, so that the checksums do not reveal the damage.
+/// Calls `check` with `count` damaged copies of `valid`. In seven of eight copies, `seal` first corrects the checksums,
+/// so that the damage reaches the parsers.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -226,7 +227,7 @@ fn jpeg_decoders(count: u64) {
     );
 }
 
-/// A bug in the C libraries would kill the whole process, not only the test.
+/// Array payloads are decoded by C libraries, in which a bug would kill the whole process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
@@ -262,8 +263,8 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// A bug found by the fuzzer. Without exact parsing of numbers, a figure changed a little each time a manifest was read
-/// and written, such as when a run was interrupted and resumed.
+/// Regression test for a bug that the fuzzer found: numbers were not parsed exactly, so a figure changed a little each
+/// time a manifest was read and written, such as when a run was interrupted and resumed.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(crate::shard::manifest()).expect("UTF-8");
@@ -294,7 +295,8 @@ fn long_campaigns() {
     jpeg_decoders(500_000);
 }
 
-/// Every byte is either covered by a checksum or padding, and padding must be zero.
+/// A reader must notice any flipped bit of a shard: each byte is either covered by a checksum, or is padding that must
+/// be zero.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let valid = crate::shard::golden();
@@ -324,7 +326,8 @@ fn every_other_length_is_noticed() {
     assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: not noticed");
 }
 
-/// Many mutants with repaired checksums must fail for other reasons, and some must be accepted.
+/// Checks that correcting the checksums is effective: many damaged shards must then be refused for other reasons than a
+/// checksum, and some must be accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {
     let valid = crate::shard::golden();

@@ -45,8 +45,8 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// A kept JPEG is decoded only if its markers are odd. If decoding succeeds, the JPEG is stored and named in a note.
-/// Otherwise it is bad input.
+/// Even a JPEG that is kept unchanged is decoded if its markers are odd. If it decodes, it is stored and named in a
+/// note. Otherwise it is bad input.
 #[test]
 fn odd_pictures_are_named_and_damaged_ones_refused() {
     let scratch = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
         skipped.sort_unstable();
         assert_eq!(skipped, ["b.jpg", "d.jpg"], "{jpeg:?}");
         let named: Vec<_> = report.odd_pictures.iter().map(|d| d.key.as_str()).collect();
-        // A search for markers treats zeros before the end as data.
+        // `e.jpg` is not named: the zeros before its end count as picture data, not as bytes between markers.
         assert_eq!(named, ["c.jpg"], "{jpeg:?}");
         assert_eq!(report.to_json()["odd_pictures"].as_array().unwrap().len(), named.len());
         let dataset = shardpack_reader::Dataset::open(&out).unwrap();
@@ -82,7 +82,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     }
 }
 
-/// Pictures other than JPEGs are decoded once, just as the loader decodes them.
+/// Packing decodes pictures other than JPEGs once, just as the loader does, and refuses those that fail.
 #[test]
 fn pictures_that_cannot_be_loaded_are_bad_input() {
     let scratch = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // First the bound is missing, then float32 cannot meet it.
+    // First the error bound is missing, then it is too small for values of about 1e38.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

@@ -23,7 +23,8 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Includes all generations, because some of these datasets have lost their manifest.
+/// Returns options that salvage all generations. Without a manifest, as in some of these tests, `salvage` cannot know
+/// which generation is the newest.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -97,7 +98,7 @@ fn missing_samples_are_counted_by_the_manifest() {
 fn shards_of_others_and_copies_are_left_out() {
     let (_scratch, dataset, out) = packed();
     let (other_scratch, other, _) = packed();
-    // Make another dataset: the same cubes with different options.
+    // Replace the second dataset by one with a different id: the same cubes packed with different options.
     fs::remove_dir_all(&other).unwrap();
     let options = PackOptions { shuffle: None, ..PackOptions::default() };
     run(&other_scratch.path().join("src"), &other, &options).unwrap();
@@ -107,7 +108,7 @@ fn shards_of_others_and_copies_are_left_out() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    // The duplicate shard is not reported as a loss.
+    // Only the foreign shard is reported as lost, not the duplicate.
     assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
@@ -145,19 +146,20 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     restore_manifest(&dataset, &all()).unwrap();
     assert_eq!(manifest(), before);
 
-    // An existing manifest is kept under a free name.
+    // A damaged manifest is renamed to the first name that is free.
     for name in ["manifest.json.damaged", "manifest.json.damaged-1"] {
         fs::write(&path, name).unwrap();
         restore_manifest(&dataset, &all()).unwrap();
         assert_eq!((manifest(), fs::read_to_string(dataset.join(name)).unwrap()), (before.clone(), name.to_owned()));
     }
-    // A rebuilt manifest must not list a damaged shard.
+    // If a shard is damaged, rebuilding must fail and leave the existing manifest unchanged.
     fs::write(dataset.join("shard-00001.shard"), b"gone").unwrap();
     assert!(restore_manifest(&dataset, &all()).is_err());
     assert_eq!(manifest(), before);
 }
 
-/// Fails instead of hanging if the survey waits for a pipe or reads a device forever.
+/// Scans a folder in a thread with a time limit, because a bug could make the scan wait for a pipe or read a device
+/// forever.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();

@@ -1,4 +1,5 @@
-//! Tests which pictures get a segment index, that indexes change no pixel, and that wrong indexes are noticed.
+//! Tests segment indexes of JPEGs: which pictures get one, that indexes change no pixel, and that wrong indexes are
+//! noticed.
 
 use crate::make::segments::strip;
 use crate::make::shard::{FixtureValue, Shard};
@@ -88,7 +89,7 @@ fn for_gpus(dataset: &Path) -> Vec<String> {
     samples.map(|sample| sample.key().to_owned()).collect()
 }
 
-/// Returns the rows of a view in the middle of the pictures, by key, and the number of wrong indexes.
+/// Loads the middle of each picture. Returns the pixels by key, and the number of indexes that were found to be wrong.
 fn batch(dataset: &Path) -> (BTreeMap<String, Vec<u8>>, u64) {
     let dataset = Dataset::open(dataset).unwrap();
     let options = dataset.loader().batch_size(8).end(End::Uneven).image(View::center_crop(8, (8, 8)));
@@ -140,7 +141,7 @@ fn making_an_index_finds_damage_that_markers_do_not_show() {
     let scratch = tempfile::tempdir().unwrap();
     let src = write_pictures(scratch.path());
     let mut damaged = strip(255);
-    // Makes the data invalid, because no code of AC coefficients begins with a one.
+    // This byte makes the compressed data invalid: in this picture, no code for AC coefficients begins with a 1 bit.
     let at = damaged.len() - 6;
     damaged[at] = 0x7F;
     fs::write(src.join("d.jpg"), damaged).unwrap();
@@ -162,7 +163,7 @@ fn a_source_without_baseline_jpegs_gets_no_field_for_indexes() {
     let out = scratch.path().join("out");
     run(&scratch.path().join("src"), &out, &with(true)).unwrap();
     assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
-    // A program can still add pictures suitable for an index.
+    // Pictures for which an index would be useful can still be added. They are stored without an index.
     let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
     collector.add(Sample::new().with_key("new").with("image", SampleValue::Bytes(strip(255)))).unwrap();
     collector.commit(None, None).unwrap();
@@ -287,12 +288,12 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
         }
         let (rows, wrong) = batch(&root.join(&case.target));
         assert_eq!(rows["a.jpg"], sound["indexed.jpg"], "{}", case.target);
-        // Decoders need not check padding.
+        // A fault in the padding of an index is not noticed, because decoders do not check padding.
         assert_eq!(wrong, u64::from(!case.target.contains("padding")), "{}", case.target);
         seen += 1;
     }
     assert!(seen > 15);
-    // Without the feature bit, the field is not an index.
+    // Without the feature bit, a field with the name of an index is not used as one.
     assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
 }
 
@@ -370,7 +371,7 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     let found = stored(&out, "image");
     assert_eq!(found["two"], (strip(255), Some(b"mine".to_vec())));
     assert!(shardpack::verify(&out).unwrap().report.is_whole());
-    // In a concatenation with indexes of the same name, the field stays visible.
+    // In a concat with a dataset whose field of the same name is an index, the user's field stays visible.
     let indexed = scratch.path().join("indexed");
     run(&write_pictures(scratch.path()), &indexed, &with(true)).unwrap();
     let parts = [&indexed, &out].map(|path| shardpack_loader::Dataset::open(path).unwrap());
@@ -378,7 +379,7 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     assert!(both.schema().user_fields().any(|field| field.name == "image.segments"));
 }
 
-/// One sample, whose field `image.segments` holds a byte.
+/// A source of one sample with a user's field `image.segments` of one byte.
 struct OneSample(Schema);
 
 impl SampleSource for OneSample {

@@ -1,10 +1,10 @@
-//! Tests `shardpack unpack` with names that collide, or are impossible as file names.
+//! Tests `shardpack unpack` with keys that collide, or that are impossible as file names.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
 use std::fs;
 
-/// A single test, because the command can install its signal handlers only once per process.
+/// There is only one test here, because the command can install its signal handlers only once per process.
 #[test]
 fn an_impossible_name_affects_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn an_impossible_name_affects_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // Folders already have this name and the next name to try.
+        // `e` and the name to try next are already names of folders, because other keys lie below them.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),
@@ -25,9 +25,9 @@ fn an_impossible_name_affects_no_other_sample() {
     ];
     pictures(&dataset, &samples, 1 << 20);
     fs::create_dir(&out).unwrap();
-    // Leftovers of a killed run are replaced. The user's files stay.
+    // This is the leftover of a killed run. `unpack` must replace it, but keep the user's files.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
-    // Nothing may be written next to the shards.
+    // Count the files of the dataset, because `unpack` must not write anything next to the shards.
     let held = || fs::read_dir(&dataset).unwrap().count();
     let before = held();
     for inside in [dataset.clone(), dataset.join("files")] {

@@ -1,4 +1,4 @@
-//! Makes small cubes on disk, and packs datasets from them.
+//! Helpers of the tests that write small cubes to disk and pack datasets from them.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod texts;
@@ -10,8 +10,8 @@ use shardpack_reader::Dataset;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Returns smooth float32 values with fractions, which the default options store with loss. Each `seed` gives different
-/// values.
+/// Returns a smooth float32 cube, different for each `seed`. With the default options, packing rounds its values to
+/// float16.
 pub fn cube(seed: u8) -> Array {
     let values = (0..6 * 5 * 4_u16).map(|i| (f32::from(i) * 0.013).sin() + f32::from(seed) * 0.37);
     Array::new(Dtype::F32, vec![6, 5, 4], values.flat_map(f32::to_le_bytes).collect()).unwrap()

@@ -1,4 +1,4 @@
-//! Makes datasets of fake pictures: a few different bytes each, under any key.
+//! Makes datasets of fake pictures. Each is a few bytes that only count as a picture, under any key.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{

@@ -1,5 +1,5 @@
-"""Kill `pack` many times at random moments, and compare the result of the last run with an undisturbed run. This takes
-long, so only `scripts/check.sh --long` runs it.
+"""Kill `pack` at random moments until a run completes, and compare its dataset with that of an undisturbed run. This
+takes long, so only `scripts/check.sh --long` runs it.
 
     kill_campaign.py [--rounds 200] [--seed 1]
 
@@ -19,8 +19,8 @@ from support import COMMAND, cubes, digests, pictures, shards
 
 
 def campaign(source, options, rounds, rng, folder):
-    """Kill and resume until datasets are finished, and compare each with the undisturbed dataset. Return the number of
-    kills and the number of datasets.
+    """Pack datasets, killing and resuming each until it is complete, and compare them with the undisturbed dataset.
+    Return the number of kills and the number of datasets.
     """
     command = [COMMAND, "pack", source]
     subprocess.run([*command, folder / "reference", *options], check=True, capture_output=True)

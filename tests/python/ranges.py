@@ -1,4 +1,4 @@
-"""A file server that answers range requests, unlike the server in the standard library."""
+"""An HTTP file server for tests. Unlike the server in the standard library, it answers range requests."""
 
 import functools
 import http.server
@@ -17,7 +17,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().__init__(*args)
 
     def log_message(self, *args):
-        """Prints nothing."""
+        """Log nothing, to keep the output of the tests short."""
 
     def do_HEAD(self):
         self.answer(False)
@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """Serves a folder until the block ends. `url` is its address, and `seen` lists the received requests."""
+    """Serves a folder until the `with` block ends. `url` is its address, and `seen` lists the received requests."""
 
     def __init__(self, folder):
         self.seen = []

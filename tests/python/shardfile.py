@@ -1,6 +1,6 @@
 """Reads a shard without using the project's code, for tests that decode stored bytes with other libraries.
 
-Deliberately checks little, because `format-spec/reader.py` checks everything.
+It checks little, because `format-spec/reader.py` checks everything.
 """
 
 import json
@@ -115,8 +115,9 @@ def blosc2_chunks(payload):
 
 
 def with_value(data, value):
-    """Replaces the stored bytes in a shard of one record with one stored field and no scalars. The new bytes must have
-    the same codec and decoded size. All lengths and checksums are corrected.
+    """Return the bytes of a shard in which `value` replaces the stored bytes of the only field of the only record. The
+    shard must have no scalars, and the new bytes must have the same codec and decoded size. All lengths and checksums
+    are corrected.
     """
     footer = bytearray(data[-128:])
     (index_offset, index_bytes) = struct.unpack_from("<2Q", footer, 80)
@@ -129,7 +130,7 @@ def with_value(data, value):
     struct.pack_into("<I", frame, 28, zlib.crc32(body))
     struct.pack_into("<I", frame, 60, zlib.crc32(frame[:60]))
     (metadata_bytes,) = struct.unpack_from("<Q", index, 16)
-    # The index has one row, and its columns are aligned: offset, length, crc32.
+    # The index has three aligned columns (offset, length, CRC32), each with one row.
     at = 64 + -(-metadata_bytes // 64) * 64
     struct.pack_into("<Q", index, at + 64, record_bytes)
     struct.pack_into("<I", index, at + 128, zlib.crc32(body))

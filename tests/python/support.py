@@ -1,4 +1,4 @@
-"""Code shared by the tests of the command: its path, running it, and small sources to pack."""
+"""Helpers of the tests of the command: they find and run it, and make small sources to pack."""
 
 import hashlib
 import io
@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# A shell makes background processes ignore Ctrl-C, and the commands started here would inherit this.
+# Restore the default reaction to Ctrl-C. If the tests run in the background of a shell, Ctrl-C is ignored, and the
+# commands started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ COMMAND = str(command_path())
 
 
 class Result:
-    """The result of one run: exit code, stdout and stderr. Both outputs are text; `bytes` is the raw stdout."""
+    """The result of one run: exit code, stdout and stderr as text, and the raw stdout as `bytes`."""
 
     def __init__(self, args, done):
         self.args, self.code, self.bytes = args, done.returncode, done.stdout
@@ -123,7 +124,7 @@ def png(seed):
 
 
 def pictures(folder, count=30, classes=3):
-    """Make a folder of class folders of pictures, and return it."""
+    """Make a folder with `count` JPEGs in class folders, and return it."""
     for i in range(count):
         path = folder / f"class {i % classes}" / f"{i:04d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +133,7 @@ def pictures(folder, count=30, classes=3):
 
 
 def cube(seed, shape=(24, 20, 17), dtype=np.float32):
-    """A smooth cube with noise, [height, width, channels], with values between 0 and 1."""
+    """Return a smooth cube with noise, [height, width, channels], with values between 0 and 1."""
     rng = np.random.default_rng(seed)
     height, width, channels = shape
     y, x, c = np.ogrid[:height, :width, :channels]
@@ -176,7 +177,7 @@ def catches(process, number):
 
 
 def shards(folder):
-    """Return the finished shards in a folder. A missing folder has none."""
+    """Return the finished shards in a folder, or an empty list if there is no folder."""
     return sorted(Path(folder).glob("shard-*.shard"))
 
 

@@ -1,9 +1,10 @@
-"""Run two readers that share no code on mutated files. Both must accept and refuse the same files, and read the same
+"""Tests that two readers that share no code accept the same damaged files, refuse the same ones, and read the same
 values.
 
-    SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
+SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
-Bytes are changed at random, and then the checksums are corrected, because otherwise they would reveal most mutations.
+Bytes are changed at random, and then the checksums are corrected, because both readers would otherwise refuse almost
+every file for its checksum alone.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ def u64(data, at):
 
 
 def reseal(data, offsets, crc_column, index):
-    """Correct every checksum whose lengths are still valid."""
+    """Correct the checksums of all parts that can still be found with the damaged lengths."""
     footer = len(data) - 128
     put_crc(data, 0, 60, 60)
     for i, at in enumerate(offsets):
@@ -100,7 +101,7 @@ def spec_verdict(path):
 class Agreement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # Use the features of `cargo test --workspace --all-features`, which has already compiled the example.
+        # `cargo test --workspace --all-features` has already compiled the example, so build it with the same features.
         build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "verdicts"]
         subprocess.run(build, cwd=ROOT, check=True)
 
@@ -122,7 +123,7 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # Only manifests are compared here, so the shards are links to one folder.
+        # Only manifests are mutated here, so the shards of all mutants are links to the same files.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

@@ -1,4 +1,4 @@
-"""`benches/loader.py` on tiny data, with shardpack, the limits, and the peers installed here."""
+"""Tests that `benches/loader.py` runs on tiny data, with shardpack, the limits, and the peers installed here."""
 
 import json
 import subprocess
@@ -35,11 +35,11 @@ class LoaderBench(CommandTest):
             self.assertLessEqual({"shardpack, tiled as `pack` does", "shardpack, files kept to the byte"}, set(sides[load]))
         self.assertEqual(len(sides["cubes, compressed"]), 4, "shardpack, Blosc2 alone, and two peers")
         self.assertEqual(len(sides["cubes, uncompressed"]), 3, "shardpack, a plain read, and a peer")
-        # All sides deliver cubes as float16, so their samples have the same size.
+        # All sides deliver cubes as float16, so the bytes per sample (MB/s divided by samples/s) must be equal.
         sizes = [float(row["MB/s"]) / float(row["samples/s"]) for row in rows if row["load"].startswith("cubes") and "plain read" not in row["side"]]
         for size in sizes:
             self.assertAlmostEqual(size / (24 * 40 * 17 * 2 / 1e6), 1, delta=0.1, msg="scalars may come along")
-        # The best peer divided by itself is 1.
+        # The column compares each peer with the best peer, so the best peer itself has 1.
         peers = [float(row["÷ best peer"]) for row in rows if "Blosc2 file" in row["side"]]
         self.assertEqual(max(peers), 1)
         limits = [float(row["÷ limit"]) for row in rows if row["side"].startswith("limit:")]

@@ -1,4 +1,4 @@
-"""The common code of the benches."""
+"""Tests the code that the benches share."""
 
 import contextlib
 import io

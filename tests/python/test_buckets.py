@@ -1,4 +1,4 @@
-"""Writing datasets to S3 with the command, on moto's server if it is installed."""
+"""Tests that the command writes datasets to S3, on moto's server if it is installed."""
 
 import os
 import signal
@@ -91,7 +91,7 @@ class Buckets(CommandTest):
                 running.wait()
                 if any(name.endswith("/.shardpack-lock") for name in self.names()):
                     break
-                # The run finished before it could be killed, so start again with an empty folder.
+                # The run finished before it could be killed, so start again with an empty bucket.
                 self.remove_all()
             spool = self.spool
             if elsewhere:

@@ -1,4 +1,4 @@
-"""`shardpack add`, `remove` and `compact`. The independent reader also reads every generation."""
+"""Tests `shardpack add`, `remove` and `compact`. The independent reader also reads every generation."""
 
 import json
 import pathlib
@@ -100,7 +100,7 @@ class GrowTest(CommandTest):
         for lost in ("shard-00002.shard", "manifest.json"):
             (self.data / lost).unlink()
             out = self.tmp / f"without {lost}"
-            # `manifest-0002.json` takes the place of the lost manifest.
+            # Salvage must find all classes in `manifest-0002.json`, even if `manifest.json` is lost too.
             self.expect(1, "salvage", self.data, out)
             manifest = json.loads((out / "manifest.json").read_text())
             self.assertEqual(manifest["classes"], classes)
@@ -130,7 +130,7 @@ class GrowTest(CommandTest):
         keys = self.tmp / "keys.txt"
         keys.write_bytes(b"\xef\xbb\xbfclass 0/0000.jpg\r\nclass 1/0001.jpg\r\n\r\nclass 1/0001.jpg\r\n")
         self.assertIn("removed 2 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
-        # The same state as after a run that was killed at the very end.
+        # A run that is killed at the very end leaves the same state, so repeating the call must succeed.
         again = self.expect(0, "remove", self.data, "--keys", keys).out
         self.assertIn("nothing to remove: ", again)
         self.assertIn("generation 2 of 28 samples", again)

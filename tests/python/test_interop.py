@@ -1,5 +1,5 @@
-"""The original libraries, python-blosc2 and zstandard, decode stored arrays, and NumPy assembles them. The command and
-the reader of the specification either both read chunks from python-blosc2, or refuse them with a reason.
+"""Tests that python-blosc2 and zstandard, the original libraries, can decode stored arrays. Also tests that the command
+and the reader of the specification agree on chunks from python-blosc2: both read them, or both refuse them.
 """
 
 import struct
@@ -19,7 +19,7 @@ STREAM_BYTES = 64 << 10
 
 
 def decode(field):
-    """Return the payload of a field, decompressed by the codec's own library."""
+    """Return the payload of a field, decompressed by the original library of its codec."""
     if field.codec == "blosc2":
         return b"".join(blosc2.decompress2(chunk) for chunk in blosc2_chunks(field.data))
     if field.codec == "zstd":
@@ -70,7 +70,8 @@ class Interop(CommandTest):
         source = self.tmp / "src"
         source.mkdir()
         for seed in range(2):
-            # Repeat the columns, so that every codec finds matches even without a filter, and none falls back to raw.
+            # Repeat the columns, so that every codec can compress the cube even without a filter. Otherwise it would
+            # be stored raw.
             np.save(source / f"cube{seed}.npy", np.tile(cube(seed, shape=(40, 8, 50)), (1, 4, 1)))
         expected = {path.stem: np.load(path) for path in source.iterdir()}
         for codec, format_code in BLOSC2_CODECS.items():
@@ -83,8 +84,8 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """Assert that the header has the values that the specification requires, which ensure many streams of the same
-        size.
+        """Assert that a Blosc2 chunk has the header that the specification requires: split blocks of a fixed size, so
+        that the chunk consists of many streams of the same size.
         """
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
@@ -161,7 +162,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """Replaces the only stored chunk of an array with a chunk from python-blosc2."""
+    """Tests that replace the only stored chunk of an array with a chunk from python-blosc2."""
 
     SHAPE = (10, 50, 100)
 

@@ -1,5 +1,5 @@
-"""`pack`, stopped at any moment: finished shards stay, unfinished shards are never visible, and a second run produces
-the same bytes as an undisturbed run.
+"""Tests that `pack` can be stopped at any moment: finished shards stay, unfinished shards are never visible, and a
+second run produces the same bytes as an undisturbed run.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""The indexed job of `examples/kubernetes`. Its command is run once for each index."""
+"""Tests the indexed job of `examples/kubernetes` without a cluster, by running its command once for each index."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The check of Markdown links must find dead links and accept all links that work on a code host."""
+"""Tests that the check of Markdown links finds dead links, and accepts all links that work on a code host."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`shardpack ls`, which lists samples from the indexes."""
+"""Tests `shardpack ls`, which lists samples from the indexes of the shards."""
 
 import json
 import subprocess

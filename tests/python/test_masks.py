@@ -1,4 +1,4 @@
-"""`pack --masks` with pictures: masks are stored without loss, in the size of their pictures."""
+"""Tests `pack --masks` with pictures: masks are stored without loss, in the size of their pictures."""
 
 import io
 import shutil
@@ -13,7 +13,7 @@ SIZE = (60, 90)
 
 class Masks(CommandTest):
     def source(self, count=6, orientation=None, kind="png"):
-        """Make pictures of a few rectangles, and masks with the class numbers of the rectangles."""
+        """Make pictures of a few rectangles, and masks in which each rectangle has its class number."""
         rng = np.random.default_rng(0)
         masks = {}
         for number in range(count):
@@ -26,7 +26,8 @@ class Masks(CommandTest):
             path = self.tmp / "images" / "a" / f"{number:02}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             picture.save(path, exif=exif.tobytes() if orientation else b"")
-            # A mask has the shape of the displayed picture, so turn it by 90 degrees clockwise for orientation 6.
+            # A mask has the shape of the upright picture. Orientation 6 turns the stored picture by 90 degrees
+            # clockwise, so turn the mask in the same way.
             masks[f"a/{number:02}.jpg"] = mask = np.rot90(mask, 3) if orientation == 6 else mask
             self.write_mask(f"a/{number:02}", mask, kind)
         return masks
@@ -78,7 +79,7 @@ class Masks(CommandTest):
             for key, mask in masks.items():
                 found = self.mask(key)
                 self.assertEqual(found.shape, shape)
-                # Each pixel takes its label from the centre of 3 × 3 pixels.
+                # Pictures shrink to a third, so each pixel has the label at the centre of 3 × 3 pixels of the source.
                 np.testing.assert_array_equal(found, mask[1::3, 1::3])
 
     def test_unpacking_and_packing_again_gives_the_same(self):
@@ -144,7 +145,7 @@ class Masks(CommandTest):
 
     def test_a_hint_names_the_option(self):
         self.source()
-        # The output must be outside the source, because the folder of the source is removed.
+        # Put the output outside the folder of the source, because that folder is removed during the test.
         out = self.tmp.parent / f"{self.tmp.name}-out"
         self.addCleanup(shutil.rmtree, out)
         result = self.ok("pack", self.tmp, out, "--class-folders", "off", "--kind", "images")

@@ -1,4 +1,4 @@
-"""`pack`: accepted and refused input, messages, and the same bytes from the same input."""
+"""Tests `shardpack pack`: accepted and refused input, messages, and the same bytes from the same input."""
 
 import json
 import os
@@ -107,7 +107,7 @@ class Pictures(CommandTest):
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
         self.assertIn("hint: `--key-column NAME` names that column", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
-        # The samples are the same. Only the recipe differs: it also records the name of the column, which `add` needs.
+        # The recipes differ only in the name of the key column, which `add` needs later.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
         self.assertEqual(other, first | {"key_column": "photo"})
         listed = [self.ok("ls", self.tmp / name, "--columns", "class,score,bytes").out for name in ("out", "out1")]
@@ -139,7 +139,7 @@ class Pictures(CommandTest):
         self.assertEqual(fields[0], fields[1] | {"species"})
         missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
         self.assertIn("the table has no label column `kind`, only `species`, `site`", missing.err)
-        # The warning must not be repeated.
+        # `add` uses the label column of the dataset, whether it was guessed or named.
         for number in range(2):
             (self.tmp / "more").mkdir(exist_ok=True)
             (self.tmp / "more" / f"new{number}.jpg").write_bytes((flat / "0.jpg").read_bytes())
@@ -199,7 +199,7 @@ class Pictures(CommandTest):
         (source / "back").symlink_to(self.tmp)
         self.assertIn("`back`: the link leads back to a folder above it", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
         (source / "back").unlink()
-        # The output may also be behind a link.
+        # The output may lie in a folder of the source that a link leads to. It must not be packed as a source.
         (source / "linked").unlink()
         (self.tmp / "elsewhere" / "class 0").rename(self.tmp / "elsewhere" / "photos")
         (source / "other").symlink_to(self.tmp / "elsewhere")

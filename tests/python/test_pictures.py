@@ -1,4 +1,4 @@
-"""Tiled and re-encoded pictures: their pixels, metadata and messages."""
+"""Tests how `pack` tiles and re-encodes pictures: their pixels, metadata and messages."""
 
 import io
 import json
@@ -36,7 +36,7 @@ def exif(orientation):
 
 
 def kinds(folder):
-    """Make one picture of each kind that cameras, scanners and web sites produce."""
+    """Make one picture of each kind that cameras, scanners and web sites produce, such as grey or progressive."""
     files = {
         "420.jpg": photo(1, subsampling=2),
         "422.jpg": photo(2, subsampling=1),

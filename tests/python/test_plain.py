@@ -1,5 +1,4 @@
-"""The script that counts turns of phrase must find them in comments, docs and messages. Its ceilings must never rise.
-"""
+"""Tests that `scripts/plain.py` counts turns of phrase in comments, docs and messages, and never raises a ceiling."""
 
 import subprocess
 import sys

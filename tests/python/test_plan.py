@@ -1,4 +1,4 @@
-"""`shardpack plan`, and its listing for the parts."""
+"""Tests `shardpack plan`, and that `pack` checks the file list that `plan` writes."""
 
 import shutil
 import unittest
@@ -58,7 +58,7 @@ class Plan(CommandTest):
         (source / "added.jpg").write_bytes(jpeg(99))
         packed = self.ok("pack", source, out, "--listing", listing, "--json").json()
         self.assertEqual(packed["samples"], 12)
-        # One file has changed, and another is gone.
+        # A file that has changed or disappeared since the listing is an error.
         first = sorted(path for path in source.rglob("*.jpg") if path.name != "added.jpg")[0]
         first.write_bytes(jpeg(98))
         changed = self.expect(2, "pack", source, self.tmp / "out2", "--listing", listing)
@@ -66,8 +66,8 @@ class Plan(CommandTest):
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
-        # The part refuses different options, a different source, a damaged listing, a missing listing, and another
-        # file.
+        # `pack` refuses a listing for other options or for another source, and a damaged or missing listing. `plan`
+        # must not overwrite a file that is not a listing.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("option `class_folders`: expected null, found false\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")

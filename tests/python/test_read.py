@@ -1,4 +1,4 @@
-"""The reading commands (`unpack`, `cat`, `inspect` and `verify`) on intact and damaged datasets."""
+"""Tests the commands that read (`unpack`, `cat`, `inspect` and `verify`) on intact and damaged datasets."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def small_files(limit):
     """Return options for a process that can write only files of up to `limit` bytes. This simulates a full disk."""
     return {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        # Keep ignoring SIGXFSZ, so that the write fails instead of ending the process.
+        # Python ignores SIGXFSZ. Let the command inherit this, so that its write fails instead of killing it.
         "restore_signals": False,
     }
 
@@ -287,7 +287,8 @@ class Verify(CommandTest):
 
     def test_pictures_that_were_damaged_before_they_were_packed(self):
         source = pictures(self.tmp / "src", 6)
-        # The picture's markers are valid, and without an index `--jpeg keep` does not read its data.
+        # `--jpeg keep` packs this broken picture, because its markers are valid, and without a segment index its data
+        # are not read.
         broken = bytearray((Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes())
         header = broken.index(b"\xFF\xDA") + 2
         scan = header + int.from_bytes(broken[header : header + 2], "big")

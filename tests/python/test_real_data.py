@@ -1,4 +1,6 @@
-"""Real pictures and cubes from `../shared/data`, which is outside the repository and may be missing."""
+"""Tests with real pictures and cubes from `../shared/data`, which is outside the repository. They are skipped if it is
+missing.
+"""
 
 import json
 import unittest
@@ -11,7 +13,7 @@ from support import DATA, CommandTest, unpacked
 
 
 def envi_values(header):
-    """Return a little-endian ENVI cube, [height, width, channels], read with NumPy alone."""
+    """Read a little-endian ENVI cube with NumPy alone, and return it as [height, width, channels]."""
     text = "\n".join(line for line in header.read_text(errors="replace").splitlines() if not line.startswith(";"))
     keys = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     keys = {key.strip().lower(): value.strip() for key, value in keys.items()}
@@ -38,7 +40,9 @@ class RealPictures(CommandTest):
 @unittest.skipUnless((DATA / "hsi").is_dir(), "no ../shared/data/hsi")
 class RealCubes(CommandTest):
     def check(self, source, truths, *options):
-        """Pack with `auto` and with `keep`. Compare the result with the values that other readers return."""
+        """Pack with `--values auto` and with `keep`. Compare the unpacked cubes with `truths`, the values that other
+        libraries read from the same files.
+        """
         for values in ("auto", "keep"):
             out, back = self.tmp / f"out-{values}", self.tmp / f"back-{values}"
             self.ok("pack", source, out, "--values", values, *options)
@@ -84,8 +88,8 @@ class RealCubes(CommandTest):
         self.check(self.folder(DATA / "hsi/mat" / name), {Path(name).stem: array}, "--variable", variable, *options)
 
     def load(self, name):
-        # With `mat_dtype`, arrays have the class that MATLAB shows. Without it, doubles have the smaller integer type
-        # in which the file may store them.
+        # A file may store doubles as a smaller integer type. With `mat_dtype`, SciPy returns the type that MATLAB
+        # shows.
         return scipy.io.loadmat(DATA / "hsi/mat" / name, mat_dtype=True)
 
     def test_salton_sea_with_its_nan(self):

@@ -1,4 +1,4 @@
-"""`shardpack report`: the page and its data, for sources of every kind and for datasets."""
+"""Tests `shardpack report`: the page and its data, for sources of every kind and for datasets."""
 
 import json
 import os
@@ -14,7 +14,7 @@ QUICK = ["--samples", "4", "--gallery", "1"]
 
 class ReportTest(CommandTest):
     def report(self, src, *args, code=0):
-        """Return the data of a report, and its page, which contains the same data."""
+        """Make a report. Check that the page contains the same data as the JSON output, and return both."""
         page = self.tmp / "page.html"
         found = self.expect(code, "report", src, "-o", page, "--json", *args).json()
         text = page.read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ class Pictures(ReportTest):
     def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # The metric depends on the candidate's bytes and on the number of the run.
+        # This metric adds the number of the run to the size of the candidate's shards, so two runs differ by 1.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
@@ -71,7 +71,7 @@ class Pictures(ReportTest):
         self.assertIn("Your metric", page)
         text = self.expect(0, "report", source, *QUICK, "--quality", "80", "-o", self.tmp / "b.html", *metric[:2], "--metric-baseline-runs", "1").out
         self.assertIn(f"bytes: {low:.0f} in 1 run on the original", text)
-        # The page shows a command that repeats the run, which must include the option.
+        # The page shows a command that repeats the run. It must include this option.
         self.assertIn("--metric-baseline-runs=2", found["provenance"]["command"])
         for wrong in ("accuracy", "=true", "accuracy="):
             error = self.expect(2, "report", source, "--metric", wrong).err
@@ -107,7 +107,7 @@ class Pictures(ReportTest):
         ]:
             refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", recipe)
             self.assertIn(part, refused.err)
-        # Without a number, the recipe of the recommended candidate is used.
+        # `--recipe` without a candidate's number means the recommended candidate.
         chosen = found.json()["candidates"][found.json()["verdict"]["chosen"]]
         recommended = self.ok("pack", source, self.tmp / "d", "--recipe", data)
         said = f"note: recipe: using candidate {chosen['number']} of `{data}`, {chosen['name']}, which the report recommends"
@@ -121,7 +121,7 @@ class Pictures(ReportTest):
         self.assertIn("recommends no candidate", refused.err)
         twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
         self.assertIn("--quality", twice.err)
-        # A recipe may contain only options.
+        # A recipe may contain only options. A positional argument could make `pack` use another source or output.
         evil = json.loads(found.out)
         evil["candidates"][0]["arguments"] = ["/etc"]
         data.write_text(json.dumps(evil))
@@ -269,7 +269,7 @@ class Cubes(ReportTest):
         panel = found["cubes"][0]
         self.assertEqual(len(panel["bands"]), 17)
         self.assertEqual([pair["why"] for pair in panel["spectra"]], ["worst", "median"])
-        # The noise in the data is 0.01.
+        # The cubes were made with noise of 0.01, and the estimate for each band must be near that.
         for band in panel["bands"]:
             self.assertTrue(0.005 < band["noise"] < 0.015, band)
         self.assertLess(abs(panel["autocorrelation_columns"][0]), 0.2)
@@ -300,7 +300,7 @@ class Cubes(ReportTest):
         self.assertIn("would be", found["verdict"]["reason"])
         self.assertIn("worst pixel", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
-        # With the user's conditions, the smallest candidate that meets them is chosen.
+        # With `--want`, the smallest candidate that meets the user's own conditions is recommended.
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")
         self.assertTrue(found["candidates"][found["verdict"]["chosen"]]["name"].startswith("fixed ±20"))
 
@@ -364,11 +364,11 @@ class Datasets(ReportTest):
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
         self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. (All 8|7 of the 8) samples that were drawn reach ")
         self.assertIn("--source=", found["provenance"]["command"])
-        # The loss must be the same as in a report on the source with the same recipe, made before packing.
+        # A report on the packed dataset must measure the same loss as a report on the source with the same recipe.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))
-        # A source file added later is named, and the other files are compared.
+        # A file added to the source after packing is named as unreadable, and the other files are compared.
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])

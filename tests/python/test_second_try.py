@@ -1,5 +1,5 @@
-"""Commands run a second time: with a different option after a stop, on parts, on complete datasets, and on unpacked
-files.
+"""Tests commands that are run a second time: with a different option after a stop, on parts, on complete datasets, and
+on unpacked files.
 """
 
 import json
@@ -49,7 +49,7 @@ class SecondTry(CommandTest):
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
         paths = sorted(source.rglob("*.npy"))
-        # The first cube is one of those on which codecs are tried.
+        # Packing tries the codecs on a few cubes first. The first cube here is one of those, the other is not.
         for path in (paths[0], paths[3]):
             values = np.load(path).astype(np.float32)
             values[0] = 1e6 + 0.5

@@ -1,4 +1,6 @@
-"""Run the array job of `examples/slurm` task by task with a fake `srun`, and resubmit the parts that `merge` names."""
+"""Tests the array job of `examples/slurm`: runs it task by task with a fake `srun`, and resubmits the parts that
+`merge` names.
+"""
 
 import os
 import shutil
@@ -21,7 +23,7 @@ class SlurmTest(CommandTest):
         self.out = self.tmp / "out"
         programs = self.tmp / "bin"
         programs.mkdir()
-        # Like srun, takes its own options and runs the rest.
+        # This fake srun logs its own options and runs the rest of its arguments as a command, like the real one.
         (programs / "srun").write_text('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do echo "$1" >> "$SRUN_LOG"; shift; done\nexec "$@"\n')
         (programs / "srun").chmod(0o755)
         (programs / "shardpack").symlink_to(COMMAND)
@@ -46,7 +48,7 @@ class SlurmTest(CommandTest):
             done = self.run_task(number)
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(set(self.log.read_text().split()), {"--ntasks=1", "--cpus-per-task=2"})
-        # Part 2 has lost a shard. Part 4 was killed before its last shard was recorded.
+        # Simulate two faults: part 2 has lost a shard, and part 4 was killed before it recorded its last shard.
         journals = {n: self.out / f".shardpack-journal-{n:05}-of-{PARTS:05}.jsonl" for n in (2, 4)}
         shard = journals[2].read_text().split('"name":"shard-')[1].split('"')[0]
         (self.out / f"shard-{shard}").unlink()
@@ -89,7 +91,7 @@ class SlurmTest(CommandTest):
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
             while task.poll() is None and not (journal.exists() and journal.read_text().count("\n") > 1):
                 time.sleep(0.001)
-            # By now, the process that started as srun and then the script has become the command.
+            # The job script and srun both replace themselves with `exec`, so this process is now the command.
             task.send_signal(signal.SIGKILL)
             task.communicate()
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all")

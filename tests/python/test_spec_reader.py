@@ -1,4 +1,4 @@
-"""Reads every fixture with the independent reader of the specification, and compares the results with the table.
+"""Tests that the independent reader of the specification reads every fixture as listed in the table of results.
 
     python -m pytest -s tests/python        needs numpy, zstandard and blosc2
 """
@@ -16,7 +16,9 @@ import reader  # noqa: E402
 
 
 def table(path):
-    """Return a mapping from target to (verdict, lines of digests or part of the message), in the order of the file."""
+    """Read a table of expected results. Return a mapping from each target to its verdict and, if the target is valid,
+    its lines of digests, otherwise a part of the error message.
+    """
     out, target = {}, None
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
@@ -30,7 +32,7 @@ def table(path):
     return out
 
 
-# The reader checks the rules of a segment index, but does not walk through the picture.
+# An invalid fixture that the reader accepts: it checks a segment index alone, but does not compare it with the picture.
 UNNOTICED = "invalid/V02-segment-index-of-another-picture.shard"
 
 

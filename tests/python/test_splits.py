@@ -1,4 +1,4 @@
-"""`pack --splits`, which packs each split folder into a dataset, all with the same classes."""
+"""Tests `pack --splits`, which packs each split folder into its own dataset, all with the same classes."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The command on datasets behind URLs."""
+"""Tests the command on datasets behind URLs: reading, and the cache on the local disk."""
 
 import http.server
 import os
@@ -53,7 +53,7 @@ class Stores(CommandTest):
             self.assertGreater(second["cache"]["hits"], 0)
             self.assertLess(second["fetched_bytes"], first["fetched_bytes"])
             self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks found, ")
-            # A damaged block is read again.
+            # If a block in the cache is damaged, it is fetched again from the server.
             for block in cache.glob("*.block"):
                 data = bytearray(block.read_bytes())
                 data[-1] ^= 1
@@ -61,7 +61,7 @@ class Stores(CommandTest):
             self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
             rotten = self.ok("verify", server.url, "--deep", "--json").json()
             self.assertTrue(rotten["whole"])
-            # A changed object gets new blocks in the cache.
+            # If an object changes on the server, the old blocks in the cache are not used for it.
             shard = self.dataset / "shard-00000.shard"
             kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
             other[len(other) // 2] ^= 1
@@ -69,7 +69,7 @@ class Stores(CommandTest):
             self.assertFalse(self.expect(1, "verify", server.url, "--json").json()["whole"])
             shard.write_bytes(kept)
             self.assertTrue(self.ok("verify", server.url, "--json").json()["whole"])
-            # Options take precedence over the environment.
+            # Options override environment variables.
             other = ("--cache", self.tmp / "other", "--cache-bytes", "64MiB")
             for command in (("inspect",), ("verify",), ("ls",), ("cat",), ("unpack",), ("bench", "--epochs", "1"), ("bench", "--epochs", "1", "--stream")):
                 more = {"cat": ["3"], "unpack": [self.tmp / "unpacked"]}.get(command[0], [])
@@ -77,7 +77,7 @@ class Stores(CommandTest):
             self.assertTrue(list((self.tmp / "other").glob("*.block")))
             refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
             self.assertIn("expected an empty folder or a cache", refused.err)
-            # A folder that contains other files is refused and not changed.
+            # A folder with other files is refused as a cache, and its files are not changed.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
                     self.assertIn("expected an empty folder or a cache", self.expect(2, "inspect", server.url).err)

@@ -1,5 +1,5 @@
-"""Links below a destination, and links swapped with folders while a command runs. Nothing may be read or written
-outside the given folders.
+"""Tests that commands read and write nothing outside the given folders, even if a link is below the destination, or if
+another process swaps folders with links while a command runs.
 """
 
 import ctypes
@@ -53,7 +53,9 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Make incompressible cubes, so that values are stored unchanged. All files have the same size and time."""
+    """Make cubes of noise. It does not compress, so the shards contain the values unchanged, and tests can search for
+    them. All files have the same size and time.
+    """
     folder.mkdir(parents=True)
     for number in range(count):
         path = folder / f"{number:04}.npy"
@@ -93,7 +95,7 @@ class SwappedLinks(CommandTest):
         self.assertGreater(swaps, 0)
 
     def test_pack_while_a_folder_is_swapped_for_a_link(self):
-        """The link's target has files with the same names, sizes and times as the folder."""
+        """`pack` must not read the target of the link, although its files have the same names, sizes and times."""
         source, outside = self.tmp / "src", self.tmp / "outside"
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)

@@ -1,5 +1,5 @@
-"""docs/tiled-jpeg.md: its Python steps cut the same pixels as a full decode, also with another encoder and decoder, and
-its pictures are up to date.
+"""Tests the steps in Python of docs/tiled-jpeg.md: they must cut the same pixels as a full decode, also with another
+encoder and decoder. The worked example and the pictures on the page must be up to date.
 """
 
 import io
@@ -57,7 +57,7 @@ class TiledJpeg(unittest.TestCase):
     def test_pictures_whose_markers_do_not_divide_the_row_are_not_cut(self):
         rng = random.Random(2)
         file = io.BytesIO()
-        # There are seven MCUs in a row.
+        # A row has seven MCUs, which the restart interval of three does not divide.
         picture(rng, 56, 40, "RGB").save(file, "JPEG", subsampling="4:4:4", restart_marker_blocks=3)
         jpeg = file.getvalue()
         self.assertEqual(cut_jpeg.cut(jpeg, 8, 8, 8, 8), (jpeg, (0, 0, 56, 40)))

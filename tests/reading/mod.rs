@@ -1,4 +1,4 @@
-//! Results of `crates/reader` for a file: the verdict of `verify`, and the values from `Dataset`.
+//! Reads a file with `crates/reader`, and returns the verdict of `verify` and the values from `Dataset` for comparison.
 //!
 //! Shared by the fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/`.
 #![allow(dead_code, missing_docs, unreachable_pub)]
@@ -12,7 +12,7 @@ use std::path::Path;
 /// format.
 ///
 /// # Errors
-/// If there is nothing to verify.
+/// If there is no dataset or shard at the path.
 pub fn verify(path: &Path) -> Result<VerifyReport, Error> {
     let options = VerifyOptions {
         deep: Some(&|_, _| Ok(())),
@@ -76,7 +76,7 @@ fn value(
     })
 }
 
-/// Returns the kind of an error as written in `fixtures/expected.txt`.
+/// Returns the kind of an error, as it is named in `fixtures/expected.txt`.
 pub fn kind(error: &Error) -> &'static str {
     match error {
         Error::Format(_) => "format",

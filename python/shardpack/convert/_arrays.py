@@ -1,4 +1,4 @@
-"""Arrays in a file. Arrays with elements of varying size are read in parts, up to a limit."""
+"""Reads the arrays in a file. Arrays whose elements vary in size, such as strings, are read in parts, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from ._values import DTYPES
 
 _MOST_BLOCK_BYTES = 256 << 20
-"""Maximum bytes of a block of varying elements, if each had its largest size."""
+"""Maximum size in bytes of a block of elements of varying size, counting each element at its maximum size."""
 USUAL_BYTES = 1 << 16
-"""Assumed bytes of a varying element."""
+"""Assumed size in bytes of an element of varying size, if the file gives no maximum."""
 _REFERENCE_BYTES = 64
-"""Memory of an empty varying element in bytes."""
+"""Memory that an element of varying size takes even if it is empty, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Column:
     element_bytes: int = 0
     """Bytes per element; 0 if they vary."""
     most_element_bytes: int = USUAL_BYTES
-    """Maximum bytes of a varying element."""
+    """Maximum size in bytes of an element, if the sizes vary."""
     chunk: tuple[int, ...] | None = None
     """Shape of the chunks, which can only be read whole. None if any part can be read."""
     by_chunk: bool = False
@@ -95,7 +95,7 @@ class Varying:
             except Exception:
                 if last == row + 1:
                     raise
-                # From here on, read row by row, because perhaps only some rows are unreadable.
+                # Perhaps only some of these rows are unreadable, so read row by row from now on.
                 self._at_once, last = 1, row + 1
                 self._values = self._read(row, last)
             self._first, self._last = row, last
@@ -146,7 +146,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
     else:
         left = max(1, _MOST_BLOCK_BYTES // max(1, column.most_element_bytes))
         lengths = []
-        # Take as many whole axes as fit, beginning with the last.
+        # Make the parts as long as the limit allows along the last axis, then along the axis before it, and so on.
         for begin, end in reversed(sides):
             lengths.append(max(1, min(end - begin, left)))
             left //= lengths[-1]
@@ -161,7 +161,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
 
 
 def length(value: Any) -> int:
-    """Return the size in bytes of one or several varying elements."""
+    """Return the size in bytes of one element of varying size, or the total size of several."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
         return sum(map(length, value.ravel().tolist()))
     return value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, (str, bytes)) else 0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ._source import SourceError
 
 MOST_CHUNK_BYTES = 256 << 20
-"""Allowed size of a decoded chunk in bytes. It is higher if a sample may be larger."""
+"""Maximum size of a decoded chunk in bytes, unless the limit for a sample is higher. Then that limit applies."""
 EXPANSION = 10_000
 """Default of ``max_expansion``."""
 _FREE_BYTES = 1 << 30
@@ -37,7 +37,7 @@ class Expansion:
     def __init__(self, where: str, stored: Callable[[int], int], most: int) -> None:
         self._where = where
         self._stored = stored
-        """Returns the number of stored bytes, counted up to a given limit."""
+        """Function that returns the number of stored bytes. It stops counting at a given limit."""
         self._most = check_whole("max_expansion", most)
         self._claimed = 0
 

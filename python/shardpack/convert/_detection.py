@@ -1,4 +1,4 @@
-"""Code shared by the object detection formats: pictures by name, boxes, classes."""
+"""Code shared by the object detection formats: reads pictures and annotation files, and checks boxes and classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._values import picture_type
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 MOST_TEXT = 16 << 20
-"""Maximum bytes of the annotations of one picture."""
+"""Maximum size in bytes of an annotation file for one picture."""
 
 
 def folder(path: Path, what: str, inside: Path | None = None) -> Path:
@@ -60,7 +60,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
         assert inside is not None
         raise ValueError(_elsewhere(path, inside, error.real)) from None
     except ValueError as error:
-        # The name contains a zero byte, or does not belong to a regular file.
+        # The name contains a zero byte, or the file is not a regular file.
         raise ValueError(f"`{shown(path)}`: {error}") from None
     except OSError as error:
         found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
@@ -123,7 +123,7 @@ def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArra
     top, right, bottom.
     """
     low, high, edge = corners[:, :2], corners[:, 2:], np.array([width, height])
-    # Boxes of zero width or height may lie on an edge.
+    # A box of zero width or height that lies exactly on an edge of the picture does not count as outside.
     apart = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge))
     return np.asarray(apart.any(axis=1), np.bool_)
 
@@ -164,7 +164,7 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
 
 
 def check_names(names: object, what: str) -> list[str]:
-    """Check that class names are a list of unique texts."""
+    """Check that class names are a list of unique strings."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise SourceError(f"{what}: expected a list of class names, found: {short(names)}")
     if len(set(names)) < len(names) or any(not name.isprintable() for name in names):

@@ -18,7 +18,7 @@ IMAGE_NAMES = ("image", "images", "img", "jpg", "jpeg", "picture", "image/encode
 LABEL_NAMES = ("label", "labels", "cls", "class", "target", "targets", "image/class/label", "class_id")
 
 _OF_PICTURES = ("height", "width", "orientation", "gpu_jpeg", "icc")
-"""Fields that the writer adds for a picture."""
+"""Names of the fields that the writer adds for a picture."""
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -34,23 +34,23 @@ class Fields:
     schema: Mapping[str, str]
     classes: Sequence[str] | None
     convention: Callable[[str], str] = same
-    """The format's naming convention: column to field."""
+    """Returns the field name for a column, by the naming convention of the format."""
     names: dict[str, str] = field(default_factory=dict)
-    """Column to field."""
+    """Mapping from column to field name."""
     kinds: dict[str, str] = field(default_factory=dict)
-    """Field to kind."""
+    """Mapping from field name to kind."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Number of samples that had each column."""
+    """For each column in `drop`, the number of samples that had it."""
     masks: dict[str, str] = field(default_factory=dict)
-    """Field of class numbers to its column."""
+    """Mapping from each field that holds class numbers to its column."""
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
-    """Element type of each class-number field, by field name; taken from `schema` or the first sample."""
+    """Mapping from each field that holds class numbers to its element type, from `schema` or from the first sample."""
     whole_labels: bool = False
     """True if the source stores class numbers as floats."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user about the fields."""
     known: Mapping[str, str] | None = None
-    """Field to kind in the dataset being appended to."""
+    """Mapping from field name to kind in the dataset being appended to. None for a new dataset."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
         """Determine the names and kinds of the fields from the source's declarations and its first sample.

@@ -75,13 +75,13 @@ def open_regular(path: PathLike) -> BinaryIO:
     OSError
         If it does not exist, or cannot be read.
     """
-    # Check the file after opening it, because before that the name could still come to mean another file.
+    # Check the file only after opening it. Before that, another file could still be moved to the name.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return _regular(os.open(path, flags))
 
 
 def _regular(opened: int) -> BinaryIO:
-    """Return the file of an open descriptor. If the file is not regular, close the descriptor and raise an error."""
+    """Make a file object from an open descriptor. If the file is not regular, close it and raise an error."""
     try:
         kind = os.fstat(opened).st_mode
         if not stat.S_ISREG(kind):
@@ -209,7 +209,8 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         count, width = int(found[4]), len(found[2])
         # Some sets are numbered from 1.
         first = 1 if 0 not in numbers and count in numbers else 0
-        # Search at most one number more than there are files, because a name may claim a set of billions.
+        # Try at most one number more than there are files, because one of them must then be missing. Trying all could
+        # take forever: a name may claim billions of files.
         missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:

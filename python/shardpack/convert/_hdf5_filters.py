@@ -13,10 +13,10 @@ from ._bounds import MOST_CHUNK_BYTES
 
 _DEFLATE, _SHUFFLE, _FLETCHER32, _NBIT, _SCALE_OFFSET, _LZF = 1, 2, 3, 5, 6, 32000
 PACKERS = {_DEFLATE: 1032, _LZF: 88}
-"""Compression filters, each with the largest number of bytes that a stored byte can become."""
+"""Mapping from compression filter to the maximum number of bytes to which it can expand one stored byte."""
 _NAMES = {_SHUFFLE: "shuffle", _FLETCHER32: "fletcher32", _NBIT: "nbit", _SCALE_OFFSET: "scaleoffset", _DEFLATE: "gzip", _LZF: "lzf"}
 _SLACK = 64
-"""Bytes that checksums and headers of filters add to a chunk."""
+"""Maximum number of bytes that checksums and filter headers add to a chunk."""
 
 
 def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], chunk_bytes: int) -> str | None:
@@ -52,7 +52,7 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
 
 
 _ATOMIC = 1
-"""Code for number types in nbit's settings."""
+"""Code in the settings of the nbit filter that means a plain number type, not a structured one."""
 
 
 def check_chunks(
@@ -77,7 +77,7 @@ def check_chunks(
         found = dataset.id.get_chunk_info_by_coord(corner)
         if found.byte_offset is None or found.size * PACKERS[packer] <= max(most, MOST_CHUNK_BYTES):
             continue
-        # HDF5 skips a filter that does not shrink the chunk.
+        # This chunk is stored uncompressed: HDF5 skips a filter for chunks that it does not shrink.
         if found.filter_mask >> place & 1:
             continue
         chunk = (found.byte_offset, found.size, chunk_bytes)

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Union
 
 Entry = list[Union[bytes, None]]
-"""A key and its value; or, with prefixes, the common end of several keys and one value per prefix."""
+"""A key and its value. With prefixes: the part of the key after the prefix, and the value for each prefix or None."""
 
 _END = 0xFFFFFFFF
-"""Sent instead of the number of parts, before a final JSON text."""
+"""Value that the child process sends in place of the number of parts of an entry, before its final JSON message."""
 _PATIENCE_S = 5.0
 _MOST_SAID = 2000
-"""Number of bytes from the end of stderr that an error message includes."""
+"""Maximum number of bytes of the child's stderr that an error message includes, counted from the end."""
 _OF_BAD_MEMORY = frozenset(getattr(signal, name) for name in ("SIGBUS", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE") if hasattr(signal, name))
-"""Signals that kill a process that reads damaged data."""
+"""Signals that can kill the child process if the environment is damaged."""
 
 
 class Damage(Exception):
@@ -87,7 +87,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
 def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
     for end in _ends(transaction, prefixes[0], prefixes):
         yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
-    # A sample without the first column is yielded at the first column that it has.
+    # Samples that lack the first column are still missing. Yield each at the first column that it has.
     for number, prefix in enumerate(prefixes[1:], 1):
         for end in _ends(transaction, prefix, prefixes):
             if all(transaction.get(before + end) is None for before in prefixes[:number]):

@@ -14,7 +14,7 @@ from ._values import is_picture_object, picture_type
 
 
 def as_masks(masks: Collection[str]) -> frozenset[str]:
-    """Check the option ``masks``. It must be a list, not a single name."""
+    """Check that the option ``masks`` is a list of names, not a single name, and return the names."""
     if isinstance(masks, str):
         raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: masks=[{masks!r}]")
     return frozenset(masks)

@@ -1,4 +1,4 @@
-"""Decoders for all MDS encodings except pickle."""
+"""Decodes values in all MDS encodings except pickle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBERS = {
         "float64",
     )
 }
-# Element type by the first byte of an array. The byte is present if the encoding does not name the type.
+# Element type by the first byte of an array. Arrays have this byte only if their encoding does not name the type.
 _ARRAY_CODES = {
     8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
     64: "uint64", 65: "int64", 66: "float64",
@@ -41,9 +41,9 @@ class Decoder:
     """Decodes the values of one column."""
 
     kind: str | None
-    """Kind of the field; None if the first value decides."""
+    """Kind of the field, or None if the first value decides the kind."""
     size: int | None
-    """Bytes per value; None if they vary."""
+    """Size of a value in bytes, or None if values vary in size."""
     decode: Callable[[bytes], Any]
 
 

@@ -1,4 +1,4 @@
-"""Source files in an object store, named by URLs such as ``s3://bucket/train-{000..012}.tar``."""
+"""Reads source files in an object store, named by URLs such as ``s3://bucket/train-{000..012}.tar``."""
 
 from __future__ import annotations
 

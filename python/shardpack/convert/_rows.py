@@ -22,10 +22,12 @@ from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _PIECE_BYTES = 10_000
-"""Bytes counted per chunk in addition to its values, because even a chunk that was never stored takes time to read."""
+"""Bytes counted for each chunk in addition to its values, because even a chunk that was never stored takes time to
+read.
+"""
 _MOST_COLUMNS = 1000
 _MOST_OBJECTS = 10_000
-"""Maximum groups and arrays per sample, because hard links can multiply them."""
+"""Maximum number of groups and arrays in a sample. A small file can claim a huge number of them with hard links."""
 _MOST_LEVELS = 16
 """Maximum nesting depth of the groups of a sample."""
 KEY = "__key__"
@@ -119,7 +121,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
 
 
 def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: list[str]) -> None:
-    """Raise an error if it is unclear whether the members are samples."""
+    """Raise an error if it is unclear whether the members of a group are samples or columns."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(

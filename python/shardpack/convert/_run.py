@@ -49,7 +49,7 @@ class Run:
         self.samples = 0
         self.first_number = 0
         self.numbers: np.ndarray[Any, Any] | None = None
-        """Class number in the dataset, by class number in the source. None if the dataset had no classes before."""
+        """Class numbers in the dataset, indexed by class number in the source. None if the dataset had no classes."""
         self.skipped = 0
         self.skipped_exact = True
         self.listed: list[dict[str, str | None]] = []

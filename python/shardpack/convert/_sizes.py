@@ -87,7 +87,7 @@ def _jpeg(data: bytes) -> PictureSize | None:
         if marker in _FRAMES:
             sides = struct.unpack_from(">HH", data, at + 3)
         if marker == 0xDE and sides is not None:
-            # A frame of a hierarchical JPEG, whose Exif data are not needed.
+            # This is a hierarchical JPEG, which no decoder here supports, so its Exif orientation does not matter.
             return PictureSize(*sides)
         if marker == 0xDA:
             return PictureSize(*sides, orientation) if sides is not None else None

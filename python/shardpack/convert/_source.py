@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGES = {"yaml": "pyyaml"}
-"""Modules whose `pip` package has a different name."""
+"""Mapping from module to the name of its `pip` package, where the two names differ."""
 
 
 class SourceError(ValueError):
@@ -70,11 +70,11 @@ def shown(value: object) -> str:
 class Sample(NamedTuple):
 
     key: str | None
-    """Key of the sample; None means its running number."""
+    """Key of the sample. None means that its running number is the key."""
     values: Mapping[str, Any]
-    """Column to value, as a `Writer` accepts it: pictures stay encoded."""
+    """Mapping from column to value, in the form that a `Writer` accepts. Pictures stay encoded."""
     where: str
-    """File and sample, for messages."""
+    """Names the file and the sample in messages."""
 
 
 class Problem(NamedTuple):
@@ -84,7 +84,7 @@ class Problem(NamedTuple):
 
     message: str
     samples: int | None = 1
-    """Number of the samples; None if unknown, but at least one."""
+    """Number of the samples. None if the number is unknown, but at least one."""
 
 
 Item = Union[Sample, Problem]
@@ -101,9 +101,9 @@ class Source:
     items: Iterable[Item]
     """Samples, in the order of the source."""
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Column to field kind, where the format declares it. The first sample decides the other kinds."""
+    """Mapping from column to field kind, where the format declares it. The first sample decides the other kinds."""
     classes: Union[list[str], Mapping[str, list[str]], None] = None
-    """Class names in the source, if any. A mapping from column to names if they differ between columns."""
+    """Class names in the source, or None. If they differ between columns, a mapping from column to names."""
     total: int | None = None
     """Number of samples, if known in advance."""
     close: Callable[[], object] = lambda: None
@@ -111,17 +111,17 @@ class Source:
     repeated_keys: str = ""
     """Hint for the error about repeated keys, if `Sample.where` names the key."""
     field_name: Callable[[str], str] = same
-    """The format's convention: column to field."""
+    """Returns the field name for a column, by the convention of the format."""
     masks: frozenset[str] | None = None
-    """Picture columns, or fields, that hold class numbers; None if the format has no such option."""
+    """Columns or fields of pictures that hold class numbers. None if the format has no option `masks`."""
     dropped: frozenset[str] = frozenset()
-    """Names in `drop` that are not columns, such as whole samples."""
+    """Names in `drop` that have already been left out because they are not columns, such as whole samples."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user, complete once the first sample is read."""
     types: Sequence[SameType] = ()
-    """Conversions of array fields to one element type (with `append`, the dataset's)."""
+    """Converters of array fields to one element type. With `append`, this is the type in the dataset."""
     numbered: frozenset[str] = frozenset()
-    """Array columns of class numbers."""
+    """Names of the array columns that hold class numbers."""
 
 
 def library(module: str, extra: str) -> Any:
@@ -167,8 +167,8 @@ def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
 
 
 def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
-    """Return extra lines for an error that a wrong name in `drop` may have caused, or an empty text. `columns` are the
-    columns seen so far.
+    """Return extra lines for an error that a wrong name in `drop` may have caused, or an empty string. `columns` are
+    the columns seen so far.
     """
     known = list(columns)
     return "".join(
@@ -177,6 +177,6 @@ def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return a hint line with the most similar known word, or an empty text."""
+    """Return a hint line with the most similar known word, or an empty string."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"\nhint: did you mean {near[0]!r}?" if near else ""

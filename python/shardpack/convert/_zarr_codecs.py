@@ -38,7 +38,7 @@ _TYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
 """Codec settings that name an element type."""
 _OWN = "shardpack.bounded"
 _SLACK = 64
-"""Bytes that checksums add to a chunk."""
+"""Maximum number of bytes that checksums add to a chunk."""
 _MOST_CODECS = 16
 _MOST_MEMORY = 128 << 20
 """Maximum size of the LZMA window in bytes."""
@@ -46,7 +46,7 @@ _MOST_STREAMS = 1000
 """Maximum number of consecutive compressed streams in a chunk, because even an empty stream takes time."""
 _CLASSES_V3 = frozenset(["BytesCodec", "TransposeCodec", "Crc32cCodec", "VLenUTF8Codec", "VLenBytesCodec"])
 _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
-"""Metadata documents, and their Zarr versions."""
+"""Mapping from the name of a metadata document to its Zarr version."""
 
 
 def checked(name: str, text: bytes, most_chunk: int) -> bytes:
@@ -138,7 +138,7 @@ def _not_supported(name: object, known: Iterable[str]) -> str:
 
 
 class _Refused(ValueError):
-    """This array cannot be accepted. The message gives the reason."""
+    """An array cannot be accepted. The message gives the reason."""
 
 
 def _bound(document: dict[str, Any], version: int, most: int) -> None:
@@ -206,7 +206,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
     known = _PLAIN_V3 | _PACKED_V3 | {"sharding_indexed"} | of_numcodecs
     names = [_name(one, "name", known) for one in codecs]
     if len(codecs) == 1 and names[0] == "sharding_indexed" and outermost:
-        # A sharded array is read one inner chunk at a time.
+        # zarr-python reads a sharded array one inner chunk at a time, so only the inner chunks must be bounded.
         return [_sharded(codecs[0], chunk, dtype, most)]
     size, count = _chunk(chunk, dtype, most)
     is_text = bool(_TEXT.intersection(names))
@@ -225,7 +225,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
         else:
             bounded.append(_own_v3(codec, size, None))
         if name in _TEXT:
-            # In decoding, this codec runs just before the text codec.
+            # Decoding runs the codecs in reverse order, so this bound is checked just before the text codec runs.
             bounded.append(_own_v3(None, size, count))
     return bounded
 

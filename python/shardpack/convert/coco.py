@@ -1,4 +1,4 @@
-"""COCO: a JSON annotation file and a folder of pictures."""
+"""Reads COCO datasets: a JSON annotation file and a folder of pictures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "is
 _IN_PIXELS = frozenset(["boxes", "area", "keypoints", "segmentation"])
 """Columns whose numbers depend on the size of the picture."""
 _LOOKED_AT = 100
-"""Maximum number of pictures to read for their size, if the file does not give it."""
+"""Maximum number of pictures to open to find their size, if the annotation file does not give it."""
 _NEARLY_ALL = 0.95
 _FEW = 8
-"""Minimum number of boxes for guessing their format."""
+"""Minimum number of boxes from which the format of the boxes is guessed."""
 _LARGE = 1e9
 
 

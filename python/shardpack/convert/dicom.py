@@ -1,4 +1,4 @@
-"""DICOM, read with pydicom. Each series is a sample (a volume), or each file."""
+"""Reads DICOM files with pydicom. A sample is either a series, as a volume, or a single file."""
 
 from __future__ import annotations
 
@@ -57,11 +57,15 @@ _DEFLATED = "1.2.840.10008.1.2.1.99"
 _MOST_HEADER = 16 << 20
 """Maximum unpacked bytes of a deflated file, not counting its pixels."""
 _MOST_RATIO = 32
-"""Maximum unpacked bytes per byte of a deflated file. Limited because pydicom takes time per element."""
+"""Maximum ratio of unpacked to stored bytes of a deflated file. Without this limit, a small file could contain a huge
+number of elements, each of which takes time to parse.
+"""
 _WIDE = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")
 """Value representations whose length field has four bytes."""
 _UNEVEN = 0.2
-"""Largest accepted relative deviation of a slice gap from the median gap; positions are rounded."""
+"""Maximum deviation of a gap between slices from the median gap, as a fraction of the median. Files store rounded
+positions, so the gaps are never quite equal.
+"""
 
 
 class _Slice(NamedTuple):
@@ -190,7 +194,9 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
 
 
 def _end_of_meta(file: BinaryIO) -> int:
-    """Return the end position of the group 2 elements, which are always uncompressed explicit little-endian."""
+    """Return the position where the file meta information (group 2) ends. It is never compressed, and always encoded as
+    explicit VR little endian.
+    """
     at = 132
     while True:
         file.seek(at)
@@ -350,7 +356,7 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 def _check_even(places: list[float], where: str) -> None:
     """Refuse sorted slices whose gaps are uneven, because a slice may be missing."""
     gaps = np.diff(places)
-    # Use an existing gap: with an even number of gaps, the median could lie between two of them.
+    # Use the lower median, which is one of the gaps. With an even number of gaps, the usual median is a mean of two.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():

@@ -1,4 +1,4 @@
-"""HDF5, read with h5py. Samples are the rows of datasets, or the groups inside a group."""
+"""Reads HDF5 files with h5py. Samples are the rows of datasets, or the groups inside a group."""
 
 from __future__ import annotations
 

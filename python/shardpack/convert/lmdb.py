@@ -1,4 +1,4 @@
-"""LMDB: one picture per key, Caffe's `Datum`, or records that the caller's function parses."""
+"""Reads LMDB environments with one picture per key, Caffe's `Datum`, or records that the caller's function parses."""
 
 from __future__ import annotations
 

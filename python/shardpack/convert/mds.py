@@ -1,5 +1,5 @@
-"""MDS, the format of MosaicML Streaming: an ``index.json`` and shards. It is read with the standard library; only
-zstd-compressed shards need `zstandard`.
+"""Reads MDS, the format of MosaicML Streaming: an ``index.json`` and shards. The standard library suffices, except for
+shards compressed with zstd, which need `zstandard`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _samples(
             data = _read_shard(root, shard, max_bytes)
             offsets = _offsets(data, count)
         except ValueError as error:
-            # The index may claim more samples than the shard can hold. Do not report such a number.
+            # Report the number of samples only if it is possible: each sample takes at least 4 bytes of the shard.
             yield Problem(f"`{shown(folder / name)}`: {error}", samples=count if 4 * count <= max_bytes else None)
             continue
         sizes = _sizes(shard, decoders, folder)

@@ -1,4 +1,4 @@
-"""NIfTI, read with nibabel. Each file is a volume. Masks come from another folder."""
+"""Reads NIfTI files with nibabel. Each file is a volume. Masks are in a separate folder."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _HEADER_BYTES = 540
 # nnU-Net appends the channel number to the names of images, but not to the names of masks.
 _CHANNEL = "_0000"
 _APART = 0.1
-"""Largest accepted offset of a mask from its volume, in voxels. Programs round affines, and quaternions have fewer
-digits.
+"""Largest accepted offset of a mask from its volume, in voxels. Some offset is normal, because programs round affines,
+and affines stored as quaternions are less precise.
 """
 
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, read with pyarrow: Hugging Face's pictures, and columns of numbers, text and lists."""
+"""Reads Parquet and Arrow files with pyarrow: Hugging Face's pictures, and columns of numbers, text and lists."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
 _LARGE_CHUNK_BYTES = 4 << 20
 _MOST_RATIO = 100
-"""Compression ratio above which the rows of a column are read one by one, because each may be one large dictionary
-entry.
+"""Compression ratio above which the rows of a column are read one by one. In a file that compresses so well, each row
+may refer to the same large dictionary entry, so that many rows do not fit into memory.
 """
 # Arrow's own `to_pandas_dtype` needs pandas in some versions.
 _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {

@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`, read without TensorFlow. Every record is checked with `crc32c`."""
+"""Reads TFRecord files of `tf.train.Example` without TensorFlow. Every record is checked with `crc32c`."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _mask(crc: int) -> int:
 
 
 class _Features:
-    """Converts features. The first record sets the rule for each feature."""
+    """Converts features. The first record decides how each feature is converted in all records."""
 
     def __init__(
         self,

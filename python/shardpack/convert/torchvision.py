@@ -1,4 +1,6 @@
-"""torchvision's datasets and other map-style datasets, recognised by their attributes, without importing anything."""
+"""Reads torchvision's datasets and other map-style datasets. They are recognised by their attributes, so torchvision is
+not imported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pascal VOC: a folder with ``JPEGImages``, ``Annotations`` and ``ImageSets``."""
+"""Reads Pascal VOC: a folder with ``JPEGImages``, ``Annotations`` and ``ImageSets``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
             raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: split is one of {', '.join(there) or 'none'}")
-        # The list of a class, such as `cat_train`, names all pictures. Pictures without the class are followed by -1.
+        # The list of a class, such as `cat_train`, names all pictures, with -1 after pictures without the class.
         try:
             lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
         except ValueError as error:

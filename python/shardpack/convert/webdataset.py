@@ -1,5 +1,5 @@
-"""WebDataset: tars in which the members of a sample have the same name up to the first dot. They are read with the
-standard library.
+"""Reads WebDataset tars, in which the members of a sample have the same name up to the first dot. Only the standard
+library is used.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _MAX_HEADER = 1 << 20
-"""Maximum bytes of a member's extended header, which tarfile reads as a whole."""
+"""Maximum size in bytes of a member's extended header. It is limited because tarfile reads the whole header."""
 _MOST_HEADERS = 16
 """Maximum number of extended headers before a member (valid tars have up to four), because tarfile recurses for each.
 """
 _MAX_GLOBAL = 1 << 20
-"""Maximum bytes of all global headers together, because tarfile keeps them."""
+"""Maximum total size in bytes of all global headers. It is limited because tarfile keeps them in memory."""
 _MAX_NAME = 4096
 """Maximum bytes of a member's name, like PATH_MAX on Linux."""
 _MAX_CLASSES = 64 << 20
@@ -204,8 +204,8 @@ class _Bounded(tarfile.TarInfo):
     """
 
     def _block(self, count: int) -> int:
-        # Also checks the size of a header. Newer versions of Python refuse a negative size too, but take it for the end
-        # of the tar.
+        # `count` is the size of a member or of a header. Newer versions of Python do not accept a negative size either,
+        # but take it for the end of the tar.
         if count < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
         return int(super()._block(count))  # type: ignore[misc]
@@ -245,9 +245,9 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    # The size of a header is invalid.
+    # Raised for an invalid size in a header.
     OverflowError,
-    # The numbers in a sparse member are invalid.
+    # Raised for invalid numbers in a sparse member.
     ValueError,
 )
 """Errors that tarfile and its decompressors raise on damaged files."""
@@ -264,14 +264,14 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # Opening an empty tar reads to its end, and Python 3.10 cannot continue from there.
+            # For an empty tar, `open` has already reached the end, where `next` of Python 3.10 would fail.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
                 if member is None:
                     if not _goes_on(tar, plain, max_bytes):
                         break
-                    # In concatenated tars, a sample does not continue in the next tar.
+                    # Another tar follows in the same file. No sample continues in it, so finish the current one.
                     yield from group.finish()
                     empty = False
                     continue
@@ -470,5 +470,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # The text may be a class name, which `classes` turns into a label.
+        # The text is not a number, but may be a class name, which `classes` turns into a label.
         return text

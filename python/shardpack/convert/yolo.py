@@ -1,4 +1,4 @@
-"""YOLO: pictures, each with a text file of labels."""
+"""Reads YOLO datasets: pictures, each with a text file of labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._values import parse_int
 
 _CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
-"""Other files that labelling programs put into the label folder."""
+"""Files in the label folder that are not label files. Labelling programs write them."""
 
 
 def open(
@@ -61,7 +61,7 @@ def open(
     path = Path(src)
     config_path = path if path.is_file() else path / _CONFIG
     notes: list[str] = []
-    # With `names`, the file is optional.
+    # If the caller has given `names`, the `data.yaml` is optional, so a missing PyYAML is not an error.
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))

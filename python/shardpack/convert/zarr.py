@@ -1,4 +1,4 @@
-"""Zarr v3 (and v2), read with zarr-python. Samples are the rows of arrays, or one group or array each."""
+"""Reads Zarr v3 and v2 with zarr-python. Samples are the rows of arrays, or one group or array each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _NUMCODECS = (0, 16, 6)
-"""Oldest safe version. Older versions execute pickles if an array's metadata say so."""
+"""Oldest accepted version of numcodecs. Older versions load pickles if an array's metadata request it."""
 _LARGE_CHUNK_BYTES = 4 << 20
-"""Larger chunks are read one by one, because zarr-python holds several in memory."""
+"""Chunk size above which chunks are requested one by one, because zarr-python would hold several in memory at once."""
 
 
 def open(

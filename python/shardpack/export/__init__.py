@@ -94,7 +94,7 @@ def export(
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)
     held = str(getattr(samples.dataset, "path", ""))
-    # Only a dataset in a local folder can contain `out`. A shard or a URL cannot.
+    # `out` can lie inside the dataset only if the dataset is a local folder, not a lone shard or a URL.
     if held and target.resolve().is_relative_to(Path(held).resolve()):
         raise ValueError(f"out: expected a folder outside of the dataset `{held}`, found: {str(target)!r}")
     parent = target.absolute().parent

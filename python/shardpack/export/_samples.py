@@ -15,7 +15,7 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
-"""Number of samples to check for arrays whose shapes are in columns."""
+"""Number of samples that are read to find out which array's shape is in the columns."""
 
 
 class Samples:
@@ -42,7 +42,7 @@ class Samples:
         if not chosen:
             raise ValueError(f"fields: pass at least one of {', '.join(kinds)}")
         self.kinds: dict[str, str] = {name: kind for name, kind in kinds.items() if name in chosen}
-        """Field to kind: image, array, text, json, bytes or scalar."""
+        """Mapping from field to kind: image, array, text, json, bytes or scalar."""
         self.classes: list[str] | None = self.dataset.classes
         self._progress = progress
         self._started = started

@@ -1,4 +1,4 @@
-"""WebDataset tars, written with the standard library. Each field becomes a member. Pictures are written as their stored
+"""Writes WebDataset tars with the standard library. Each field becomes a member. Pictures are written as their stored
 bytes.
 """
 

@@ -1,5 +1,5 @@
-"""A Zarr v3 group with one array per field, whose first axis counts the samples. A field of varying shape is a group
-with one array per sample.
+"""Writes a Zarr v3 group with one array per field, whose first axis counts the samples. A field of varying shape
+becomes a group with one array per sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._samples import Samples
 OPTIONS = ("shard_size",)
 
 _TAKEN = ("zarr.json", "__key__")
-"""Names taken by Zarr's file and the array of keys."""
+"""Names that no field can have, because Zarr's metadata file and the array of keys use them."""
 
 _CHUNK_BYTES = 1 << 20
 
