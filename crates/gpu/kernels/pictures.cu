@@ -48,6 +48,8 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[18] = sizeof(Edges);
     p.out[19] = sizeof(Border);
     p.out[20] = BORDER_THREADS;
+    p.out[21] = MOST_DECODE_THREADS;
+    p.out[22] = sizeof(WarpBlocks);
 }
 
 struct TablesParams {
@@ -331,33 +333,21 @@ struct BlocksParams {
     u32 groups_count;
 };
 
-struct BlocksShared {
-    Array<u16, 2048> blocks[DECODE_THREADS / 32];
-    Array<u32, 192> steps[DECODE_THREADS / 32];
-    // DC tables of the components, followed by their AC tables.
-    Array<u32, 6> codes[DECODE_THREADS / 32];
-    // Index of the edges of each warp's first segment, or NONE.
-    Array<u32, DECODE_THREADS / 32> edges;
-};
-
-// Decodes one segment per thread. The lanes of a warp decode corresponding blocks together. Many warps run at a time,
-// to hide the latency of each symbol. A segment with edges may begin and end within a byte.
-KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
-    SHARED(BlocksShared, s);
-    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    u32 n = blockIdx.x * (DECODE_THREADS / 32) + warp;
-    if (n >= p.groups_count) return;
+// Decodes the segments of a group, one per lane. The lanes of the warp decode corresponding blocks together. A segment
+// with edges may begin and end within a byte.
+FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
+    u32 lane = threadIdx.x % 32;
     Group group = p.groups[n];
     const Picture& pic = p.pictures[group.picture];
-    Array<u16, 2048>& block = s.blocks[warp];
-    Array<u32, 192>& steps = s.steps[warp];
-    Array<u32, 6>& codes = s.codes[warp];
+    Array<u16, 2048>& block = s.block;
+    Array<u32, 192>& steps = s.steps;
+    Array<u32, 6>& codes = s.codes;
     for (u32 k = lane; k < pic.components * 64; k += 32) steps[k] = step_of(pic.quantisers[k], k & 63);
     if (lane < 3) {
         codes[lane] = pic.dc[lane];
         codes[3 + lane] = pic.ac[lane];
     }
-    if (lane == 0) s.edges[warp] = pic.edges == NONE ? NONE : pic.edges + group.first;
+    if (lane == 0) s.edges = pic.edges == NONE ? NONE : pic.edges + group.first;
     for (u32 k = 0; k < 32; k++) *(u32*)&block[(k * 32 + lane) * 2] = 0;
     __syncwarp();
     bool has_segment = group.first + lane < pic.segment_count;
@@ -375,8 +365,8 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
     u32 blocks = pic.components == 1 ? 1 : luma + 2;
     i32 predictions[3] = {0, 0, 0};
-    if (has_segment && s.edges[warp] != NONE) {
-        const Edges& edges = p.edges[s.edges[warp] + lane];
+    if (has_segment && s.edges != NONE) {
+        const Edges& edges = p.edges[s.edges + lane];
         bits.used = edges.bit;
         predictions[0] = edges.start[0];
         predictions[1] = edges.start[1];
@@ -425,13 +415,26 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     }
     if (!has_segment) return;
     if (bytes_taken(bits) != end) odd |= ODD_ENTROPY;
-    if (s.edges[warp] != NONE) {
-        const Edges& edges = p.edges[s.edges[warp] + lane];
+    if (s.edges != NONE) {
+        const Edges& edges = p.edges[s.edges + lane];
         bool is_last = predictions[0] == edges.end[0] && predictions[1] == edges.end[1] && predictions[2] == edges.end[2];
         bool is_end = edges.unused == ANY || bits_left(bits) == edges.unused;
         if (!is_last || !is_end) odd |= ODD_ENTROPY;
     }
     if (odd) atomicOr(p.status + group.picture, odd);
+}
+
+// Decodes the groups of all pictures. The launch chooses how many warps a block has and how many blocks there are:
+// many warps run at a time on a multiprocessor to hide the latency of each symbol, and a few large blocks leave
+// the other multiprocessors to the kernels of the caller.
+KERNEL_BESIDE(picture_blocks, BlocksParams, MOST_DECODE_THREADS, 1) {
+    SHARED_BY_WARP(WarpBlocks, s);
+    u32 warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    for (u32 n = blockIdx.x * warps + warp; n < p.groups_count; n += gridDim.x * warps) {
+        decode_group(p, s[warp], n);
+        // The next group overwrites what lanes may still read.
+        __syncwarp();
+    }
 }
 
 struct PixelsParams {

@@ -5,8 +5,10 @@
 
 // Number of bits of an index into a Huffman table. Longer codes are rare, and a search finds them.
 #define LOOKUP_BITS 9
-// Number of threads per decoding block: four warps, each of which handles one picture.
+// Default number of threads per decoding block: four warps, each of which handles one picture at a time.
 #define DECODE_THREADS 128
+// Largest number of threads for which the registers of a multiprocessor suffice.
+#define MOST_DECODE_THREADS 768
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
 #define BORDER_THREADS 256
@@ -126,6 +128,16 @@ struct Huffman {
     Array<u32, 17> ends;                  // For each code length: code after the last code, left-justified to 16 bits.
     Array<i32, 17> offsets;               // For each code length: difference between a symbol's index and its code.
     Array<u8, 256> symbols;
+};
+
+// Shared memory of a warp that decodes segments.
+struct alignas(16) WarpBlocks {
+    Array<u16, 2048> block;
+    Array<u32, 192> steps;
+    // DC tables of the components, followed by their AC tables.
+    Array<u32, 6> codes;
+    // Index of the edges of the first segment, or NONE.
+    u32 edges;
 };
 
 // Source pixels of an output pixel along one axis.

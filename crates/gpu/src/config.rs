@@ -40,7 +40,8 @@ impl<const N: usize> KernelSource<N> {
     }
 
     fn ask(&self, out: u64) -> Launch {
-        Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
+        let params = Params::new().address(out);
+        Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params }
     }
 
     /// Asserts that the kernels, emulated on the CPU, have this crate's sizes and constants, and that the PTX

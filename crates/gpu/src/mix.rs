@@ -62,8 +62,8 @@ impl Mixing {
             params = params.u32(number(value)?);
         }
         let blocks = elements.div_ceil(u64::from(THREADS)).min(MOST_BLOCKS);
-        let launch =
-            Launch { kernel: "mix", grid: [u32::try_from(blocks).ok()?, 1, 1], block: [THREADS, 1, 1], params };
+        let grid = [u32::try_from(blocks).ok()?, 1, 1];
+        let launch = Launch { kernel: "mix", grid, block: [THREADS, 1, 1], shared_bytes: 0, params };
         let table = rows.iter().flat_map(|row| (row.start as u64).to_le_bytes()).collect();
         Some(Self { launch, table })
     }

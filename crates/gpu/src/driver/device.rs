@@ -59,6 +59,7 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
+    shared_bytes: u32,
     /// Process that opened the device. A fork inherits the handles but cannot use them.
     pid: u32,
 }
@@ -128,18 +129,25 @@ impl Device {
             memory_bytes: unsafe { result::device::total_mem(device) }.map_err(GpuError::of("cuDeviceTotalMem"))?
                 as u64,
         };
+        let shared_bytes = attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         at_least("the driver's CUDA version", DRIVER, driver_version()?)?;
         at_least("the device's compute capability", CAPABILITY, properties.capability)?;
         // SAFETY: as above; released when the last owner is dropped.
         let handle =
             unsafe { result::primary_ctx::retain(device) }.map_err(GpuError::of("cuDevicePrimaryCtxRetain"))?;
-        Ok(Self { context: Arc::new(Context { device, handle, properties, pid: std::process::id() }) })
+        let pid = std::process::id();
+        Ok(Self { context: Arc::new(Context { device, handle, properties, shared_bytes, pid }) })
     }
 
     /// Returns the properties of the device.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.context.properties
+    }
+
+    /// Returns the most shared memory that a block may have.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        self.context.shared_bytes
     }
 
     /// Returns the free and the total device memory in bytes.

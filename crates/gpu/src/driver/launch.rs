@@ -10,6 +10,8 @@ pub(crate) struct Launch {
     pub(crate) grid: [u32; 3],
     /// Threads per block along x, y and z.
     pub(crate) block: [u32; 3],
+    /// Bytes of shared memory that a block has besides what the kernel itself declares.
+    pub(crate) shared_bytes: u32,
     pub(crate) params: Params,
 }
 

@@ -1,7 +1,7 @@
 //! Struct sizes of `kernels/pictures.cuh`, and the numbers that the host and the kernels share.
 
 /// Expected output of the kernel `pictures_config`: struct sizes, then constants.
-pub(crate) const CONFIG: [u32; 21] = [
+pub(crate) const CONFIG: [u32; 23] = [
     PICTURE_BYTES,
     8,
     8,
@@ -23,6 +23,8 @@ pub(crate) const CONFIG: [u32; 21] = [
     16,
     BORDER_BYTES,
     BORDER_THREADS,
+    MOST_DECODE_THREADS,
+    WARP_BLOCKS_BYTES,
 ];
 
 pub(crate) const KERNELS: [&str; 10] = [
@@ -49,6 +51,9 @@ pub(super) const TILE_PIXELS: u32 = 6144;
 pub(super) const TILE_BETWEEN: u32 = 4096;
 pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
+pub(super) const MOST_DECODE_THREADS: u32 = 768;
+/// Shared memory of a warp that decodes segments.
+pub(super) const WARP_BLOCKS_BYTES: u32 = 4896;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
 /// In place of an index: the picture has no edges, because it has no segment index.

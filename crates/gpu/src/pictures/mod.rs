@@ -28,6 +28,7 @@ mod prepared;
 mod reason;
 mod record;
 mod segments;
+mod shape;
 mod staged;
 mod tiles;
 mod totals;
@@ -42,6 +43,7 @@ pub(crate) use levels::{LevelsBatch, StagedLevels};
 pub(crate) use options::{Dtype, Output, StagingOptions};
 pub(crate) use prepared::{Destination, PreparedPicture, Shown};
 pub(crate) use reason::Reason;
+pub(crate) use shape::DecodeShape;
 pub(crate) use staged::{Samples, StagedPicture};
 pub(crate) use totals::Totals;
 

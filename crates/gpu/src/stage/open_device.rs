@@ -3,6 +3,7 @@
 use super::kernels::Kernels;
 use super::store::{Backing, Store};
 use crate::driver::{Device, Memory, Stream};
+use crate::pictures::DecodeShape;
 use shardpack_loader::stage::DeviceId;
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(super) struct OpenDevice {
     /// Number of times that a slot outgrew its initial memory.
     pub(super) grown: AtomicU64,
     pub(super) store: Store<ResidentMemory>,
+    pub(super) shape: DecodeShape,
 }
 
 /// Device memory for kept values.
@@ -48,9 +50,9 @@ impl Backing for ResidentMemory {
 }
 
 impl OpenDevice {
-    pub(super) fn of(kernels: Arc<Kernels>) -> Arc<Self> {
+    pub(super) fn of(kernels: Arc<Kernels>, shape: DecodeShape) -> Arc<Self> {
         let device = kernels.device.clone();
-        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
+        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default(), shape })
     }
 
     pub(super) fn id(&self) -> DeviceId {

@@ -184,7 +184,10 @@ impl CudaSlot {
         let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
         let launches = batch.launches(kept, work.memory.address(), self.output.address());
         let modules = self.shared.kernels.modules().into_iter().zip(launches);
-        modules.flat_map(|(module, launches)| launches.into_iter().map(move |launch| (module, launch))).collect()
+        let shape = self.shared.shape;
+        let shaped =
+            |module, launches: Vec<Launch>| launches.into_iter().map(move |launch| (module, shape.applied(launch)));
+        modules.flat_map(|(module, launches)| shaped(module, launches)).collect()
     }
 
     /// Makes later work in the stream wait until no consumer uses the previous batch any more.
