@@ -2,7 +2,9 @@
 
     python benches/train.py PHOTOS                                 needs shardpack, PyTorch, torchvision, nvidia-ml-py
     python benches/train.py PHOTOS --models resnet18 --devices 4   four ranks, DistributedDataParallel
-    python benches/train.py PHOTOS --cores 16 4 2 1                with these numbers of cores for each rank
+    python benches/train.py PHOTOS --cores 16,4,2,1                with these numbers of cores for each rank
+    python benches/train.py PHOTOS --sides ceiling device-1 device-1@16x24 ceiling+urgent device-1@16x24+urgent
+                                                                   with another decoding, another stream (`side_of`)
     python benches/train.py PHOTOS --trace                         also two epochs with validation and checkpoints
 
 PHOTOS is a folder of class folders of JPEGs, which the bench packs `--copies` times with the defaults. The models are
@@ -28,7 +30,7 @@ from device import prepare
 from device_others import BATCH
 from pack_keep import REAL
 from peers import tree
-from train_sides import MODELS, SIDES, Step, kernel_seconds, trace
+from train_sides import MODELS, SIDES, Step, kernel_seconds, side_of, trace
 
 # How often per second the utilisation, power and memory of the GPU are sampled.
 SAMPLES_PER_S = 5
@@ -50,6 +52,8 @@ def main():
                 print(bench.table(rows[-len(options.sides) :]), file=sys.stderr, flush=True)
     facts |= {"batch": BATCH, "devices": options.devices, "seconds": options.seconds, "turns": runs, "traces": traces}
     bench.finish("train", options, facts, rows)
+    if len(options.cores) > 1:
+        print(f"\n{bench.table(by_cores(rows, options.cores))}")
     for model, steps in traces.items():
         print(f"\n{model}: {gaps(steps)}")
 
@@ -65,10 +69,10 @@ def arguments():
     )
     all_cores = len(os.sched_getaffinity(0))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=[*MODELS], help="models (default all)")
-    parser.add_argument("--sides", nargs="+", choices=[*SIDES], default=[*SIDES], help="sides (default all)")
+    parser.add_argument("--sides", nargs="+", type=named_side, default=[*SIDES], help="sides (default all)")
     parser.add_argument("--devices", type=int, default=1, help="GPUs, one rank for each (default 1)")
     parser.add_argument(
-        "--cores", type=int, nargs="+", default=[0], help="cores for each rank (default: an equal share)"
+        "--cores", type=numbers, default=[0], help="cores for each rank, as 16,4,2,1 (default: an equal share)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side (default 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="seconds of a measured turn (default 4)")
@@ -88,6 +92,20 @@ def arguments():
     # `device.prepare` reads these options, which this bench does not have.
     options.cubes, options.device = 0, "cuda:0"
     return options
+
+
+def named_side(text):
+    """The text, if it names a side."""
+    side_of(text)
+    return text
+
+
+def numbers(text):
+    """Numbers of cores, such as 16,4,2,1."""
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError(f"expected at least one core, found: {text}")
+    return found
 
 
 def ranks_of(model, cores, folder, options):
@@ -128,6 +146,8 @@ def rank(number, model, cores, folder, out, settings):
     )
     step = Step(model, device, options.devices)
     job.channels_last = step.channels_last
+    # PyTorch's default stream has the lowest priority, and so have the streams of the loader.
+    job.streams = {False: torch.cuda.current_stream(device), True: torch.cuda.Stream(device, priority=-1)}
     meet = distributed.barrier if options.devices > 1 else lambda: None
     turns, kernels = [], {}
     for round_ in range(options.rounds):
@@ -149,9 +169,11 @@ def turn(side, job, step, meet, options, kernels):
     """Opens a side, trains with it, and closes it. With `kernels`, also profiles some steps after the training."""
     torch = job.torch
     job.refused = 0
-    with Watch(job.device.index) as watch:
+    how = side_of(side)
+    torch.cuda.synchronize()
+    with Watch(job.device.index) as watch, torch.cuda.stream(job.streams[how.urgent]):
         opened = time.perf_counter()
-        with SIDES[side].open(job, SIDES[side].threads) as batches:
+        with how.open(job, how.threads) as batches:
             first = next(batches)
             torch.cuda.synchronize()
             first_batch = time.perf_counter() - opened
@@ -272,13 +294,14 @@ def summary(model, cores, result):
         side: {name: bench.median([one[name] for one in turns]) for name in turns[0] if name not in ("model", "side")}
         for side, turns in by_side.items()
     }
-    rows, still = [], middle.get("ceiling")
-    own = set(result["kernels"].get("ceiling", ()))
+    rows, own = [], set().union(*(result["kernels"].get(side, ()) for side in ("ceiling", "ceiling+urgent")))
     for side, figures in middle.items():
+        how = side_of(side)
+        still = how.urgent and middle.get("ceiling+urgent") or middle.get("ceiling")
         rates = [one["pictures_per_s"] for one in by_side[side]]
         loading = {name: spent for name, spent in result["kernels"].get(side, {}).items() if name not in own}
         rows.append({
-            "model": model, "side": SIDES[side].name, "threads": SIDES[side].threads or cores, "cores": cores,
+            "model": model, "side": how.name, "threads": how.threads or cores, "cores": cores,
             "pictures a second": figures["pictures_per_s"],
             "lowest to highest": f"{bench.show(min(rates))} to {bench.show(max(rates))}",
             "share of the ceiling": round(figures["pictures_per_s"] / still["pictures_per_s"], 3) if still else "–",
@@ -291,6 +314,18 @@ def summary(model, cores, result):
             "rows refused": figures["refused"],
         })  # fmt: skip
     return rows
+
+
+def by_cores(rows, cores):
+    """A row for each side of a model: pictures a second, and the share of the ceiling, by the number of cores."""
+    table = {}
+    for row in rows:
+        line = table.setdefault((row["model"], row["side"]), {"model": row["model"], "side": row["side"]})
+        share = row["share of the ceiling"]
+        shown = f" ({share:.3f})" if isinstance(share, float) else ""
+        line[f"{row['cores']} cores"] = bench.show(row["pictures a second"]) + shown
+    heads = ["model", "side", *(f"{count} cores" for count in cores)]
+    return [{head: line.get(head, "–") for head in heads} for line in table.values()]
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@ model's own ceiling.
 """
 
 import contextlib
+import functools
 import random
+import re
 import threading
 import time
 from collections import namedtuple
+from unittest import mock
 
 from device_others import BATCH, MEAN, STD, Photos, WithLabels
 
@@ -14,8 +17,9 @@ from device_others import BATCH, MEAN, STD, Photos, WithLabels
 # uniform batches faster than photos.
 CEILING_BATCHES = 40
 CLASSES = 1000
-# A side: its name in tables, the number of its loader threads (0 means one per core), and the function that opens it.
-Side = namedtuple("Side", "name threads open")
+# A side: its name in tables, the number of its loader threads (0 means one per core), the function that opens it, and
+# whether the model trains in a stream whose kernels go first.
+Side = namedtuple("Side", "name threads open urgent", defaults=[False])
 
 
 def model_of(name):
@@ -188,6 +192,33 @@ SIDES = {
     "host": Side("shardpack, decoded on the host", 0, host),
     "workers": Side("DataLoader with worker processes, normalised on the device", 0, workers),
 }
+
+
+@contextlib.contextmanager
+def in_few_blocks(open_side, blocks, warps, job, threads):
+    """The side, with a loader that decodes the segments of pictures in at most `blocks` blocks of `warps` warps."""
+    from shardpack import _shardpack
+
+    stage = functools.partial(_shardpack.Stage, blocks=blocks, warps=warps)
+    with mock.patch.object(_shardpack, "Stage", stage), open_side(job, threads) as batches:
+        yield batches
+
+
+def side_of(text):
+    """The side that a text names: a key of SIDES; then `@16x24` for a loader that decodes in 16 blocks of 24 warps; then
+    `+urgent` for a model that trains in a stream of higher priority.
+    """
+    found = re.fullmatch(r"([a-z0-9-]+)(?:@([1-9]\d*)x([1-9]\d*))?(\+urgent)?", text)
+    if found is None or found[1] not in SIDES:
+        raise ValueError(f"unknown side: {text}")
+    side = SIDES[found[1]]
+    if found[2]:
+        blocks, warps = int(found[2]), int(found[3])
+        side = side._replace(
+            name=f"{side.name}, in {blocks} blocks of {warps} warps",
+            open=functools.partial(in_few_blocks, side.open, blocks, warps),
+        )
+    return side._replace(name=f"{side.name}, training goes first", urgent=True) if found[4] else side
 
 
 def kernel_seconds(torch, step, batches, steps):

@@ -3,6 +3,7 @@
     python poster.py                                     48 made-up cubes of 480 × 640 × 100: 16 GB below --dir
     python poster.py --cubes 12 --shape 120,160,100      smaller
     python poster.py --source FOLDER                     your cubes: .npy, ENVI, MATLAB v5, GeoTIFF, Tivita
+    python poster.py --model both                        also with the real kind of model, a U-Net (unet.py)
 
 The first five steps come from a poster about training on surgical images (PyTorch Conference 2023,
 github.com/IMSY-DKFZ/htc): original files, Blosc, float16, augmentation on the GPU, and a fixed ring of pinned
@@ -12,8 +13,9 @@ with a batch that is already on the device.
 
 Each step starts with one warm-up epoch. After that, a round is as many epochs as take ``--seconds``, and the result is
 the median of ``--epochs`` rounds. ``--copies`` makes epochs longer with hard links to the files. The program prints a
-table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without a GPU, it leaves out two
-steps, and shardpack decodes on the host.
+table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2, and torchvision for the U-Net. Without
+a GPU, it leaves out two steps, and shardpack decodes on the host. With nvidia-ml-py, it also draws how busy the GPU was
+over time in each step, ``poster-utilisation.svg``.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 import bars
 import shardpack as sp
+import timeline
 
 SLOTS = 4
 # Codec, level and filter for python-blosc2, and the name of the codec in shardpack.
@@ -108,12 +111,16 @@ def augment(cubes: Tensor) -> Tensor:
 
 
 class Model:
-    """Runs one training step per batch. The model has a layer over the spectrum of each pixel, and a layer over the
-    pixel's neighbours.
+    """Runs one training step per batch. The small model has a layer over the spectrum of each pixel, and a layer over
+    the pixel's neighbours.
     """
 
-    def __init__(self, channels: int, device: torch.device) -> None:
-        body = nn.Sequential(nn.Conv2d(channels, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
+    def __init__(self, name: str, channels: int, device: torch.device) -> None:
+        body: nn.Module = nn.Sequential(nn.Conv2d(channels, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
+        if name == "unet":
+            import unet
+
+            body = unet.UNet(channels)
         self.body, self.device = body.to(device), device
         self.optimizer = torch.optim.AdamW(self.body.parameters())
 
@@ -346,10 +353,10 @@ def drop(folder: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
-    """Return the seconds per epoch in each round, after a warm-up."""
+def measure(step: Step, job: Job, options: argparse.Namespace, busy: timeline.Samples) -> list[float]:
+    """Return the seconds per epoch in each round, after a warm-up, whose samples are dropped."""
     expected = len(job.paths("npy")) // job.batch * job.batch
-    model = Model(job.shape[2], job.device) if options.model == "small" else None
+    model = Model(options.model, job.shape[2], job.device) if options.model != "none" else None
     seconds = []
     with step.open(job) as epoch:
         for round_number in range(options.epochs + 1):
@@ -367,6 +374,8 @@ def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
             if job.cuda:
                 torch.cuda.synchronize(job.device)
             seconds.append((time.perf_counter() - start) / rounds)
+            if round_number == 0:
+                busy.clear()
             if cubes != expected * rounds:
                 raise SystemExit(f"{step.name}: expected {expected * rounds} cubes in {rounds} epochs, found {cubes}")
     return seconds[1:]
@@ -395,7 +404,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--workers", type=positive, default=cores, help="processes or threads (default all cores)")
     parser.add_argument("--codec", choices=CODECS, default="lz4", help="lz4 (default), or zstd as on the poster")
-    parser.add_argument("--model", choices=["small", "none"], default="small", help="model to train (default small)")
+    models = ["small", "unet", "both", "none"]
+    parser.add_argument("--model", choices=models, default="small", help="model to train (default small)")
     parser.add_argument("--cold", action="store_true", help="drop the files from the page cache before each epoch")
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", type=torch.device, default=default, help="default cuda, or cpu without a GPU")
@@ -404,44 +414,60 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def main(options: argparse.Namespace) -> None:
+def measured(job: Job, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure all steps with one model. Print a table, and return its rows."""
     rows: list[dict[str, Any]] = []
+    used = len(job.paths("npy")) // job.batch * job.batch
+    sizes = {step.store: sum(path.stat().st_size for path in job.folder.glob(f"{step.store}/**/*")) for step in STEPS}
+    print(f"{'step':34} {'s an epoch':>10} {'cubes/s':>9} {'times the first':>15} {'GB on disk':>10} {'GPU busy':>8}")
+    for step in STEPS:
+        if step.needs_gpu and not job.cuda:
+            continue
+        name = step.name if job.cuda else step.name.replace("decoding on the GPU", "decoding on the host")
+        with timeline.watched(job.device) as busy:
+            times = measure(step, job, options, busy)
+        middle = statistics.median(times)
+        rows.append({
+            "step": name, "seconds": middle, "cubes_per_s": used / middle,
+            "times_the_first": (rows[0]["seconds"] if rows else middle) / middle,
+            "bytes_on_disk": sizes[step.store], "epochs": times, "busy": list(busy),
+        })  # fmt: skip
+        mean = f"{statistics.mean(share for _, share in busy):8.2f}" if busy else f"{'–':>8}"
+        figures = f"{middle:10.3g} {rows[-1]['cubes_per_s']:9.1f} {rows[-1]['times_the_first']:14.1f}x"
+        print(f"{name:34} {figures} {sizes[step.store] / 1e9:10.2f} {mean}", flush=True)
+    ceiling = used / statistics.median(measure(CEILING, job, options, []))
+    print(f"{CEILING.name:34} {used / ceiling:10.3g} {ceiling:9.1f}")
+    return {"model": options.model, "cubes_an_epoch": used, "alone_cubes_per_s": ceiling, "steps": rows}
+
+
+def main(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
+    models = ["small", "unet"] if options.model == "both" else [options.model]
     with tempfile.TemporaryDirectory(prefix="poster-", dir=options.dir) as folder:
         job = prepare(options, Path(folder))
-        used = len(job.paths("npy")) // job.batch * job.batch
-        sizes = {step.store: sum(path.stat().st_size for path in job.folder.glob(f"{step.store}/**/*")) for step in STEPS}
-        left_out = [step.name for step in STEPS if step.needs_gpu and not job.cuda]
-        print(f"{'step':34} {'s an epoch':>10} {'cubes/s':>9} {'times the first':>15} {'GB on disk':>10}")
-        for step in STEPS:
-            if step.name in left_out:
-                continue
-            name = step.name if job.cuda else step.name.replace("decoding on the GPU", "decoding on the host")
-            times = measure(step, job, options)
-            middle = statistics.median(times)
-            rows.append({
-                "step": name, "seconds": middle, "cubes_per_s": used / middle,
-                "times_the_first": (rows[0]["seconds"] if rows else middle) / middle,
-                "bytes_on_disk": sizes[step.store], "epochs": times,
-            })  # fmt: skip
-            figures = f"{middle:10.3g} {rows[-1]['cubes_per_s']:9.1f} {rows[-1]['times_the_first']:14.1f}x"
-            print(f"{name:34} {figures} {sizes[step.store] / 1e9:10.2f}", flush=True)
-        ceiling = used / statistics.median(measure(CEILING, job, options))
-        print(f"{CEILING.name:34} {used / ceiling:10.3g} {ceiling:9.1f}")
+        tables = [measured(job, argparse.Namespace(**vars(options) | {"model": model})) for model in models]
+    left_out = [step.name for step in STEPS if step.needs_gpu and not job.cuda]
     for name in left_out:
         print(f"left out, no GPU: {name}")
     device = torch.cuda.get_device_name(job.device) if job.cuda else "no GPU"
     cubes = " × ".join(map(str, job.shape))
     about = {
         "device": device, "torch": torch.__version__, "blosc2": blosc2.__version__, "shardpack": sp.__version__,
-        "python": sys.version.split()[0], "shape": job.shape, "cubes_an_epoch": used, "copies": options.copies, "batch": job.batch,
-        "workers": job.workers, "codec": options.codec, "model": options.model, "cold": options.cold,
-        "source": "given" if options.source else "made", "left_out": left_out, "alone_cubes_per_s": ceiling,
+        "python": sys.version.split()[0], "shape": job.shape, "copies": options.copies, "batch": job.batch,
+        "workers": job.workers, "codec": options.codec, "cold": options.cold,
+        "source": "given" if options.source else "made", "left_out": left_out,
     }  # fmt: skip
-    (options.out / "poster.json").write_text(json.dumps({**about, "steps": rows}, indent=2) + "\n")
+    # The file has the table of the first model, and those of others beside it.
+    (options.out / "poster.json").write_text(json.dumps({**about, **tables[0], "others": tables[1:]}, indent=2) + "\n")
     subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} rounds"
-    drawn = [(row["step"], row["cubes_per_s"], f"{row['cubes_per_s']:.3g} ({row['times_the_first']:.1f}×)") for row in rows]
-    (options.out / "poster.svg").write_text(bars.svg("Cubes a second", subtitle, drawn, accent=len(drawn) - 1))
+    for number, table in enumerate(tables):
+        rows, suffix = table["steps"], f"-{table['model']}" if number else ""
+        drawn = [(row["step"], row["cubes_per_s"], f"{row['cubes_per_s']:.3g} ({row['times_the_first']:.1f}×)") for row in rows]
+        (options.out / f"poster{suffix}.svg").write_text(bars.svg("Cubes a second", subtitle, drawn, accent=len(drawn) - 1))
+        if all(row["busy"] for row in rows):
+            lines = [(row["step"], row["busy"]) for row in rows]
+            picture = timeline.svg("Share of time in which the GPU computes", subtitle, lines)
+            (options.out / f"poster{suffix}-utilisation.svg").write_text(picture)
 
 
 if __name__ == "__main__":

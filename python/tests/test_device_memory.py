@@ -10,6 +10,8 @@ import textwrap
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 from device_support import NORMALISED, big, gpu, loader, on_host, same  # noqa: F401
 
 
@@ -90,7 +92,8 @@ def test_addresses_stay_and_graphs_can_be_captured(big: Path) -> None:
     assert replayed == 18 and len(graphs) <= 2, f"{len(graphs)} addresses for two slots"
 
 
-def test_memory_stays_flat_over_many_batches(big: Path) -> None:
+@pytest.mark.parametrize("decode", ["device", "host"])
+def test_memory_stays_flat_over_many_batches(big: Path, decode: str) -> None:
     import torch
 
     many = int(os.environ.get("SHARDPACK_BATCHES", "350"))
@@ -103,7 +106,7 @@ def test_memory_stays_flat_over_many_batches(big: Path) -> None:
         return total - free, pages * os.sysconf("SC_PAGE_SIZE")
 
     sums = torch.zeros((), device="cuda")
-    with loader(big, image="rrc128", **NORMALISED) as device:
+    with loader(big, image="rrc128", decode=decode, **NORMALISED) as device:
         before, after, batches = (0, 0), (0, 0), 0
         while batches < many:
             for batch in device:

@@ -39,7 +39,7 @@ def losses(output: str) -> list[float]:
 
 
 def test_every_example_is_tested() -> None:
-    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"tiny", "bars"}
+    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"tiny", "bars", "timeline", "unet"}
     source = Path(__file__).read_text()
     assert {name for name in names if f'run("{name}"' not in source} == set()
 
@@ -266,6 +266,29 @@ def test_poster(tmp_path: Path) -> None:
     words = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert [word for word in words if word in {step["step"] for step in report["steps"]}] == words[2::2]
     assert {path.name for path in tmp_path.iterdir()} == {"poster.json", "poster.svg"}
+
+
+def test_the_unet_of_the_poster_keeps_the_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torchvision")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import unet
+
+    scores = unet.UNet(12)(torch.zeros(2, 12, 64, 72))
+    assert scores.shape == (2, 19, 64, 72)
+    scores.square().mean().backward()
+
+
+def test_the_timeline_draws_an_area_for_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import timeline
+
+    with timeline.watched(torch.device("cpu")) as samples:
+        assert samples == []
+    picture = timeline.svg("title", "a < b", [("one", [(5.0, 0.5), (6.0, 1.0)]), ("two", [(9.0, 0.0), (13.0, 0.5)])])
+    words = [text.text for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    assert words == ["title", "a < b", "one", "0.75", "two", "0.25", "4 s"]
 
 
 def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
