@@ -17,7 +17,7 @@ if _start.is_command():
     # imports the package keeps its own Ctrl-C handler.
     _start.end_at_once()
 
-from shardpack import align, augment, view
+from shardpack import align, augment, presets, view
 from shardpack._batch import Batch, Ragged
 from shardpack._concat import Concat, concat
 from shardpack._dataset import Dataset, Field, Sample, Subset
@@ -73,6 +73,7 @@ __all__ = [
     "merge",
     "pack",
     "plan",
+    "presets",
     "remove",
     "report",
     "stitch",

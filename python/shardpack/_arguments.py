@@ -315,17 +315,20 @@ def _augment(augment: str | Sequence[str] | None) -> str | None:
 
 
 def _mix_batch(
-    augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset
+    augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset, has_aligned: bool
 ) -> tuple[list[str], int] | None:
-    """Return the batch augmentations as strings, and the number of classes."""
+    """Return the batch augmentations as strings, and the number of classes, which is 0 if no label is mixed."""
     texts = [augment] if isinstance(augment, str) else list(augment or ())
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"augment_batch: expected the result of shardpack.augment.mixup or cutmix, found {augment!r}")
+        raise TypeError(f"augment_batch: expected the result of shardpack.augment.mixup, cutmix or mosaic, found {augment!r}")
     if not texts:
         if num_classes is not None:
             raise _shardpack.UsageError("num_classes has an effect only with augment_batch")
         return None
     if num_classes is None:
+        # The loader checks whether there is a label.
+        if dataset.classes is None and (has_aligned or all(text.startswith("mosaic") for text in texts)):
+            return texts, 0
         if dataset.classes is None:
             raise _shardpack.UsageError(
                 "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: num_classes=1000"

@@ -251,6 +251,30 @@ class Batch(MutableMapping[str, Any]):
         """The name of every field."""
         return dict.fromkeys(self._names).keys()
 
+    def weights(self, field: str) -> list[NDArray[np.float32] | None]:
+        """The weight of each value of a field that follows the picture, such as one weight per box.
+
+        Mixup gives a row the boxes of two pictures, and each has the weight of its picture. All other weights are 1.
+
+        Parameters
+        ----------
+        field : str
+            Name of a field of ``align`` with arrays: boxes, their rows, keypoints, polygons or masks of objects.
+
+        Returns
+        -------
+        list of (NDArray of float32, or None)
+            For each row the weights ``[values]``, or ``None`` if the row has no value.
+
+        Raises
+        ------
+        KeyError
+            The field does not follow a picture, or has no arrays.
+        """
+        if self._core is None:
+            raise AttributeError(_UNKNOWN.format("weights"))
+        return self._core.weights(field)
+
     @property
     def rows(self) -> int:
         """Number of rows, including padding."""

@@ -214,10 +214,12 @@ class Loader:
         ``std``, also on a device: :func:`shardpack.augment.random_gain`, :func:`~shardpack.augment.band_jitter` and
         :func:`~shardpack.augment.band_dropout`. These arrays must be floats of at most 32 bits.
     augment_batch : str or sequence of str, optional
-        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`. If you give several, each batch gets one
-        of them, all equally likely. ``batch["label"]`` is then float32 ``[rows, classes]``: the weight of each class.
-        All pictures must have the same size. Draws depend on seed, epoch and the first sample of the batch, so a
-        resumed loader repeats them with the same batch size and number of ranks.
+        :func:`shardpack.augment.mixup`, :func:`~shardpack.augment.cutmix` or :func:`~shardpack.augment.mosaic`. If you
+        give several, each batch gets one of them, all equally likely. With Mixup and CutMix, ``batch["label"]`` is
+        float32 ``[rows, classes]``: the weight of each class. Fields of ``align`` are mixed with their picture; then no
+        label is needed. All pictures must have the same size. Draws depend on seed, epoch and the first sample of the
+        batch (for a mosaic, the sample of its row), so a resumed loader repeats them with the same batch size and
+        number of ranks.
     num_classes : int, optional
         Number of classes for the labels of ``augment_batch``. Default: the number of classes that the dataset names.
     transform : function, optional

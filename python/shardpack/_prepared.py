@@ -146,7 +146,7 @@ class Prepared:
             normalise=normalise,
             no_data=_no_data(given.no_data),
             augment=augment,
-            mix_batch=_mix_batch(given.augment_batch, given.num_classes, dataset),
+            mix_batch=_mix_batch(given.augment_batch, given.num_classes, dataset, bool(given.align)),
             transform=workers or (None if given.transform is None else Rows(_function("transform", given.transform))),
             transform_workers=0 if workers is None else workers.count,
             fields=tensors,

@@ -31,6 +31,7 @@ __all__ = [
     "gaussian_blur",
     "gaussian_noise",
     "mixup",
+    "mosaic",
     "rand_augment",
     "random_adjust_sharpness",
     "random_affine",
@@ -351,6 +352,9 @@ def gaussian_noise(sigma: Range) -> str:
 def mixup(alpha: SupportsFloat = 1.0) -> str:
     """For ``Loader(augment_batch=…)``: mix each picture and its label with the previous row, using one weight.
 
+    A row has the boxes, keypoints, polygons and masks of objects of both pictures (``align=``), and
+    :meth:`Batch.weights` their weights. A mask of classes is refused, because its classes have no weighted sum.
+
     Parameters
     ----------
     alpha : float, default 1
@@ -364,12 +368,70 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
     """For ``Loader(augment_batch=…)``: replace a random rectangle of each picture by the same rectangle of the previous
     row's picture, and weight the two labels by area.
 
+    Masks that follow the picture (``align=``) get the same rectangle. Boxes, keypoints, polygons and masks of objects are
+    those of both pictures, as far as they are visible: a box becomes the smallest box around its visible part, and is
+    removed if less than the ``visible`` of :func:`shardpack.align.boxes` remains.
+
     Parameters
     ----------
     alpha : float, default 1
         Both parameters of the Beta distribution from which the remaining area is drawn, from 0.01 to 100.
     """
     return _text("cutmix", alpha=_number("alpha", alpha, 1.0))
+
+
+def mosaic(
+    scale: Sequence[SupportsFloat] = (0.5, 1.5),
+    translate: SupportsFloat | Sequence[SupportsFloat] = 0.1,
+    degrees: Range = 0.0,
+    shear: Range = 0.0,
+    p: SupportsFloat = 1.0,
+    fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114),
+) -> str:
+    """For ``Loader(augment_batch=…)``: put four pictures together, as in the training of YOLO.
+
+    Each row becomes a mosaic of itself and the three rows before it. On a canvas of twice the height and width, the
+    pictures touch a random centre with one corner each, without the borders of :func:`shardpack.view.pad`. A random
+    affine map shows a part of the canvas in the size of the row. Pixels are bilinear means of four pixels; masks take
+    the nearest pixel, and have the ``fill`` of :func:`shardpack.align.mask` where no picture is. Boxes, keypoints,
+    polygons and masks of objects are those of all four pictures (``align=``). Boxes are clipped, and removed if less
+    than the ``visible`` of :func:`shardpack.align.boxes` remains. Each row draws its own centre and map.
+
+    Parameters
+    ----------
+    scale : pair of float, default (0.5, 1.5)
+        Range of the scale, from 0.01 to 100. At 0.5 all four pictures are visible.
+    translate : float or pair of float, default 0.1
+        Largest translation in either direction, as fractions of width and height, from 0 to 1.
+    degrees : float or pair of float, default 0
+        Largest rotation in either direction, or the range of the clockwise rotation.
+    shear : float, pair or four of float, default 0
+        Shear in degrees, as in :func:`random_affine`.
+    p : float, default 1
+        Probability that a row becomes a mosaic.
+    fill : int or three of int, default (114, 114, 114)
+        Red, green and blue where no picture is, 0 to 255, or one level for all three.
+    """
+    shares = [translate] * 2 if not isinstance(translate, Sequence) else list(translate)
+    if isinstance(translate, (str, bytes)) or len(shares) != 2:
+        raise ValueError(f"translate: expected fractions of width and height, found {translate!r}")
+    levels = [fill] * 3 if not isinstance(fill, Sequence) else list(fill)
+    if isinstance(fill, (str, bytes)) or len(levels) != 3:
+        raise ValueError(f"fill: expected one level, or red, green and blue, found {fill!r}")
+    both = ":".join(str(_number("translate", share)) for share in shares)
+    color = ":".join(str(_integer("fill", level)) for level in levels)
+    four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4
+    along_x, along_y = (shear[:2], shear[2:]) if four else (shear, None)  # type: ignore[index]
+    return _text(
+        "mosaic",
+        scale=_range("scale", scale, (0.5, 1.5)),
+        translate=None if both == "0.1:0.1" else both,
+        degrees=None if degrees == 0 else _range("degrees", degrees),
+        shear=None if along_x == 0 else _range("shear", along_x),
+        shear_y=None if along_y is None else _range("shear", along_y),
+        p=_number("p", p, 1.0),
+        fill=None if color == "114:114:114" else color,
+    )
 
 
 def _text(name: str, **options: str | None) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex
 
-__all__ = ["Crop", "center_crop", "crop", "pad", "random_resized_crop", "resize", "whole"]
+__all__ = ["Crop", "center_crop", "crop", "pad", "random_crop", "random_resized_crop", "resize", "scale_jitter", "whole"]
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Size in pixels: one number for a square, or (height, width)."""
@@ -124,12 +124,72 @@ def pad(
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
         Interpolation between pixels.
     """
-    levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
-    if isinstance(fill, (str, bytes)) or len(levels) != 3:
-        raise ValueError(f"fill: expected one level, or red, green and blue, found {fill!r}")
-    color = ":".join(str(_integer("fill", level, "whole levels")) for level in levels)
-    options = [("fill", color, "114:114:114"), ("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)]
-    return _text("pad", size, options)
+    return _text("pad", size, [_fill(fill), ("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)])
+
+
+def scale_jitter(
+    size: Size,
+    scale: Sequence[float] = (0.1, 2.0),
+    fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114),
+    hflip: float = 0.5,
+    interpolation: Interpolation = "bilinear",
+) -> str:
+    """The picture in a random size (large-scale jitter). This is for the training of detection.
+
+    The picture is resized to a random multiple of the size that just fits. Where it is larger than the result, a random
+    part is shown; where it is smaller, a border follows at the right or below. This is torchvision's ``ScaleJitter``,
+    followed by ``FixedSizeCrop``, whose crops lie on the diagonal, and by ``RandomHorizontalFlip``. Borders are as of
+    :func:`pad`.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    scale : pair of float, default (0.1, 2)
+        Range of the multiple, at most 16.
+    fill : int or three of int, default (114, 114, 114)
+        Colour of the borders, as of :func:`pad`.
+    hflip : float, default 0.5
+        Probability of mirroring left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        Interpolation between pixels.
+    """
+    options = [("scale", _range("scale", scale), "0.1..2.0"), _fill(fill)]
+    return _text("jitter", size, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
+
+
+def random_crop(
+    size: Size,
+    short_side: SupportsIndex | Sequence[SupportsIndex],
+    fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114),
+    hflip: float = 0.5,
+    interpolation: Interpolation = "bilinear",
+) -> str:
+    """A random crop, after the shorter side was resized to a random length. This is for the training of segmentation.
+
+    This is torchvision's ``RandomResize``, ``RandomCrop(pad_if_needed=True)`` and ``RandomHorizontalFlip``. A smaller
+    picture is at a random place, with borders as of :func:`pad`.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    short_side : int or pair of int
+        Length of the shorter side in pixels before the crop, or its range with both ends. torchvision's reference draws
+        from half to twice 520 pixels for crops of 480.
+    fill : int or three of int, default (114, 114, 114)
+        Colour of the borders, as of :func:`pad`.
+    hflip : float, default 0.5
+        Probability of mirroring left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        Interpolation between pixels.
+    """
+    ends = list(short_side) if isinstance(short_side, Sequence) else [short_side] * 2
+    if isinstance(short_side, (str, bytes)) or len(ends) != 2:
+        raise ValueError(f"short_side: expected one length, or a lower and an upper end, found {short_side!r}")
+    low, high = (_integer("short_side", end) for end in ends)
+    options = [("short", str(low) if low == high else f"{low}..{high}", ""), _fill(fill)]
+    return _text("randcrop", size, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
 
 
 def whole(hflip: float = 0.0) -> str:
@@ -199,6 +259,13 @@ def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]])
     same = len(set(sides)) == 1
     words = [name + "x".join(str(side) for side in (sides[:1] if same else sides))]
     return ",".join([*words, *(f"{option}={value}" for option, value, default in options if value != default)])
+
+
+def _fill(fill: SupportsIndex | Sequence[SupportsIndex]) -> tuple[str, str, str]:
+    levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
+    if isinstance(fill, (str, bytes)) or len(levels) != 3:
+        raise ValueError(f"fill: expected one level, or red, green and blue, found {fill!r}")
+    return "fill", ":".join(str(_integer("fill", level, "whole levels")) for level in levels), "114:114:114"
 
 
 def _interpolation(name: Interpolation) -> tuple[str, str, str]:

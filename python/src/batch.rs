@@ -94,6 +94,12 @@ impl PyBatch {
         PyList::new(py, rows.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// Returns the weights of each row's values of an aligned field, or `None` for rows that have no value.
+    fn weights<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Vec<Option<Bound<'py, PyArray1<f32>>>>> {
+        let rows = self.inner.weights(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
+        Ok(rows.into_iter().map(|row| row.map(|weights| vector(py, weights))).collect())
+    }
+
     /// Returns the index of each row's sample, or -1 for padding rows.
     fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())

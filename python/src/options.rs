@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Fails unless `text` names augmentations of rows or batches, with options within their ranges.
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
-    if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
+    if ["mixup", "cutmix", "mosaic"].contains(&text.split('(').next().unwrap_or_default()) {
         return text.parse::<Mix>().map(|_| ()).map_err(raise);
     }
     parse_augment(text).map(|_| ()).map_err(raise)

@@ -39,7 +39,7 @@ def losses(output: str) -> list[float]:
 
 
 def test_every_example_is_tested() -> None:
-    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"tiny", "bars", "timeline", "unet"}
+    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"tiny", "bars", "rates", "timeline", "unet"}
     source = Path(__file__).read_text()
     assert {name for name in names if f'run("{name}"' not in source} == set()
 
@@ -112,6 +112,38 @@ def test_detect() -> None:
     assert losses(output)[-1] < losses(output)[0]
     right, objects, claimed = map(int, re.findall(r"held out: (\d+) of (\d+) objects found, (\d+) claimed", output)[0])
     assert right > 0.7 * objects and claimed < 2 * objects
+
+
+def rate_beside_torchvision(output: str) -> None:
+    """The loader's rate is there, also that of torchvision if it is installed, and no row was refused."""
+    other = r"torchvision with \d+ workers: [\d,]+" if importlib.util.find_spec("torchvision") else "torchvision: not installed"
+    assert re.search(rf"loaded [1-9][\d,]* pictures a second; {other}; refused \{{\}}", output), output
+
+
+def test_detection() -> None:
+    pytest.importorskip("torch")
+    output = run("detection")
+    assert losses(output)[-1] < losses(output)[0]
+    right, objects, claimed = map(int, re.findall(r"held out: (\d+) of (\d+) objects found, (\d+) claimed", output)[0])
+    assert right > 0.6 * objects and claimed < 2 * objects
+    rate_beside_torchvision(output)
+
+
+def test_segmentation() -> None:
+    pytest.importorskip("torch")
+    output = run("segmentation")
+    assert losses(output)[-1] < losses(output)[0] / 2
+    assert float(re.findall(r"mean intersection over union ([\d.]+)% of 4 classes", output)[0]) > 50
+    rate_beside_torchvision(output)
+
+
+def test_masked_autoencoder() -> None:
+    pytest.importorskip("torch")
+    output = run("masked_autoencoder")
+    assert losses(output)[-1] < 0.95 * losses(output)[0]
+    # There are three classes, so chance would give 50.
+    assert int(re.findall(r"nearest neighbours: (\d+) of 150", output)[0]) > 60
+    rate_beside_torchvision(output)
 
 
 def test_captions() -> None:

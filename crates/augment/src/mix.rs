@@ -1,5 +1,6 @@
-//! Draws Mixup and CutMix, once for a whole batch.
+//! Draws Mixup and CutMix, once for a whole batch, and mosaics, row by row.
 
+use super::mosaic::Mosaic;
 use super::parse::call;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
@@ -10,8 +11,8 @@ const FIRST: u32 = (1 << 31) + (1 << 17);
 /// Number of bisection steps, enough to find a share to its last significant bit.
 const HALVINGS: u32 = 60;
 
-/// A way to mix the pictures and labels of a batch, as defined by torchvision v2. Each row is mixed with the
-/// row before it, and the first row with the last. All rows have the same share.
+/// A way to mix the pictures and labels of a batch. Mixup and CutMix are defined as in torchvision v2: each row is
+/// mixed with the row before it, and the first row with the last. All rows have the same share.
 ///
 /// ```
 /// use shardpack_augment::{Mix, Mixed};
@@ -35,6 +36,8 @@ pub enum Mix {
         /// Parameter of the share's Beta distribution. Default 1.
         alpha: f64,
     },
+    /// Four pictures around a point.
+    Mosaic(Mosaic),
 }
 
 /// A way to mix one batch, with all random choices made.
@@ -55,6 +58,8 @@ pub enum Mixed {
         /// Share of the picture's area outside the rectangle, which keeps the row's own pixels.
         share: f64,
     },
+    /// Puts four rows together. Each row draws its own [`Mosaic::resolve`].
+    Mosaic(Mosaic),
 }
 
 impl Mixed {
@@ -63,6 +68,7 @@ impl Mixed {
     pub const fn share(&self) -> f64 {
         match *self {
             Self::Sum { share } | Self::Rectangle { share, .. } => share,
+            Self::Mosaic(_) => 1.0,
         }
     }
 }
@@ -87,15 +93,19 @@ impl Mix {
                 let share = 1.0 - (rows * columns) as f64 / (height * width).max(1) as f64;
                 Some(Mixed::Rectangle { origin: [top, left], size: [rows, columns], share })
             }
+            Self::Mosaic(mosaic) => Some(Mixed::Mosaic(mosaic)),
         }
     }
 
-    /// Checks that `alpha` is valid for a Beta distribution.
+    /// Checks that `alpha` is valid for a Beta distribution, and that the ranges of a mosaic are valid.
     ///
     /// # Errors
-    /// `Usage` if it is not.
+    /// `Usage` if they are not.
     pub fn check(&self) -> Result<()> {
-        let (Self::Mixup { alpha } | Self::CutMix { alpha }) = *self;
+        let alpha = match *self {
+            Self::Mixup { alpha } | Self::CutMix { alpha } => alpha,
+            Self::Mosaic(mosaic) => return mosaic.check(),
+        };
         match (0.01..=100.0).contains(&alpha) {
             true => Ok(()),
             false => Err(Error::usage(format!("`alpha` in mixup or cutmix: expected 0.01 to 100, found {alpha}"))),
@@ -103,17 +113,19 @@ impl Mix {
     }
 }
 
-/// Parses `mixup` or `cutmix`, optionally followed by `alpha` in brackets. The default is `alpha=1`.
+/// Parses `mixup` or `cutmix`, optionally followed by `alpha` in brackets (default 1), or `mosaic`, optionally followed
+/// by `degrees`, `translate`, `scale`, `shear`, `shear_y`, `p` and `fill`.
 impl FromStr for Mix {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const NAMES: &str = "mixup or cutmix, with alpha in brackets if it is not 1, such as mixup(alpha=0.2)";
+        const NAMES: &str =
+            "mixup or cutmix, with alpha in brackets if it is not 1, such as mixup(alpha=0.2), or mosaic";
         let (name, mut given) = call(text, "batch augmentation", NAMES)?;
-        let alpha = given.or("alpha", 1.0)?;
         let mix = match name {
-            "mixup" => Self::Mixup { alpha },
-            "cutmix" => Self::CutMix { alpha },
+            "mixup" => Self::Mixup { alpha: given.or("alpha", 1.0)? },
+            "cutmix" => Self::CutMix { alpha: given.or("alpha", 1.0)? },
+            "mosaic" => Self::Mosaic(Mosaic::parse(&mut given)?),
             _ => return Err(Error::usage(format!("batch augmentation: expected {NAMES}, found `{text}`"))),
         };
         given.end()?;
@@ -210,6 +222,7 @@ mod tests {
                     assert!(top + rows <= 30 && left + columns <= 50);
                     assert!((share - (1.0 - (rows * columns) as f64 / 1500.0)).abs() < 1e-12);
                 }
+                Mixed::Mosaic(_) => panic!("it is not among the choices"),
             }
         }
         // Allow five standard deviations of the number of sums.
@@ -220,11 +233,21 @@ mod tests {
     #[test]
     fn invalid_texts_are_refused() {
         assert_eq!("cutmix(alpha=0.5)".parse::<Mix>().unwrap(), Mix::CutMix { alpha: 0.5 });
+        assert_eq!("mosaic".parse::<Mix>().unwrap(), Mix::Mosaic(Mosaic::default()));
+        let mosaic = Mosaic { degrees: (-5.0, 5.0), translate: [0.2; 2], p: 0.5, fill: [1, 2, 3], ..Mosaic::default() };
+        assert_eq!("mosaic(degrees=5,translate=0.2,p=0.5,fill=1:2:3)".parse::<Mix>().unwrap(), Mix::Mosaic(mosaic));
         for (bad, said) in [
             ("mix", "mixup or cutmix"),
             ("mixup(beta=1)", "unknown or repeated option `beta`"),
             ("mixup(alpha=0)", "`alpha` in mixup or cutmix: expected 0.01 to 100"),
             ("cutmix(alpha=NaN)", "`alpha` in mixup"),
+            ("mosaic(alpha=1)", "unknown or repeated option `alpha`"),
+            ("mosaic(degrees=400)", "rotation of a mosaic: expected −360"),
+            ("mosaic(translate=2)", "translation of a mosaic: expected fractions from 0 to 1"),
+            ("mosaic(scale=0..1)", "scale of a mosaic: expected 0.01"),
+            ("mosaic(shear=90)", "shear of a mosaic: expected −89"),
+            ("mosaic(p=NaN)", "probability of a mosaic: expected 0 to 1"),
+            ("mosaic(fill=256)", "fill=LEVEL"),
         ] {
             let error = bad.parse::<Mix>().unwrap_err().to_string();
             assert!(error.contains(said), "{bad}: {error}");

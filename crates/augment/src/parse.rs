@@ -78,7 +78,7 @@ impl FromStr for Augmentation {
                 p: given.or("p", 0.5)?,
                 scale: given.range("scale", (0.02, 0.33))?,
                 ratio: given.range("ratio", (0.3, 3.3))?,
-                value: given.colour("value")?,
+                value: given.colour("value", [0; 3])?,
             },
             "gaussian_blur" => Self::GaussianBlur {
                 size: given.must("kernel_size")?,
@@ -192,7 +192,7 @@ impl<'a> OptionList<'a> {
         value.parse().map_err(|_| self.bad(name, "NUMBER"))
     }
 
-    fn range(&mut self, name: &str, default: (f64, f64)) -> Result<(f64, f64)> {
+    pub(crate) fn range(&mut self, name: &str, default: (f64, f64)) -> Result<(f64, f64)> {
         let Some(value) = self.take(name) else { return Ok(default) };
         range(value).ok_or_else(|| self.bad(name, "LOW..HIGH"))
     }
@@ -207,14 +207,14 @@ impl<'a> OptionList<'a> {
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
-    fn angles(&mut self, name: &str) -> Result<Option<(f64, f64)>> {
+    pub(crate) fn angles(&mut self, name: &str) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0).map(|reach| (-reach, reach));
         range(value).or(reach).map(Some).ok_or_else(|| self.bad(name, ANGLES))
     }
 
     /// Takes two numbers written as `X:Y`, or one number for both.
-    fn pair(&mut self, name: &str, default: [f64; 2]) -> Result<[f64; 2]> {
+    pub(crate) fn pair(&mut self, name: &str, default: [f64; 2]) -> Result<[f64; 2]> {
         let Some(value) = self.take(name) else { return Ok(default) };
         let (x, y) = value.split_once(':').unwrap_or((value, value));
         let pair = x.parse().ok().zip(y.parse().ok()).map(|(x, y)| [x, y]);
@@ -234,13 +234,13 @@ impl<'a> OptionList<'a> {
         Ok(Outside { fill: self.or("fill", fill)?, mask_fill: self.or("mask_fill", mask_fill)? })
     }
 
-    fn colour(&mut self, name: &str) -> Result<[u8; 3]> {
-        let Some(value) = self.take(name) else { return Ok([0; 3]) };
+    pub(crate) fn colour(&mut self, name: &str, default: [u8; 3]) -> Result<[u8; 3]> {
+        let Some(value) = self.take(name) else { return Ok(default) };
         let levels: Option<Vec<u8>> = value.split(':').map(|level| level.parse().ok()).collect();
         match levels.as_deref() {
             Some(&[level]) => Ok([level; 3]),
             Some(&[red, green, blue]) => Ok([red, green, blue]),
-            _ => Err(self.bad(name, "LEVEL or value=R:G:B, each 0 to 255")),
+            _ => Err(self.bad(name, &format!("LEVEL or {name}=R:G:B, each 0 to 255"))),
         }
     }
 }

@@ -1,4 +1,5 @@
 // Mixup and CutMix: mixes each row of a batch with the original of the previous row, and the first row with the last.
+// Mosaics: puts four rows together.
 #include "device.cuh"
 
 #define MIX_THREADS 256
@@ -13,10 +14,28 @@ struct MixConfigParams {
     Ptr<u32> out;
 };
 
-// Reports a constant, which the host compares with its own.
+// One of the four pictures of a mosaic: its row among the mixed ones, the column and row of the canvas at which the row
+// begins, and the left, top, right and bottom of the part with the picture.
+struct MosaicTile {
+    u64 row;
+    i64 x, y;
+    Array<u32, 4> content;
+};
+
+// The mosaic of a row: the map back to the canvas, and the column and row of the canvas where the pictures meet.
+struct MosaicRow {
+    Array<double, 6> inverse;
+    u32 centre_x, centre_y;
+    u32 is_mosaic;  // 0 if the row stays as it is.
+    u32 unused;
+};
+
+// Reports constants, which the host compares with its own.
 KERNEL(mix_config, MixConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = MIX_THREADS;
+    p.out[1] = sizeof(MosaicTile);
+    p.out[2] = sizeof(MosaicRow);
 }
 
 struct MixParams {
@@ -28,6 +47,8 @@ struct MixParams {
     float own, other;     // Weights of the row itself and of the other row in a sum.
     u32 is_rectangle;     // True if a rectangle is copied from the other row.
     u32 channels_first;
+    u32 channels;
+    u32 element;          // Elements of the kernel in an element of the field, which the kernel may copy as bytes.
     u32 height, width;
     u32 top, left, rows_of, columns;  // Rectangle.
 };
@@ -72,7 +93,8 @@ template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
 KERNEL(mix, MixParams, MIX_THREADS) {
     for (u64 n = (u64)blockIdx.x * blockDim.x + threadIdx.x; n < p.elements; n += (u64)gridDim.x * blockDim.x) {
         if (p.is_rectangle) {
-            u64 pixel = p.channels_first ? n % ((u64)p.height * p.width) : n / 3;
+            const u64 value = n / p.element;
+            u64 pixel = p.channels_first ? value % ((u64)p.height * p.width) : value / p.channels;
             u32 y = (u32)(pixel / p.width), x = (u32)(pixel % p.width);
             if (y - p.top >= p.rows_of || x - p.left >= p.columns) continue;
         }
@@ -80,5 +102,115 @@ KERNEL(mix, MixParams, MIX_THREADS) {
         else if (p.dtype == MIX_F16) mix_element<MIX_F16>(p, n);
         else if (p.dtype == MIX_BF16) mix_element<MIX_BF16>(p, n);
         else mix_element<MIX_F32>(p, n);
+    }
+}
+
+struct CopyParams {
+    Ptr<u8> to;
+    Ptr<const u8> from;  // Both are multiples of 8.
+    u64 bytes;
+};
+
+// Copies the rows before mosaics are made of them.
+KERNEL(mix_copy, CopyParams, MIX_THREADS) {
+    const u64 words = p.bytes / 8, step = (u64)gridDim.x * blockDim.x;
+    const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    const Ptr<u64> to = cast<u64>(p.to);
+    const Ptr<const u64> from = cast<const u64>(p.from);
+    for (u64 n = first; n < words; n += step) to[n] = from[n];
+    for (u64 n = 8 * words + first; n < p.bytes; n += step) p.to[n] = p.from[n];
+}
+
+struct MosaicParams {
+    Ptr<u8> out;
+    Ptr<const u8> before;  // Copy of the output from `start` on.
+    Ptr<const u64> rows;   // First byte of each row in the output.
+    Ptr<const MosaicRow> mosaics;
+    Ptr<const MosaicTile> tiles;  // Four for each row.
+    u64 start;
+    Array<u64, 3> fill;    // Bits of the elements where no picture is. Further channels get the last one.
+    u32 count;
+    u32 dtype;             // Of bilinear means.
+    u32 element;           // Bytes.
+    u32 is_bilinear;
+    u32 channels_first;
+    u32 channels;
+    u32 height, width;
+};
+
+// The two pixels around a place along an axis, within the picture, and the weight of the second.
+FN void mosaic_axis(double at, u32 low, u32 high, Array<u32, 2>& pixel, float& weight) {
+    const double first = floor(at - 0.5);
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        const double near = first + (double)i, least = (double)low;
+        pixel[i] = min((u32)(near > least ? near : least), high - 1);
+    }
+    weight = (float)(at - 0.5 - first);
+}
+
+FN void mosaic_copy_element(Ptr<u8> to, Ptr<const u8> from, u32 element) {
+    for (u32 n = 0; n < element; n++) to[n] = from[n];
+}
+
+FN void mosaic_fill(Ptr<u8> to, u64 bits, u32 element) {
+    for (u32 n = 0; n < element; n++) to[n] = (u8)(bits >> 8 * n);
+}
+
+// One pixel of a mosaic for each thread, as on the host (crates/loader, stage/row_mosaic.rs); products and sums are
+// rounded separately.
+KERNEL(mosaic, MosaicParams, MIX_THREADS) {
+    const u64 plane = (u64)p.height * p.width;
+    const double wide = (double)p.width, high = (double)p.height;
+    const u64 to_pixel = p.channels_first ? 1 : p.channels, to_channel = p.channels_first ? plane : 1;
+    for (u64 row = blockIdx.y; row < p.count; row += gridDim.y) {
+        const MosaicRow m = p.mosaics[row];
+        if (!m.is_mosaic) continue;
+        for (u64 n = (u64)blockIdx.x * blockDim.x + threadIdx.x; n < plane; n += (u64)gridDim.x * blockDim.x) {
+            const u32 line = (u32)(n / p.width), column = (u32)(n % p.width);
+            // A pixel's centre is half a pixel from its edge.
+            const double from_y = (double)line + 0.5 - high * 0.5, from_x = (double)column + 0.5 - wide * 0.5;
+            double x = m.inverse[0] * from_x + (m.inverse[1] * from_y + m.inverse[2] + wide);
+            double y = m.inverse[3] * from_x + (m.inverse[4] * from_y + m.inverse[5] + high);
+            const u32 number = (x >= (double)m.centre_x ? 1u : 0u) + (y >= (double)m.centre_y ? 2u : 0u);
+            const MosaicTile tile = p.tiles[4 * row + number];
+            x = x - (double)tile.x;
+            y = y - (double)tile.y;
+            const bool is_within = x >= (double)tile.content[0] && x < (double)tile.content[2] &&
+                                   y >= (double)tile.content[1] && y < (double)tile.content[3];
+            const Ptr<u8> out = p.out + p.rows[row];
+            if (!is_within) {
+                for (u32 c = 0; c < p.channels; c++) {
+                    mosaic_fill(out + (n * to_pixel + c * to_channel) * p.element, p.fill[min(c, 2u)], p.element);
+                }
+                continue;
+            }
+            const Ptr<const u8> from = p.before + (p.rows[tile.row] - p.start);
+            if (!p.is_bilinear) {
+                const u64 pixel = (u64)(u32)y * p.width + (u32)x;
+                for (u32 c = 0; c < p.channels; c++) {
+                    mosaic_copy_element(out + (n * to_pixel + c * to_channel) * p.element,
+                                        from + (pixel * to_pixel + c * to_channel) * p.element, p.element);
+                }
+                continue;
+            }
+            Array<u32, 2> columns, lines;
+            float right, lower;
+            mosaic_axis(x, tile.content[0], tile.content[2], columns, right);
+            mosaic_axis(y, tile.content[1], tile.content[3], lines, lower);
+            for (u32 c = 0; c < p.channels; c++) {
+                float along[2];
+#pragma unroll
+                for (u32 i = 0; i < 2; i++) {
+                    const u64 first = (u64)lines[i] * p.width;
+                    const float a = value_of(from, (first + columns[0]) * to_pixel + c * to_channel, p.dtype);
+                    const float b = value_of(from, (first + columns[1]) * to_pixel + c * to_channel, p.dtype);
+                    along[i] = a * (1.0f - right) + b * right;
+                }
+                float mean = along[0] * (1.0f - lower) + along[1] * lower;
+                if (p.dtype == MIX_U8) mean += 0.5f;
+                put_value(out, n * to_pixel + c * to_channel, p.dtype, mean);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Decodes a JPEG into a slot in these steps: cut, decode, crop, resize, turn.
 
+use super::area::Area;
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
 use super::orientation::Orientation;
@@ -9,7 +10,6 @@ use super::shared::trim;
 use super::tidy::tidied;
 use super::turbo::{Color, OpenedJpeg, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
-use super::view::Area;
 use super::{
     Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, SegmentIndex, Warnings,
 };

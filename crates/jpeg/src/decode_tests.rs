@@ -1,7 +1,9 @@
 use super::*;
 use crate::resize::Resizing;
 use crate::turbo::Process;
-use crate::{Compressor, Crop, DecodePaths, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Subsampling, View};
+use crate::{
+    Compressor, Crop, DecodePaths, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Rescaled, Subsampling, View,
+};
 use proptest::prelude::*;
 
 /// Returns a smooth gradient with a texture, so that every pixel differs from its neighbours.
@@ -183,7 +185,17 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
             scale: (low, 1.0),
             ratio: (0.5, 2.0)
         }),
-        (side.clone(), side, any::<[u8; 3]>()).prop_map(|(height, width, fill)| Framing::Pad { height, width, fill }),
+        (side.clone(), side.clone(), any::<[u8; 3]>()).prop_map(|(height, width, fill)| Framing::Pad {
+            height,
+            width,
+            fill
+        }),
+        (side.clone(), side.clone(), 0.1..3.0_f64, any::<[u8; 3]>()).prop_map(|(height, width, high, fill)| {
+            Framing::Rescaled { height, width, size: Rescaled::Fit { scale: (0.1, high) }, fill }
+        }),
+        (side.clone(), side.clone(), side, any::<[u8; 3]>()).prop_map(|(height, width, low, fill)| {
+            Framing::Rescaled { height, width, size: Rescaled::ShortSide { range: (low, low + 20) }, fill }
+        }),
     ]
 }
 

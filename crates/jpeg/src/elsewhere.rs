@@ -5,9 +5,10 @@
 //! [`JpegDecoder`](super::JpegDecoder).
 #![deny(clippy::indexing_slicing)]
 
+use super::area::Area;
 use super::orientation::Orientation;
 use super::resize::Resizing;
-use super::view::{Area, Crop};
+use super::view::Crop;
 use super::walk::Walk;
 use super::{Interpolation, JpegHeader, Rect, Rendering};
 use shardpack_format::Result;

@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
+mod area;
 mod baseline;
 mod bmp;
 mod check;
@@ -33,6 +34,7 @@ mod grid;
 mod header;
 mod interpolation;
 mod interval;
+mod jittered;
 mod keep;
 mod kinds;
 mod markers;
@@ -68,6 +70,7 @@ mod upsample;
 mod view;
 mod walk;
 
+pub use area::Area;
 pub use check::PixelCheck;
 pub use crops::Crops;
 pub use cut::{Cut, CutKind, CutPlan, cut};
@@ -78,6 +81,7 @@ pub use frames::{FRAMES, Frames};
 pub use header::{Component, JpegHeader, Sampling, exif_orientation};
 pub use interpolation::Interpolation;
 pub use interval::{Interval, restart_interval};
+pub use jittered::Rescaled;
 pub use keep::KeepReason;
 pub use markers::check_markers;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
@@ -105,5 +109,5 @@ pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub(crate) use turbo::{Bounds, Decompressor, Scale, Warnings};
 #[cfg(test)]
 pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
-pub use view::{Area, Crop, Framing, View, ViewSize};
+pub use view::{Crop, Framing, View, ViewSize};
 pub use walk::end_of_image;

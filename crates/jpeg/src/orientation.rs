@@ -1,8 +1,8 @@
 //! Turning and mirroring between the stored and the upright picture (Exif 2.32, tag 0x0112), and the axis
 //! order of the output.
 
+use super::area::Area;
 use super::resize::Resizing;
-use super::view::Area;
 use super::{Interpolation, Rect};
 use shardpack_format::{Error, Result, bug};
 

@@ -1,10 +1,11 @@
 //! Turns the decoded pixels of any picture into the content of the caller's slot: crops, resizes, turns and flips the
 //! picture.
 
+use super::area::Area;
 use super::orientation::{Orientation, PixelLayout};
 use super::resize::{Cutout, Resizer, Resizing};
 use super::shared::trim;
-use super::view::{Area, Crop};
+use super::view::Crop;
 use super::{DrawKey, Rect, View};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};

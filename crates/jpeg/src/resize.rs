@@ -7,9 +7,9 @@
 //! first), so values sometimes differ from Pillow's by one level. `resize_tests.rs` has the exact numbers.
 
 use super::Rect;
+use super::area::Area;
 use super::interpolation::Interpolation;
 use super::shared::{KEPT_BYTES, trim};
-use super::view::Area;
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;

@@ -4,7 +4,8 @@
 //! `RandomHorizontalFlip`), so a model that was trained with torchvision gets the same geometry. All
 //! coordinates refer to the upright picture.
 
-use super::{DrawKey, Draws, Interpolation, Rect};
+use super::jittered::{self, Rescaled};
+use super::{Area, DrawKey, Draws, Interpolation, Rect};
 use shardpack_format::{Error, Result};
 
 /// Maximum number of attempts to draw a random crop. After that, the largest centre crop is used.
@@ -80,37 +81,18 @@ pub enum Framing {
         /// Colour of the border: red, green and blue. Default 114, 114, 114.
         fill: [u8; 3],
     },
-}
-
-/// An area in pixels. Its coordinates may be fractional.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Area {
-    /// Distance from the left edge.
-    pub x: f64,
-    /// Distance from the upper edge.
-    pub y: f64,
-    /// Length along x.
-    pub width: f64,
-    /// Length along y.
-    pub height: f64,
-}
-
-impl Area {
-    fn of(rect: Rect) -> Self {
-        let Rect { x, y, width, height } = rect;
-        Self { x: x.into(), y: y.into(), width: width.into(), height: height.into() }
-    }
-
-    /// Returns the area as a rectangle, or `None` if its coordinates are not whole pixels.
-    #[must_use]
-    pub fn rect(self) -> Option<Rect> {
-        let whole = |v: f64| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "compared below")]
-            let n = v as u32;
-            (f64::from(n) == v).then_some(n)
-        };
-        Some(Rect { x: whole(self.x)?, y: whole(self.y)?, width: whole(self.width)?, height: whole(self.height)? })
-    }
+    /// The picture in a random size, cropped or padded (torchvision's `ScaleJitter` and `FixedSizeCrop`, or
+    /// `RandomResize` and `RandomCrop`).
+    Rescaled {
+        /// Number of rows.
+        height: u32,
+        /// Number of columns.
+        width: u32,
+        /// Range of the size.
+        size: Rescaled,
+        /// Red, green and blue of the border. Default 114, 114, 114.
+        fill: [u8; 3],
+    },
 }
 
 /// A view of one picture, with all random choices made.
@@ -203,6 +185,12 @@ impl Framing {
     pub const SCALE: (f64, f64) = (0.08, 1.0);
     /// Default range of the aspect ratio (width / height) of a random crop.
     pub const RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
+
+    /// Returns true if a view may have a border.
+    #[must_use]
+    pub const fn has_border(&self) -> bool {
+        matches!(self, Self::Pad { .. } | Self::Rescaled { .. })
+    }
 }
 
 impl View {
@@ -259,6 +247,22 @@ impl View {
         Self::new(Framing::Pad { height, width, fill: GREY })
     }
 
+    /// Shows the picture at 0.1 to 2 times the size that just fits (large-scale jitter). A random part is shown of what
+    /// is larger; what is smaller begins at the upper left corner of a grey of 114.
+    #[must_use]
+    pub fn scale_jitter(size: impl Into<ViewSize>) -> Self {
+        let ViewSize { height, width } = size.into();
+        Self::new(Framing::Rescaled { height, width, size: Rescaled::FIT, fill: GREY })
+    }
+
+    /// Shows a random crop of the picture after it was resized to a random shorter side, in pixels. What is smaller is
+    /// at a random place of a grey of 114.
+    #[must_use]
+    pub fn random_crop(size: impl Into<ViewSize>, short_side: (u32, u32)) -> Self {
+        let ViewSize { height, width } = size.into();
+        Self::new(Framing::Rescaled { height, width, size: Rescaled::ShortSide { range: short_side }, fill: GREY })
+    }
+
     /// Adds a left-to-right flip with probability `flip`.
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
@@ -280,7 +284,8 @@ impl View {
             | Framing::Resize { height, width }
             | Framing::CenterCrop { height, width, .. }
             | Framing::RandomResizedCrop { height, width, .. }
-            | Framing::Pad { height, width, .. } => Some((height, width)),
+            | Framing::Pad { height, width, .. }
+            | Framing::Rescaled { height, width, .. } => Some((height, width)),
         }
     }
 
@@ -316,6 +321,7 @@ impl View {
                     }
                 }
             }
+            Framing::Rescaled { size, .. } => size.check(),
             _ => Ok(()),
         }
     }
@@ -323,8 +329,9 @@ impl View {
     /// Returns the crop of an upright picture of `width` × `height` pixels.
     ///
     /// Draw 0 of `key` decides the flip: the picture is flipped if the number is below the probability. Attempt i at
-    /// a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the column. Therefore
-    /// another framing does not change the flips, and vice versa.
+    /// a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the column. A random size
+    /// uses draw 4, and its place uses draws 6 and 7. Therefore another framing does not change the flips, and vice
+    /// versa.
     ///
     /// # Errors
     /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, or a rectangle is not within it.
@@ -378,6 +385,13 @@ impl View {
                 let inner = Rect { x, y, width: inner_width, height: inner_height };
                 Crop { inner, fill, ..sized(whole, rows, columns) }
             }
+            Framing::Rescaled { height: rows, width: columns, size, fill } => {
+                let support = self.interpolation.support();
+                let placed = jittered::placed(size, [width, height], [columns, rows], support, &draws);
+                let mirrored = columns - placed.inner.right();
+                let inner = Rect { x: if flip { mirrored } else { placed.inner.x }, ..placed.inner };
+                Crop { inner, fill, ..of(placed.area, placed.window, rows, columns) }
+            }
         })
     }
 }
@@ -408,7 +422,6 @@ struct Centre {
 impl Centre {
     /// Computes the crop along one axis. `side` is the length of the axis in pixels before resizing, `short` is the
     /// picture's shorter side, `crop` is the size of the crop, and `support` is the reach of the filter.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
         // Like torchvision, round the longer side down, and the start of the crop to the nearest pixel
         // (halves to even).
@@ -416,11 +429,7 @@ impl Centre {
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
         let (start, extent) = (start * scale, f64::from(crop) * scale);
-        // Reach of the filter, plus one pixel for rounding.
-        let reach = scale.max(1.0) * support + 1.0;
-        let first = (start - reach).floor().max(0.0) as u32;
-        let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;
-        Self { start, extent, seen: (first, last) }
+        Self { start, extent, seen: jittered::seen([start, start + extent], scale, side, support) }
     }
 }
 

@@ -45,6 +45,7 @@ mod fault;
 mod fields;
 mod loader;
 mod memory;
+mod mixing;
 mod openings;
 mod options;
 pub mod order;

@@ -51,6 +51,9 @@ pub(crate) struct BatchPlan {
     pub(crate) missing: Vec<(u32, u32)>,
     /// Values of a row that are not tensors, one entry per field; set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
+    /// Weights of the values in [`objects`](Self::objects) of a row, in the same order, if they differ from
+    /// 1; set when the batch is mixed.
+    pub(crate) weights: Vec<(u32, Vec<Vec<f32>>)>,
     /// Rows with the places of their patches. Set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
     /// Scenes that later batches need, each with the index of the first of these batches.
@@ -146,6 +149,7 @@ impl BatchPlan {
     pub(crate) fn clear(&mut self, generation: u64, number: u64) {
         let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, objects, faults, .. } = self;
         self.patches.clear();
+        self.weights.clear();
         self.coming.clear();
         indices.clear();
         mask.clear();

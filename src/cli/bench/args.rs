@@ -25,7 +25,7 @@ pub(crate) struct BenchArgs {
     /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
-    /// Pictures: full, raw, rrcN, centerN, resizeN, padN [default: full]
+    /// Pictures: full, raw, rrcN, centerN, resizeN, padN, jitterN, randcropN [default: full]
     #[arg(long, value_name = "VIEW", value_parser = Argument::<ImageMode>::parse, help_heading = "Batches")]
     pub image: Option<Argument<ImageMode>>,
     /// Arrays: whole, raw, patchHxW, centerHxW, cycleHxW [default: whole]
@@ -49,7 +49,7 @@ pub(crate) struct BenchArgs {
     /// Random changes, such as trivial_augment_wide,random_erasing(p=0.1)
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
     pub augment: Option<String>,
-    /// Mixing of samples: mixup(alpha=0.2), cutmix, or both
+    /// Mixing of samples: mixup(alpha=0.2), cutmix, both, or mosaic
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
     pub augment_batch: Option<String>,
     /// Fields to load [default: all scalars, pictures and arrays]

@@ -8,7 +8,8 @@ use crate::cli::{open, units};
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
 use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
-    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, NoData, OnCorrupt, parse_augment, parse_mixes,
+    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, Mix, NoData, OnCorrupt, parse_augment,
+    parse_mixes,
 };
 use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
@@ -39,13 +40,15 @@ impl Setup {
     }
 }
 
-/// Parses a list of mixes. Mixing needs the dataset's number of classes.
+/// Parses a list of mixes. All but mosaics need the number of classes.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
-    let Some(classes) = dataset.classes() else {
-        bail!("`--augment-batch {list}` needs class names, which the dataset does not have");
+    let classes = match dataset.classes() {
+        Some(classes) => classes.len(),
+        None if choices.iter().all(|mix| matches!(mix, Mix::Mosaic(_))) => 0,
+        None => bail!("`--augment-batch {list}` needs class names, which the dataset does not have"),
     };
-    Ok(BatchMix { choices, classes: u32::try_from(classes.len())? })
+    Ok(BatchMix { choices, classes: u32::try_from(classes)? })
 }
 
 pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {

@@ -107,7 +107,8 @@ impl Decoding {
     /// after the largest possible upload, which leaves a gap among the words of pictures.
     pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
         if matches!(self, Self::Host) {
-            return staging_bytes(room);
+            // Only mosaics need memory in between.
+            return staging_bytes(room).saturating_add(room.between_bytes);
         }
         let staged = room.staged_bytes.saturating_mul(3);
         let between = if staged > room.output_bytes { staged } else { room.output_bytes };

@@ -9,12 +9,12 @@ use super::staging::{Staging, Upload};
 use super::stored_array::KeptValue;
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Launch, Memory, Module, Pinned, Stream};
-use crate::mix::Mixing;
+use crate::mix::{DeviceMix, MixMemory, Mixing};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
 use shardpack_loader::stage::{
-    PictureElements, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts,
-    StreamHandle, Ticket, fewer_slots,
+    PictureElements, Prepared, RecordValue, RowFault, RowMix, RowMosaic, SlotRoom, Spot, StageFailure, StageSlot,
+    StagedParts, StreamHandle, Ticket, fewer_slots,
 };
 use std::io;
 use std::mem;
@@ -205,13 +205,12 @@ impl CudaSlot {
 
     /// Mixes rows of the output. At this point the batch is done and its upload and status words are no longer needed,
     /// so the table of rows uses their memory.
-    fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
+    fn mix_rows(&self, rows: &[Range<usize>], mix: &dyn DeviceMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
-        self.grow(&mut work, 8 * rows.len())?;
+        self.grow(&mut work, mix.work_bytes(rows))?;
         let SlotWork { memory, status, done, .. } = &mut *work;
-        let Some(Mixing { launch, table }) =
-            Mixing::new(rows, mix, self.output.address(), self.output.len(), memory.address())
-        else {
+        let at = MixMemory { out: self.output.address(), output_bytes: self.output.len(), work: memory.address() };
+        let Some(Mixing { launches, table }) = mix.mixing(rows, at) else {
             let (len, count) = (self.output.len() as u64, rows.len() as u64);
             return Err(GpuError::Range { what: "output rows", len, offset: 0, count });
         };
@@ -223,7 +222,7 @@ impl CudaSlot {
             to.copy_from_slice(&table);
         }
         kernels.urgent.upload(status, 0..table.len(), memory, 0)?;
-        kernels.urgent.run(&kernels.mix, &launch)?;
+        launches.iter().try_for_each(|launch| kernels.urgent.run(&kernels.mix, launch))?;
         done.record(&kernels.urgent)?;
         done.synchronize()
     }
@@ -332,5 +331,9 @@ impl StageSlot for CudaSlot {
 
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         self.mix_rows(rows, mix).map_err(io::Error::other)
+    }
+
+    fn mosaic(&self, rows: &[Range<usize>], mosaic: &RowMosaic) -> io::Result<()> {
+        self.mix_rows(rows, mosaic).map_err(io::Error::other)
     }
 }

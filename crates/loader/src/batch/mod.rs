@@ -1,11 +1,10 @@
 //! A batch: the fields of several samples, in a slot that returns to the ring when the batch is dropped.
 
-mod mix;
 mod shown;
 mod typed;
 
-pub(crate) use mix::mix;
 pub use shown::Shown;
+pub(crate) use shown::shown;
 pub use typed::Element;
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, Fields, Object, RowSize};
@@ -122,14 +121,6 @@ pub struct OnDevice {
 impl Batch {
     pub(crate) fn new(lent: Lent) -> Self {
         Self(Arc::new(lent))
-    }
-
-    pub(crate) fn fields_of_loader(&self) -> &Fields {
-        &self.0.fields
-    }
-
-    pub(crate) fn dataset(&self) -> &Dataset {
-        &self.0.dataset
     }
 
     /// Returns the number of rows, including padding and skipped rows.
@@ -257,6 +248,31 @@ impl Batch {
         for (row, objects) in &self.0.plan.objects {
             if let Some(to) = usize::try_from(*row).ok().and_then(|row| rows.get_mut(row)) {
                 *to = objects.get(number).and_then(Option::as_ref);
+            }
+        }
+        Some(rows)
+    }
+
+    /// Returns the weight of each value of an aligned field of arrays, row by row, such as one weight for each box: the
+    /// weight of the picture that the value belongs to. Weights are 1, except in batches made by Mixup. A
+    /// row's weights are `None` where [`objects`](Self::objects) gives `None`. For any other field the result
+    /// as a whole is `None`.
+    #[must_use]
+    pub fn weights(&self, field: &str) -> Option<Vec<Option<Vec<f32>>>> {
+        let number = self.0.fields.objects.iter().position(|plan| plan.name == field)?;
+        let mut rows: Vec<Option<Vec<f32>>> = Vec::with_capacity(self.len());
+        for object in self.objects(field)? {
+            rows.push(match object {
+                Some(Object::Array(array)) => Some(vec![1.0; array.shape().first().map_or(1, |rows| to_usize(*rows))]),
+                Some(_) => return None,
+                None => None,
+            });
+        }
+        for (row, weights) in &self.0.plan.weights {
+            if let (Some(Some(to)), Some(of)) = (rows.get_mut(to_usize(*row)), weights.get(number))
+                && !of.is_empty()
+            {
+                to.clone_from(of);
             }
         }
         Some(rows)

@@ -1,11 +1,12 @@
 //! Returns which part of a picture each row shows, and how it was changed. Callers use this to map predictions back to
 //! the picture.
 
-use super::Batch;
-use crate::fields::{Col, FieldType, PictureField};
-use shardpack_format::Codec;
-use shardpack_jpeg::{Crop, DrawKey};
-use shardpack_reader::{Error, Result, Shard};
+use super::{Batch, Lent};
+use crate::fields::{Col, FieldPlan, FieldType, PictureField};
+use crate::plan::PlannedRow;
+use shardpack_format::{Codec, to_usize};
+use shardpack_jpeg::Crop;
+use shardpack_reader::{Dataset, Error, Result, Shard};
 
 /// The part of a picture that a row shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,52 +39,59 @@ impl Batch {
     /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`; `Io` or
     /// `Format` if the index cannot be read.
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
-        let plan = self.fields_of_loader().plans.iter().find(|plan| plan.name == field);
-        let Some((plan, FieldType::Picture(picture @ PictureField { view, orientation, .. }))) =
-            plan.map(|plan| (plan, &plan.kind))
-        else {
-            return Err(Error::usage(format!(
-                "field `{}` has no views: only decoded pictures have views",
-                field.escape_debug()
-            )));
-        };
-        let schema = self.dataset().schema();
-        let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
-            return Err(Error::usage(
-                "views of a batch need the scalar fields `height` and `width`, which the dataset lacks",
-            ));
-        };
-        let present: Vec<bool> = self.field(field).map(|tensor| tensor.mask().collect()).unwrap_or_default();
-        let row = |(&index, (key, present)): (&u64, (DrawKey, bool))| {
-            if !present {
-                return Ok(None);
-            }
-            let (number, record) = self.dataset().locate(index)?;
-            let shard = self.dataset().shard(number)?;
-            let side = |column: &Col| {
-                let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
-                side.ok_or_else(|| Error::usage("the index has no valid height or width for a picture"))
-            };
-            let stored = [side(&height)?, side(&width)?];
-            let turned = match orientation.filter(|column| column.is_in(&shard)) {
-                Some(column) => column.length(&shard, record).unwrap_or(1),
-                None => self.orientation_inside(index, plan.source())?,
-            };
-            let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
-            let crop =
-                view.resolve(source[1], source[0], &picture.key(key)).map_err(|error| named(&shard, record, error))?;
-            Ok(Some(Shown { source, crop }))
-        };
-        self.indices().iter().zip(self.draw_keys().zip(present)).map(row).collect()
+        shown(&self.0, field)
     }
+}
 
-    fn orientation_inside(&self, index: u64, field: &str) -> Result<u64> {
-        let sample = self.dataset().get(index)?;
-        let value = sample.field(field)?;
-        Ok(value.map_or(1, |value| {
-            u64::from(shardpack_reader::raw::orientation(None, value.codec == Codec::Jpeg, value.bytes))
-        }))
-    }
+/// Returns the part of the picture that each row shows, before the batch is mixed. The errors are those of
+/// [`Batch::shown`].
+pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
+    let plan = &lent.plan;
+    let number = lent.fields.plans.iter().position(|plan| plan.name == field);
+    let described = number.and_then(|number| Some((number, lent.fields.plans.get(number)?)));
+    let Some((number, of @ FieldPlan { kind: FieldType::Picture(picture), .. })) = described else {
+        return Err(Error::usage(format!(
+            "field `{}` has no views: only decoded pictures have views",
+            field.escape_debug()
+        )));
+    };
+    let PictureField { view, orientation, .. } = picture;
+    let schema = lent.dataset.schema();
+    let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
+        return Err(Error::usage(
+            "views of a batch need the scalar fields `height` and `width`, which the dataset lacks",
+        ));
+    };
+    let row = |(row, (&index, of_plan)): (usize, (&u64, &PlannedRow))| {
+        let is_missing = |&(at, field): &(u32, u32)| to_usize(at) == row && to_usize(field) == number;
+        if plan.mask.get(row) != Some(&true) || plan.missing.iter().any(is_missing) {
+            return Ok(None);
+        }
+        let (number, record) = lent.dataset.locate(index)?;
+        let shard = lent.dataset.shard(number)?;
+        let side = |column: &Col| {
+            let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
+            side.ok_or_else(|| Error::usage("the index has no valid height or width for a picture"))
+        };
+        let stored = [side(&height)?, side(&width)?];
+        let turned = match orientation.filter(|column| column.is_in(&shard)) {
+            Some(column) => column.length(&shard, record).unwrap_or(1),
+            None => orientation_inside(&lent.dataset, index, of.source())?,
+        };
+        let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
+        let key = picture.key(lent.draw_key(index, of_plan));
+        let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
+        Ok(Some(Shown { source, crop }))
+    };
+    plan.indices.iter().zip(&plan.rows).enumerate().map(row).collect()
+}
+
+fn orientation_inside(dataset: &Dataset, index: u64, field: &str) -> Result<u64> {
+    let sample = dataset.get(index)?;
+    let value = sample.field(field)?;
+    Ok(value.map_or(1, |value| {
+        u64::from(shardpack_reader::raw::orientation(None, value.codec == Codec::Jpeg, value.bytes))
+    }))
 }
 
 fn named(shard: &Shard, record: u64, error: shardpack_format::Error) -> Error {

@@ -21,7 +21,9 @@ mod tools;
 mod transform;
 
 pub(crate) use decoder::{RowDecoder, RowTarget};
+pub(crate) use objects::align;
 pub(crate) use recipe::{Context, Recipe};
 pub(crate) use scratch::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
+pub(crate) use shape::{PictureMove, Shape, VisiblePart};

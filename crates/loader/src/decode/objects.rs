@@ -5,7 +5,7 @@ use super::points::moved;
 use super::polygons;
 use super::record::ViewedRecord;
 use super::shape::{RemainingRows, Shape, rows_of};
-use crate::fields::{Follows, Object, ObjectPlan};
+use crate::fields::{Followed, Follows, Object, ObjectPlan};
 use crate::options::Align;
 use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldValue, Limits, bug};
@@ -25,6 +25,21 @@ pub(crate) fn of_sample(
         let object = value.map(|value| decoded(plan.kind, &value, decoder, limits));
         objects.push(object.transpose().map_err(named)?);
     }
+    align(plans, &mut objects, limits, |picture| record.shape(picture))?;
+    Ok(objects)
+}
+
+/// Lets the objects of a sample follow their pictures. `shape` gives the shape of a picture; `None` if the
+/// sample has no such picture.
+///
+/// # Errors
+/// The error of a value that contradicts its declaration, with the name of its field.
+pub(crate) fn align(
+    plans: &[ObjectPlan],
+    objects: &mut [Option<Object>],
+    limits: &Limits,
+    mut shape_of: impl FnMut(&Followed) -> Result<Option<Shape>, FormatError>,
+) -> Result<(), FormatError> {
     let mut kept: Vec<Option<RemainingRows>> = vec![None; plans.len()];
     // Boxes come first, because other fields keep only the rows of the boxes that remain.
     for of_boxes in [true, false] {
@@ -37,7 +52,7 @@ pub(crate) fn of_sample(
                     let shape = if boxes.is_some() && of(*boxes).is_none() {
                         None
                     } else {
-                        record.shape(picture).map_err(named)?
+                        shape_of(picture).map_err(named)?
                     };
                     let follow = |shape| follow(align, object, &shape, of(*boxes), limits);
                     shape.map(follow).transpose().map_err(named)?
@@ -55,7 +70,7 @@ pub(crate) fn of_sample(
             }
         }
     }
-    Ok(objects)
+    Ok(())
 }
 
 fn follow(

@@ -71,7 +71,9 @@ fn boxes(
     let (from, to) = shape.units(relative);
     let [source_height, source_width] = shape.picture.map(f64::from);
     let (all, _) = numbers.as_chunks::<4>();
-    check_unit(all, relative)?;
+    if shape.is_stored {
+        check_unit(all, relative)?;
+    }
     let (mut out, mut rows) = (Vec::new(), Vec::new());
     for (row, given) in all.iter().enumerate() {
         if !given.iter().all(|number| number.is_finite()) {

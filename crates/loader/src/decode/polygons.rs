@@ -23,7 +23,9 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
         unit.see(*point);
         out.extend(placed(*point, relative, shape));
     }
-    unit.check(relative)?;
+    if shape.is_stored {
+        unit.check(relative)?;
+    }
     floats(&out, shape_of.to_vec())
 }
 
@@ -58,7 +60,9 @@ pub(crate) fn of_json(
         return Err(problem);
     }
     read.map_err(|error| Error::format("polygons", "JSON", error))?;
-    walk.unit.check(relative)?;
+    if shape.is_stored {
+        walk.unit.check(relative)?;
+    }
     if let Some(kept) = kept {
         check_rows(walk.objects, kept)?;
     }
@@ -317,13 +321,14 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::shape::VisiblePart;
     use shardpack_jpeg::{Area, Crop, Rect};
 
     fn doubled(flip: bool) -> Shape {
         let area = Area { x: 0.0, y: 0.0, width: 8.0, height: 8.0 };
         let inner = Rect { x: 0, y: 0, width: 16, height: 16 };
         let crop = Crop { area, window: inner, height: 16, width: 16, flip, inner, fill: [0; 3] };
-        Shape { picture: [16, 16], crop, moves: Vec::new() }
+        Shape { picture: [16, 16], crop, moves: Vec::new(), visible: VisiblePart::All, is_stored: true }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A record in memory. Gives access to its values and to the views of its pictures.
 
 use super::recipe::Recipe;
-use super::shape::{Shape, moves};
+use super::shape::{Shape, VisiblePart, moves};
 use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of, segments_of};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
@@ -100,7 +100,8 @@ impl RowRecord<'_> {
         let [height, width] = picture;
         let key = self.recipe.key(self.at);
         let crop = view.resolve(width, height, &key)?;
-        Ok(Shape { picture, crop, moves: moves(&self.recipe.fields.changes, &key, &crop) })
+        let moves = moves(&self.recipe.fields.changes, &key, &crop);
+        Ok(Shape { picture, crop, moves, visible: VisiblePart::All, is_stored: true })
     }
 }
 

@@ -12,6 +12,76 @@ pub(crate) struct Shape {
     pub(crate) crop: Crop,
     /// Maps by which augmentations move the pixels of the view, in the order of the augmentations.
     pub(crate) moves: Vec<PictureMove>,
+    pub(crate) visible: VisiblePart,
+    /// True if the values are as stored, so that they are compared with their declaration.
+    pub(crate) is_stored: bool,
+}
+
+/// The part of the output in which a picture is visible, after all moves. A rectangle is left, top, right, bottom.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) enum VisiblePart {
+    #[default]
+    All,
+    Inside([f64; 4]),
+    Outside([f64; 4]),
+}
+
+impl VisiblePart {
+    /// True for points on the border of the rectangle, on either side of it.
+    pub(super) fn shows(self, [x, y]: [f64; 2]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Inside([left, top, right, bottom]) => x >= left && x <= right && y >= top && y <= bottom,
+            Self::Outside([left, top, right, bottom]) => !(x > left && x < right && y > top && y < bottom),
+        }
+    }
+
+    /// Returns the smallest box around the visible part of a box, and the share of its area that is visible. `None` if
+    /// nothing is.
+    fn of_box(self, at: [f64; 4]) -> Option<([f64; 4], f64)> {
+        let (is_inside, rectangle) = match self {
+            Self::All => return Some((at, 1.0)),
+            Self::Inside(rectangle) => (true, rectangle),
+            Self::Outside(rectangle) => (false, rectangle),
+        };
+        let ([x0, y0, x1, y1], [left, top, right, bottom]) = (at, rectangle);
+        let common = [x0.max(left), y0.max(top), x1.min(right), y1.min(bottom)];
+        let share = area(common) / area(at);
+        if is_inside {
+            return (share > 0.0).then_some((common, share));
+        }
+        let [cx0, cy0, cx1, cy1] = common;
+        if share <= 0.0 {
+            return Some((at, 1.0));
+        }
+        let (is_wide, is_high) = (cx0 <= x0 && cx1 >= x1, cy0 <= y0 && cy1 >= y1);
+        // What remains is narrower only if the rectangle covers a whole side.
+        let cut = |low: f64, high: f64, from: f64, to: f64| {
+            if from <= low {
+                (to, high)
+            } else if to >= high {
+                (low, from)
+            } else {
+                (low, high)
+            }
+        };
+        match (is_wide, is_high) {
+            (true, true) => None,
+            (true, false) => {
+                let (y0, y1) = cut(y0, y1, cy0, cy1);
+                Some(([x0, y0, x1, y1], 1.0 - share))
+            }
+            (false, true) => {
+                let (x0, x1) = cut(x0, x1, cx0, cx1);
+                Some(([x0, y0, x1, y1], 1.0 - share))
+            }
+            (false, false) => Some((at, 1.0 - share)),
+        }
+    }
+}
+
+fn area([x0, y0, x1, y1]: [f64; 4]) -> f64 {
+    (x1 - x0).max(0.0) * (y1 - y0).max(0.0)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +151,7 @@ impl Shape {
                 return None;
             }
         }
-        Some(at)
+        self.visible.shows(at).then_some(at)
     }
 
     /// Returns the visible part of a box, and the share of its area that is visible; `None` if nothing is. The view and
@@ -92,7 +162,6 @@ impl Shape {
         let ([x0, y0], [x1, y1]) = (self.viewed([left, top]), self.viewed([right, bottom]));
         let (x0, x1) = if self.crop.flip { (x1, x0) } else { (x0, x1) };
         let (mut at, mut share) = ([x0, y0, x1, y1], 1.0);
-        let area = |[x0, y0, x1, y1]: [f64; 4]| (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
         let mut steps = self.moves.iter();
         loop {
             let [x0, y0, x1, y1] = at;
@@ -103,7 +172,9 @@ impl Shape {
             }
             share *= shown / area(at);
             at = clipped;
-            let Some(step) = steps.next() else { return Some((at, share)) };
+            let Some(step) = steps.next() else {
+                return self.visible.of_box(at).map(|(at, visible)| (at, share * visible));
+            };
             let [x0, y0, x1, y1] = at;
             let corners = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]].map(|corner| step.map.moved(corner));
             let low = |axis: usize| corners.iter().filter_map(|c| c.get(axis)).copied().fold(f64::INFINITY, f64::min);
@@ -137,4 +208,35 @@ pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
 pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
     Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares with the pixels of a small picture.
+    #[test]
+    fn the_visible_part_of_a_box_is_the_box_around_its_visible_pixels() {
+        let sides: Vec<[f64; 2]> = (0..5).flat_map(|a| (a + 1..6).map(move |b| [f64::from(a), f64::from(b)])).collect();
+        let boxes = || sides.iter().flat_map(|&[x0, x1]| sides.iter().map(move |&[y0, y1]| [x0, y0, x1, y1]));
+        let mut cut = 0;
+        for (of, rectangle) in boxes().flat_map(|of| boxes().step_by(3).map(move |rectangle| (of, rectangle))) {
+            let is_in = |[x0, y0, x1, y1]: [f64; 4], [x, y]: [f64; 2]| x >= x0 && x < x1 && y >= y0 && y < y1;
+            let pixels = (0..36).map(|n| [f64::from(n % 6), f64::from(n / 6)]).filter(|at| is_in(of, *at));
+            for visible_part in [VisiblePart::Inside(rectangle), VisiblePart::Outside(rectangle)] {
+                let is_inside = matches!(visible_part, VisiblePart::Inside(_));
+                let visible: Vec<[f64; 2]> = pixels.clone().filter(|at| is_in(rectangle, *at) == is_inside).collect();
+                let low = |n: usize| visible.iter().map(|at| at[n]).fold(f64::INFINITY, f64::min);
+                let high = |n: usize| visible.iter().map(|at| at[n] + 1.0).fold(0.0, f64::max);
+                let Some((found, share)) = visible_part.of_box(of) else {
+                    assert!(visible.is_empty(), "{of:?} {visible_part:?}");
+                    continue;
+                };
+                assert_eq!(found, [low(0), low(1), high(0), high(1)], "{of:?} {visible_part:?}");
+                assert!((share - visible.len() as f64 / area(of)).abs() < 1e-12, "{of:?} {visible_part:?}");
+                cut += u32::from(share < 1.0);
+            }
+        }
+        assert!(cut > 5000, "{cut}");
+    }
 }

@@ -6,11 +6,10 @@ use super::examples::Examples;
 use super::moves;
 use super::parts::{Description, axes, several_shapes};
 use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField};
-use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
+use crate::options::{Align, BatchMix, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands, element_bytes};
 use shardpack_augment::{Augmentation, Outside};
 use shardpack_format::{ElementType, FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
-use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
@@ -79,8 +78,9 @@ pub(crate) fn plan_mask(
         other => return refuse(format!("expected two or three axes, found shape {other:?}")),
     };
     let stored = examples.stored(dtype, to);
-    let fill = match (picture.view.framing, options.aligned(name)) {
-        (Framing::Pad { .. }, Some(Align::Mask { fill, .. })) => fill_of(name, dtype, *fill)?,
+    let has_border = picture.view.framing.has_border() || has_mosaics(options);
+    let fill = match options.aligned(name) {
+        Some(Align::Mask { fill, .. }) if has_border => fill_of(name, dtype, *fill)?,
         _ => Vec::new(),
     };
     let moved = moved(name, dtype, options)?;
@@ -91,6 +91,11 @@ pub(crate) fn plan_mask(
     };
     let bytes = to_usize(dtype.array_bytes(&shape)?);
     Ok(Description::dense(kind, dtype, shape, bytes))
+}
+
+/// Returns true if batches become mosaics, which have pixels without a picture.
+fn has_mosaics(options: &LoaderOptions) -> bool {
+    options.output.mix.as_ref().is_some_and(BatchMix::has_mosaics)
 }
 
 fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {

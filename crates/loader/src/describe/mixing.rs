@@ -2,7 +2,7 @@
 //! classes.
 
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
-use crate::options::LoaderOptions;
+use crate::options::{BatchMix, LoaderOptions};
 use shardpack_augment::Mix;
 use shardpack_format::{Dtype, ElementType, Hint, Setting};
 use shardpack_reader::{Error, Result};
@@ -14,19 +14,14 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     mix.choices.iter().try_for_each(Mix::check)?;
     let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
     let leave_out = |error: Error| error.with_hint("leave the field out");
-    if mix.choices.is_empty() || mix.classes == 0 {
-        let found = format!("{} and {}", mix.choices.len(), mix.classes);
-        return refuse(&format!("expected at least one mix and one class, found {found}"));
-    }
-    let is_dense = |plan: &FieldPlan| matches!(plan.size, RowSize::Dense { .. });
-    if let Some((name, _)) = options.view.align.first() {
-        let reason = format!("field `{}` follows one picture and cannot follow a mix of two", name.escape_debug());
-        return refuse(&reason).map_err(leave_out);
+    if mix.choices.is_empty() {
+        return refuse("expected at least one mix, found none");
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
         let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
         return refuse("no picture field is loaded").map_err(|error| error.with_hint(hint));
     }
+    let is_dense = |plan: &FieldPlan| matches!(plan.size, RowSize::Dense { .. });
     if !plans
         .iter()
         .any(|plan| matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. })) && is_dense(plan))
@@ -34,14 +29,33 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse("expected decoded pictures with one fixed size")
             .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
-    let is_other = |plan: &&FieldPlan| {
-        let is_picture = matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. }));
-        let is_number = matches!(plan.kind, FieldType::Scalar(_) | FieldType::OneHot(_));
-        !(is_picture || is_number) || !is_dense(plan)
+    let is_mixed = |plan: &FieldPlan| match plan.kind {
+        FieldType::Picture(PictureField { clip, .. }) => clip.is_none(),
+        FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Mask(_) => true,
+        FieldType::Array(_) | FieldType::Volume(_) | FieldType::Raw(_) => false,
     };
-    if let Some(other) = plans.iter().find(is_other) {
+    if let Some(other) = plans.iter().find(|plan| !is_mixed(plan) || !is_dense(plan)) {
         let name = other.name.escape_debug();
-        return refuse(&format!("field `{name}` is neither a fixed-size picture nor a scalar")).map_err(leave_out);
+        let reason =
+            format!("field `{name}` is neither a fixed-size picture, nor a mask that follows one, nor a scalar");
+        return refuse(&reason).map_err(leave_out);
+    }
+    let mask = plans.iter().find(|plan| matches!(plan.kind, FieldType::Mask(_)));
+    if let Some(mask) = mask.filter(|_| mix.choices.iter().any(|mix| matches!(mix, Mix::Mixup { .. }))) {
+        let name = mask.name.escape_debug();
+        let reason = format!("field `{name}` is a mask: mixup would need weighted sums of its classes");
+        return refuse(&reason).map_err(|error| error.with_hint("use cutmix or mosaic, or leave the field out"));
+    }
+    plan_label(plans, mix, !options.view.align.is_empty())
+}
+
+/// Makes integer labels weights of classes, unless all batches are mosaics. Batches with fields that follow
+/// their picture need no labels.
+fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Result<()> {
+    let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
+    let mosaics = mix.choices.iter().filter(|mix| matches!(mix, Mix::Mosaic(_))).count();
+    if mosaics == mix.choices.len() {
+        return Ok(());
     }
     for plan in plans {
         let FieldType::Scalar(column) = plan.kind else { continue };
@@ -49,11 +63,18 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         if plan.name != LABEL || !is_integer {
             continue;
         }
+        if mosaics > 0 {
+            return refuse("field `label`: a mosaic shows four pictures, which have no common label")
+                .map_err(|error| error.with_hint("leave the field out, or use mixup and cutmix alone"));
+        }
+        if mix.classes == 0 {
+            return refuse("expected at least one class for the field `label`, found 0");
+        }
         plan.kind = FieldType::OneHot(OneHotField { column, classes: mix.classes });
         plan.dtype = Dtype::F32.into();
         plan.shape = vec![mix.classes.into()];
         plan.size = RowSize::Dense { bytes: mix.classes as usize * 4 };
         return Ok(());
     }
-    refuse("no integer field `label` is loaded")
+    if is_aligned { Ok(()) } else { refuse("no integer field `label` is loaded") }
 }

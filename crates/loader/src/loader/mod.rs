@@ -6,8 +6,9 @@ mod open;
 
 pub use batches::Batches;
 
-use crate::batch::{self, Batch, Lent};
+use crate::batch::{Batch, Lent};
 use crate::fields::Fields;
+use crate::mixing;
 use crate::options::LoaderOptions;
 use crate::order::{OrderState, Share};
 use crate::planner::{Epochs, Held};
@@ -180,9 +181,7 @@ impl Loader {
                 seed: self.epochs.sampling.seed(),
                 home: Arc::downgrade(&self.shared) as Weak<_>,
             };
-            if let Some(mix) = &self.options.output.mix {
-                batch::mix(&mix.choices, self.options.output.layout, &mut lent)?;
-            }
+            mixing::mix(&self.options, self.threads, &mut lent)?;
             self.delivered = number + 1;
             self.handed_bytes += bytes;
             Ok(Batch::new(lent))

@@ -178,7 +178,7 @@ group! {
         /// [`Loader::refusals`](crate::Loader::refusals) reports them. Default: no-data is loaded like any
         /// other value.
         no_data: NoData = NoData::AsStored;
-        /// Mixup and CutMix, which make labels soft. Default none.
+        /// Mixup and CutMix, which make labels soft, and mosaics. Default none.
         mix: Option<BatchMix> = None, set(mix: BatchMix) Some(mix);
         /// The caller's code that changes every row after all other changes. The code may be replaced between
         /// epochs, so the next epoch does not start early ([`Loader::set_epoch`](crate::Loader::set_epoch)).

@@ -2,11 +2,14 @@
 
 use shardpack_augment::Mix;
 
-/// Mixing of the pictures and labels of a batch. The field `label` is loaded as float32 `[rows, classes]`,
-/// with a weight for each class. Rows without a sample are not mixed.
+/// Mixing of the rows of a batch. With Mixup and CutMix, the field `label` is loaded as float32 `[rows, classes]`,
+/// with a weight for each class. Fields that follow their picture ([`Align`](crate::Align)) are mixed with it, and
+/// may replace the label: a row has the boxes, points, polygons and masks of objects of all its pictures
+/// ([`Batch::weights`](crate::Batch::weights)). Rows without a sample are not mixed.
 ///
-/// The draws depend on the epoch and on the first sample of the batch. So threads do not affect them, and a
-/// resumed loader with the same batch size and number of ranks draws the same numbers.
+/// The draws depend on the epoch and on the first sample of the batch; those of a mosaic, on the sample of its row.
+/// So threads do not affect them, and a resumed loader with the same batch size and number of ranks draws the same
+/// numbers.
 ///
 /// ```
 /// use shardpack_loader::{BatchMix, LoaderOptions};
@@ -19,6 +22,12 @@ use shardpack_augment::Mix;
 pub struct BatchMix {
     /// Ways to mix. Each batch uses one, chosen with equal probability.
     pub choices: Vec<Mix>,
-    /// Number of classes. Every label must be below this number.
+    /// Number of classes. Every label must be below this number. Unused if no label is mixed.
     pub classes: u32,
+}
+
+impl BatchMix {
+    pub(crate) fn has_mosaics(&self) -> bool {
+        self.choices.iter().any(|mix| matches!(mix, Mix::Mosaic(_)))
+    }
 }

@@ -149,7 +149,7 @@ fn name_of(part: &str) -> &str {
     part.split('(').next().unwrap_or_default().trim()
 }
 
-/// Parses ways to mix a batch, separated by commas, such as `mixup(alpha=0.2),cutmix`.
+/// Parses ways to mix a batch, separated by commas, such as `mixup(alpha=0.2),cutmix` or `mosaic`.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::parse_mixes("mixup(alpha=0.2),cutmix")?.len(), 2);

@@ -3,7 +3,7 @@
 
 use super::ImageMode;
 use super::parse::number;
-use shardpack_jpeg::{Framing, View};
+use shardpack_jpeg::{Framing, Rescaled, View};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
@@ -26,9 +26,13 @@ const FLIP: f64 = 0.5;
 /// - `resizeN`, `resizeHxW`: the whole picture, stretched to this size regardless of its proportions
 /// - `padN`, `padHxW`: the whole picture in its own proportions, as large as fits, centred on a background of
 ///   one colour. `fill=RED:GREEN:BLUE` sets the colour, or one level for all three, by default 114
+/// - `jitterN`, `jitterHxW`: the picture at a random multiple of the size that just fits, `scale=LOW..HIGH`, by default
+///   0.1..2, cropped at random where it is larger, and followed by a border as of `pad` where it is smaller
+/// - `randcropN`, `randcropHxW`: a random crop after the shorter side was resized to `short=LOW..HIGH` pixels, or
+///   `short=S`, with a border as of `pad` around smaller pictures
 ///
-/// `flip=P` mirrors with probability P, by default 0.5 for `rrc` and 0 for all others. All views that resize
-/// accept `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
+/// `flip=P` mirrors with probability P, by default 0.5 for `rrc`, `jitter` and `randcrop` and 0 for all others. All
+/// views that resize accept `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
 /// use shardpack_loader::{ImageMode, View};
@@ -76,18 +80,31 @@ impl FromStr for ImageMode {
             Framing::Resize { height, width }
         } else if let Some(size) = named("pad") {
             let (height, width) = size?;
-            let mut framing = View::pad((height, width)).framing;
-            if let Framing::Pad { fill, .. } = &mut framing
-                && let Some(given) = take(&mut options, "fill")
+            View::pad((height, width)).framing
+        } else if let Some(size) = named("jitter") {
+            flip = FLIP;
+            let mut framing = View::scale_jitter(size?).framing;
+            if let Framing::Rescaled { size, .. } = &mut framing
+                && let Some(given) = take(&mut options, "scale")
             {
-                *fill =
-                    color(given).ok_or_else(|| fail("fill=RED:GREEN:BLUE, each 0 to 255, such as fill=114:114:114"))?;
+                let scale = range(given).ok_or_else(|| fail("scale=LOW..HIGH, such as scale=0.1..2"))?;
+                *size = Rescaled::Fit { scale };
             }
             framing
+        } else if let Some(size) = named("randcrop") {
+            flip = FLIP;
+            let short = take(&mut options, "short").and_then(sides);
+            View::random_crop(size?, short.ok_or_else(|| fail("short=LOW..HIGH in pixels, such as short=260..1040"))?)
+                .framing
         } else {
             return Err(fail(NAMES));
         };
         let mut view = View { framing, ..View::whole() };
+        if let Framing::Pad { fill, .. } | Framing::Rescaled { fill, .. } = &mut view.framing
+            && let Some(given) = take(&mut options, "fill")
+        {
+            *fill = color(given).ok_or_else(|| fail("fill=RED:GREEN:BLUE, each 0 to 255, such as fill=114:114:114"))?;
+        }
         if framing != Framing::Whole
             && let Some(given) = take(&mut options, "interpolation")
         {
@@ -99,7 +116,8 @@ impl FromStr for ImageMode {
         if !options.is_empty() {
             return Err(fail(
                 "flip=P, for all but full interpolation=NAME, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, \
-                 for center also short=S, for pad also fill=RED:GREEN:BLUE, each once",
+                 for center also short=S, for pad, jitter and randcrop also fill=RED:GREEN:BLUE, for jitter also \
+                 scale=LOW..HIGH, for randcrop also short=LOW..HIGH, each once",
             ));
         }
         let view = view.with_flip(flip);
@@ -108,8 +126,8 @@ impl FromStr for ImageMode {
     }
 }
 
-const NAMES: &str =
-    "full, raw, rrcN, centerN, resizeN or padN with N or HxW, each from 1 to 65535, such as rrc224 or center224x160";
+const NAMES: &str = "full, raw, rrcN, centerN, resizeN, padN, jitterN or randcropN with N or HxW, each from 1 to 65535, \
+                     such as rrc224 or center224x160";
 
 fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
     let value = |option: &&'a str| option.strip_prefix(name)?.strip_prefix('=');
@@ -126,6 +144,14 @@ fn size_of(text: &str) -> Option<(u32, u32)> {
 
 fn side(digits: &str) -> Option<u32> {
     number(digits).filter(|side| (1..=SIDE_MAX).contains(side))
+}
+
+/// Parses a range of lengths, or one length for both ends.
+fn sides(text: &str) -> Option<(u32, u32)> {
+    match text.split_once("..") {
+        Some((low, high)) => side(low).zip(side(high)),
+        None => side(text).map(|side| (side, side)),
+    }
 }
 
 fn color(text: &str) -> Option<[u8; 3]> {
@@ -165,6 +191,8 @@ mod tests {
         assert_eq!(view("resize32x64"), View::resize((32, 64)));
         assert_eq!(view("pad640"), View::pad(640));
         assert_eq!(view("pad480x640"), View::pad((480, 640)));
+        assert_eq!(view("jitter640"), View::scale_jitter(640).with_flip(0.5));
+        assert_eq!(view("randcrop480x400,short=260"), View::random_crop((480, 400), (260, 260)).with_flip(0.5));
     }
 
     #[test]
@@ -190,6 +218,15 @@ mod tests {
             }
         }
         assert_eq!(view("pad8x9,fill=0").framing, framing([0; 3]));
+        let rescaled = |size, fill| Framing::Rescaled { height: 8, width: 9, size, fill };
+        let size = Rescaled::Fit { scale: (0.5, 1.5) };
+        assert_eq!(view("jitter8x9,fill=7,scale=0.5..1.5").framing, rescaled(size, [7; 3]));
+        let size = Rescaled::ShortSide { range: (260, 1040) };
+        let interpolated = view("randcrop8x9,short=260..1040,flip=0,interpolation=bicubic");
+        assert_eq!(
+            interpolated,
+            View { framing: rescaled(size, [114; 3]), ..View::whole() }.with_interpolation(Interpolation::Bicubic)
+        );
         assert_eq!(view("resize8,flip=1e-3"), View::resize(8).with_flip(0.001));
     }
 
@@ -220,6 +257,10 @@ mod tests {
             ("pad", "such as rrc224"),
             ("pad8,scale=0.1..1", "each once"),
             ("resize8,fill=0", "each once"),
+            ("jitter8,short=9", "each once"),
+            ("jitter8,scale=2", "scale=LOW..HIGH"),
+            ("randcrop8", "short=LOW..HIGH"),
+            ("randcrop8,short=0..9", "short=LOW..HIGH"),
             ("pad8,fill=256", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=1:2", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=", "fill=RED:GREEN:BLUE"),
@@ -236,6 +277,8 @@ mod tests {
             ("rrc8,scale=0.5..NaN", "scale of a random crop"),
             ("rrc8,ratio=0..1", "ratio of a random crop"),
             ("center8,short=4", "centre crop"),
+            ("jitter8,scale=0..1", "scale of a jittered view"),
+            ("randcrop8,short=9..8", "shorter side of a random crop"),
         ] {
             let error = bad.parse::<ImageMode>().unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

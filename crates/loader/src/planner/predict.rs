@@ -5,7 +5,7 @@ use crate::decode::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
 use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MOVED_BYTES, MaskField, PictureField, RowSize};
-use crate::options::{ClipLayout, LoaderOptions};
+use crate::options::{BatchMix, ClipLayout, LoaderOptions};
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
 use crate::plan::{aligned, alignment};
@@ -144,6 +144,16 @@ pub(crate) fn predict(
                 FieldType::Picture(PictureField { crop: Some(_), .. }) => cropped = cropped.max(bytes),
                 _ => resized = resized.saturating_add(bytes),
             }
+        }
+    }
+    // A mosaic is made of a copy of the rows.
+    if options.output.mix.as_ref().is_some_and(BatchMix::has_mosaics) {
+        let is_copied = |field: &&FieldPlan| matches!(field.kind, FieldType::Picture(_) | FieldType::Mask(_));
+        let row = |field: &FieldPlan| if let RowSize::Dense { bytes } = field.size { bytes as u64 } else { 0 };
+        let copied = fields.plans.iter().filter(is_copied).map(row).max().unwrap_or(0).saturating_mul(rows);
+        match options.resources.stage {
+            Some(_) => between_bytes = between_bytes.max(copied),
+            None => resized = resized.saturating_add(copied),
         }
     }
     // All crops use the same memory. The pixels that they share are needed in addition to the decoder's memory.

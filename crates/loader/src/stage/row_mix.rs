@@ -4,7 +4,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_augment::Mixed;
 use shardpack_base::vectorised;
-use shardpack_format::{Dtype, ElementType};
+use shardpack_format::{Dtype, ElementType, bug};
 use shardpack_jpeg::PixelLayout;
 use std::ops::Range;
 
@@ -19,6 +19,8 @@ pub struct RowMix {
     pub layout: PixelLayout,
     /// Number of columns of a picture.
     pub columns: usize,
+    /// Number of channels: 3 for pictures; 1 for masks without channels.
+    pub channels: usize,
 }
 
 impl RowMix {
@@ -52,12 +54,13 @@ impl RowMix {
         let (origin, size) = match self.how {
             Mixed::Sum { share } => return self.sum(share, own, other),
             Mixed::Rectangle { origin, size, .. } => (origin, size),
+            Mixed::Mosaic(_) => bug("a mosaic has rows of its own"),
         };
         let element = usize::try_from(self.dtype.bytes()).unwrap_or(1);
         let ([top, left], [rows, columns]) = (origin, size);
         let (pixel, planes) = match self.layout {
-            PixelLayout::HeightWidthChannels => (3 * element, 1),
-            PixelLayout::ChannelsHeightWidth => (element, 3),
+            PixelLayout::HeightWidthChannels => (self.channels * element, 1),
+            PixelLayout::ChannelsHeightWidth => (element, self.channels.max(1)),
         };
         let (stride, plane) = ((pixel * self.columns).max(1), (own.len() / planes).max(1));
         for (own, other) in own.chunks_exact_mut(plane).zip(other.chunks_exact(plane)) {

@@ -1,6 +1,7 @@
 //! The part of a slot on a device: the trait that a stage implements, and the values that it receives and returns.
 
 use super::row_mix::RowMix;
+use super::row_mosaic::RowMosaic;
 use super::stream::StreamHandle;
 use super::ticket::Ticket;
 use super::value::RecordValue;
@@ -110,6 +111,16 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         let _ = (rows, mix);
         Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
+    }
+
+    /// Makes mosaics of rows in the output of a finished batch like [`RowMosaic::apply`], and waits for completion. The
+    /// room of the slot has as many [`between_bytes`](SlotRoom::between_bytes) as the rows of a field have bytes.
+    ///
+    /// # Errors
+    /// Same as [`mix`](Self::mix).
+    fn mosaic(&self, rows: &[Range<usize>], mosaic: &RowMosaic) -> io::Result<()> {
+        let _ = (rows, mosaic);
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the device makes no mosaics"))
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod aligned;
+mod aligned_mixed;
 mod aligned_moved;
 mod aligned_refused;
 mod basics;

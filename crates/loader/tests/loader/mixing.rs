@@ -58,6 +58,7 @@ fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> V
                 let both = pixels(own).into_iter().zip(pixels(other)).enumerate();
                 both.map(|(at, (own, other))| if is_in(at) { other } else { own }).collect()
             }
+            Mixed::Mosaic(_) => panic!("mosaics have no weights"),
         };
         (image, blend(weights(own), weights(other), mixed.share()))
     };
@@ -183,14 +184,25 @@ fn unmixable_fields_are_refused() {
         (options().image(LoaderOptions::default().view.image), "decoded pictures with one fixed size"),
         (options().fields(["label"]), "mixed batches: no picture field is loaded\nhint: "),
         (options().fields(["image"]), "no integer field `label`"),
-        (every_field, "field `cube` is neither a fixed-size picture nor a scalar\nhint: "),
+        (
+            every_field,
+            "field `cube` is neither a fixed-size picture, nor a mask that follows one, nor a scalar\nhint: ",
+        ),
         (
             {
                 let mut options = options();
                 options.output.mix = mix(&[]);
                 options
             },
-            "expected at least one mix and one class",
+            "expected at least one mix, found none",
+        ),
+        (
+            options().mix(BatchMix { classes: 0, ..mix(&["mixup"]).unwrap() }),
+            "expected at least one class for the field `label`",
+        ),
+        (
+            options().mix(mix(&["mosaic", "mixup"]).unwrap()),
+            "a mosaic shows four pictures, which have no common label\nhint: ",
         ),
         (options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), "label: expected a class below 2, found "),
     ] {

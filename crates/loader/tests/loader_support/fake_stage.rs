@@ -9,8 +9,8 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Limits;
 use shardpack_jpeg::{PictureDecoder, StoredPicture};
 use shardpack_loader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure,
-    StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
+    DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, RowMosaic, SlotRoom, Spot, Stage,
+    StageFailure, StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
 use std::ops::Range;
@@ -337,6 +337,12 @@ impl StageSlot for FakeSlot {
             return Err(io::Error::other("no memory to mix in"));
         }
         mix.apply(rows, &mut self.inner.lock().unwrap().out);
+        Ok(())
+    }
+
+    fn mosaic(&self, rows: &[Range<usize>], mosaic: &RowMosaic) -> io::Result<()> {
+        self.counts.mixed.fetch_add(1, Ordering::Relaxed);
+        mosaic.apply(rows, &mut self.inner.lock().unwrap().out, 1);
         Ok(())
     }
 }

@@ -16,7 +16,8 @@ use proptest::test_runner::TestRunner;
 use shardpack_format::{ElementType, Limits};
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_jpeg::{
-    DecodePaths, DrawKey, Framing, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, Scaling, View,
+    DecodePaths, DrawKey, Framing, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, Rescaled,
+    Scaling, View,
 };
 use staging::Staging;
 
@@ -126,7 +127,7 @@ fn source() -> impl Strategy<Value = Source> {
 
 pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
     let size = |random: &mut Random| 1 + random.below(70);
-    let view = match random.below(7) {
+    let view = match random.below(9) {
         0 => View::whole(),
         1 => {
             let (x, y) = (random.below(width), random.below(height));
@@ -141,6 +142,20 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
         4 => {
             let fill = [random.below(256) as u8, 7, 250];
             View { framing: Framing::Pad { height: size(random), width: size(random), fill }, ..View::whole() }
+        }
+        5 => {
+            let scale = (0.1, 0.2 + f64::from(random.below(20)) / 10.0);
+            let framing = Framing::Rescaled {
+                height: size(random),
+                width: size(random),
+                size: Rescaled::Fit { scale },
+                fill: [9, random.below(256) as u8, 250],
+            };
+            View { framing, ..View::whole() }
+        }
+        6 => {
+            let low = size(random);
+            View::random_crop((size(random), size(random)), (low, low + random.below(40)))
         }
         _ => View::random_resized_crop((size(random), size(random))),
     };

@@ -12,7 +12,7 @@ use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, V
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Schema};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::End;
-use shardpack_loader::{ArrayDtype, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_loader::{ArrayDtype, BatchMix, ImageMode, Loader, LoaderOptions, OnCorrupt, parse_mixes};
 use shardpack_reader::Dataset;
 use std::sync::Arc;
 
@@ -180,4 +180,30 @@ fn damaged_masks_and_masks_of_another_size_are_the_hosts() {
     assert!(expected.as_ref().is_some_and(|text| text.contains("the size of the upright picture")), "{expected:?}");
     assert_eq!(said(options.clone().stage(Arc::clone(&stage) as _)), expected);
     assert_eq!(said(resident(&stage, &options)), expected);
+}
+
+#[test]
+fn mixed_batches_are_the_hosts() {
+    let dir = dataset(20, varied, Odd::None);
+    for (n, text) in ["mosaic", "cutmix", "mosaic(degrees=30,p=0.6,fill=9),cutmix"].into_iter().enumerate() {
+        let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][n % 2];
+        for view in ["rrc24x20", "pad31x22", "jitter26x30", "randcrop20x24,short=10..40"] {
+            let choices = parse_mixes(text).unwrap();
+            let mut options = options(view, MOVES[n % 2]).layout(layout).mix(BatchMix { choices, classes: 0 });
+            if n == 1 {
+                options = options.dtype(ArrayDtype::Fields(vec![("image".into(), Dtype::F16.into())]));
+            }
+            let (taken, refused) = compare(&dir, &options, &format!("{view} {text}"), n);
+            assert!(taken >= 4 * 5 * 20 && refused == 0, "{view} {text}: {taken} taken, {refused} refused");
+        }
+    }
+}
+
+#[test]
+fn views_of_a_random_size_are_the_hosts() {
+    let dir = dataset(14, varied, Odd::None);
+    for (n, view) in ["jitter41x37,scale=0.2..2.5", "randcrop40x30,short=9..60,flip=0.3"].into_iter().enumerate() {
+        let (taken, refused) = compare(&dir, &options(view, MOVES[n]), view, n);
+        assert!(taken >= 4 * 5 * 14 && refused == 0, "{taken} taken, {refused} refused");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::driver::Heap;
 use crate::gather::MARGIN;
-use crate::mix::Mixing;
+use crate::mix::{DeviceMix, MixMemory, Mixing};
 use crate::stage::assembled::Assembled;
 use crate::stage::decoding::Decoding;
 use crate::stage::noted::noted;
@@ -16,7 +16,7 @@ use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
     DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, RowFault, RowMix,
-    SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
+    RowMosaic, SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
 use std::ops::Range;
@@ -425,14 +425,30 @@ impl StageSlot for PlayedSlot {
     }
 
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
+        self.mix_rows(rows, mix);
+        Ok(())
+    }
+
+    fn mosaic(&self, rows: &[Range<usize>], mosaic: &RowMosaic) -> io::Result<()> {
+        self.mix_rows(rows, mosaic);
+        Ok(())
+    }
+}
+
+impl PlayedSlot {
+    fn mix_rows(&self, rows: &[Range<usize>], mix: &dyn DeviceMix) {
         let mut output = self.output.lock().unwrap();
         let mut device = Device::new(self.manner);
-        let (out, table) = (device.upload(&output), device.alloc(8 * rows.len()));
-        let at = (device.address(out), output.len());
-        let Mixing { launch, table: rows } = Mixing::new(rows, mix, at.0, at.1, device.address(table)).unwrap();
-        device.bytes_mut(table).unwrap().copy_from_slice(&rows);
-        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        // The slot needs no more memory than was predicted.
+        let work_bytes = mix.work_bytes(rows);
+        assert!(work_bytes <= self.decoding.memory_bytes(&self.room), "{work_bytes} bytes to mix");
+        let (out, work) = (device.upload(&output), device.alloc(work_bytes));
+        let at = MixMemory { out: device.address(out), output_bytes: output.len(), work: device.address(work) };
+        let Mixing { launches, table } = mix.mixing(rows, at).unwrap();
+        device.bytes_mut(work).unwrap()[..table.len()].copy_from_slice(&table);
+        for launch in launches {
+            device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        }
         output.copy_from_slice(device.bytes(out));
-        Ok(())
     }
 }

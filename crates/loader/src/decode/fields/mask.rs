@@ -2,7 +2,7 @@
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::{RowField, ViewedRecord};
-use crate::decode::shape::{RemainingRows, Shape, check_rows};
+use crate::decode::shape::{RemainingRows, Shape, VisiblePart, check_rows};
 use crate::decode::tools::Tools;
 use crate::fields::{MaskField, loses, mask_size};
 use crate::stage::{MaskMove, MaskView, Prepared, RecordValue, ViewElement};
@@ -94,7 +94,7 @@ impl MaskDecoder {
     /// `Usage` if the mask contradicts its declaration: its size differs from the picture's, its number of
     /// channels differs from other masks, or its values do not fit the batch's element type.
     fn ask<'a>(&mut self, of: &RowField<'_>, value: FieldValue<'a>, shape: &Shape) -> Result<AskedMask<'a>> {
-        let Shape { picture, crop, moves } = shape;
+        let Shape { picture, crop, moves, .. } = shape;
         let source = ArrayDescriptor::parse(value.descriptor, of.limits())?;
         let descriptor = match of.field.dtype {
             ElementType::Dtype(dtype) if source.decoded != dtype => {
@@ -231,7 +231,7 @@ fn take(view: &MaskView, from: &[u8], from_line: usize, out: &mut [u8], to_line:
 /// `Usage` if the size of the masks differs from the picture's, or the number of masks differs from the
 /// number of boxes; `Limit` if the result exceeds the limit for a decoded field.
 pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRows>, limits: &Limits) -> Result<Array> {
-    let Shape { picture: [height, width], crop, moves } = shape;
+    let Shape { picture: [height, width], crop, moves, .. } = shape;
     let [height, width] = [*height, *width];
     let count = match *array.shape() {
         [count, h, w] if [h, w] == [height, width].map(u64::from) => count,
@@ -274,8 +274,23 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         let start = row * from_plane + first_y * from_line + first_x * element;
         let from = array.bytes().get(start..(row + 1) * from_plane).unwrap_or_default();
         take(&view, from, from_line, out, line, [element; 2]);
+        hide(shape.visible, out, line, element);
     }
     Array::new(array.dtype(), sides.to_vec(), out)
+}
+
+/// Sets the pixels of an object's mask to 0 where the picture is not visible.
+fn hide(visible: VisiblePart, out: &mut [u8], line: usize, element: usize) {
+    if visible == VisiblePart::All {
+        return;
+    }
+    for (y, line) in out.chunks_exact_mut(line.max(1)).enumerate() {
+        for (x, pixel) in line.chunks_exact_mut(element.max(1)).enumerate() {
+            if !visible.shows([x as f64 + 0.5, y as f64 + 0.5]) {
+                pixel.fill(0);
+            }
+        }
+    }
 }
 
 /// Copies an element. For the usual one-byte elements the length is constant, which compiles to a single move.

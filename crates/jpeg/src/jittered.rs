@@ -1,0 +1,188 @@
+//! Views of pictures in a random size: large-scale jitter, and random crops of resized pictures.
+
+use super::{Area, Draws, Rect};
+use shardpack_format::{Error, Result};
+
+/// Largest shorter side after resizing, in pixels: the limit of a JPEG.
+const SIDE_MAX: u32 = 65_535;
+/// Largest scale, which limits the work for a picture.
+const SCALE_MAX: f64 = 16.0;
+
+/// The random size of a picture before it is cropped or padded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rescaled {
+    /// A multiple of the size that just fits into the output. A smaller picture begins at the upper left corner.
+    Fit {
+        /// Range of the multiple, drawn uniformly. Default 0.1 to 2.
+        scale: (f64, f64),
+    },
+    /// A length of the shorter side, in whole pixels. A smaller picture is at a random place.
+    ShortSide {
+        /// Range of the length, drawn uniformly, with both ends.
+        range: (u32, u32),
+    },
+}
+
+/// Where a picture lies in its output, before the reflection.
+pub(crate) struct RescaledPicture {
+    pub(crate) area: Area,
+    pub(crate) window: Rect,
+    pub(crate) inner: Rect,
+}
+
+impl Rescaled {
+    /// Large-scale jitter as in torchvision.
+    pub const FIT: Self = Self::Fit { scale: (0.1, 2.0) };
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match *self {
+            Self::Fit { scale: (low, high) } if !(low >= 0.001 && low <= high && high <= SCALE_MAX) => {
+                Err(Error::usage(format!(
+                    "scale of a jittered view: expected 0.001 ≤ low ≤ high ≤ {SCALE_MAX}, found {low}..{high}"
+                )))
+            }
+            Self::ShortSide { range: (low, high) } if !(low >= 1 && low <= high && high <= SIDE_MAX) => {
+                Err(Error::usage(format!(
+                    "shorter side of a random crop: expected 1 ≤ low ≤ high ≤ {SIDE_MAX}, found {low}..{high}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Places a picture of this width and height in an output of `room`, which also is width and height. `support` is the
+/// reach of the filter.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited by `check`")]
+pub(crate) fn placed(
+    size: Rescaled,
+    picture: [u32; 2],
+    room: [u32; 2],
+    support: f64,
+    draws: &Draws,
+) -> RescaledPicture {
+    let [draw, _] = draws.pair(2);
+    let [y_draw, x_draw] = draws.pair(3);
+    let resized = match size {
+        Rescaled::Fit { scale: (low, high) } => {
+            let fit = |n: usize| f64::from(room[n]) / f64::from(picture[n]);
+            let scale = fit(0).min(fit(1)) * (low + (high - low) * draw);
+            picture.map(|side| ((f64::from(side) * scale) as u32).max(1))
+        }
+        Rescaled::ShortSide { range: (low, high) } => {
+            let short = low + ((draw * (f64::from(high - low) + 1.0)) as u32).min(high - low);
+            let least = picture[0].min(picture[1]);
+            // Like torchvision, round the longer side down.
+            picture.map(|side| (u64::from(short) * u64::from(side) / u64::from(least)).min(u32::MAX.into()) as u32)
+        }
+    };
+    let at_start = matches!(size, Rescaled::Fit { .. });
+    let axis = |n: usize, draw: f64| RescaledAxis::of(picture[n], resized[n], room[n], draw, at_start, support);
+    let (x, y) = (axis(0, x_draw), axis(1, y_draw));
+    RescaledPicture {
+        area: Area { x: x.start, y: y.start, width: x.extent, height: y.extent },
+        window: Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 },
+        inner: Rect { x: x.first, y: y.first, width: x.count, height: y.count },
+    }
+}
+
+/// One axis of a placed picture.
+struct RescaledAxis {
+    /// Part of the picture, in its pixels.
+    start: f64,
+    extent: f64,
+    /// Range of the pixels that the filter reaches, with an exclusive end.
+    seen: (u32, u32),
+    /// Its pixels in the output.
+    first: u32,
+    count: u32,
+}
+
+impl RescaledAxis {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
+    fn of(side: u32, resized: u32, room: u32, draw: f64, at_start: bool, support: f64) -> Self {
+        let place = |rest: u32| ((draw * (f64::from(rest) + 1.0)) as u32).min(rest);
+        if resized <= room {
+            let first = if at_start { 0 } else { place(room - resized) };
+            return Self { start: 0.0, extent: side.into(), seen: (0, side), first, count: resized };
+        }
+        let scale = f64::from(side) / f64::from(resized);
+        let (start, extent) = (f64::from(place(resized - room)) * scale, f64::from(room) * scale);
+        Self { start, extent, seen: seen([start, start + extent], scale, side, support), first: 0, count: room }
+    }
+}
+
+/// Returns the pixels that the filter reaches from this part of a side. `scale` is the number of pixels for
+/// each pixel of the result.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
+pub(crate) fn seen([start, end]: [f64; 2], scale: f64, side: u32, support: f64) -> (u32, u32) {
+    // The reach of the filter, and one more pixel for its rounding.
+    let reach = scale.max(1.0) * support + 1.0;
+    ((start - reach).floor().max(0.0) as u32, (end + reach).ceil().min(f64::from(side)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DrawKey, View};
+
+    #[test]
+    fn pictures_are_scaled_and_then_cropped_or_padded() {
+        let (mut padded, mut cropped) = (0, 0);
+        for sample in 0..300 {
+            let key = DrawKey { seed: 5, epoch: 0, sample };
+            let [draw, _] = key.draws().pair(2);
+            let crop = View::scale_jitter((60, 80)).resolve(100, 50, &key).unwrap();
+            // It just fits at 80 × 40 pixels.
+            let scale = 0.8 * (0.1 + 1.9 * draw);
+            let [width, height] = [100.0 * scale, 50.0 * scale].map(|side: f64| (side as u32).max(1));
+            let inner = Rect { x: 0, y: 0, width: width.min(80), height: height.min(60) };
+            assert_eq!((crop.inner, crop.height, crop.width), (inner, 60, 80));
+            // Each pixel of the output shows as many pixels of the picture as resizing makes of them.
+            let ratio = [crop.area.width / f64::from(inner.width), crop.area.height / f64::from(inner.height)];
+            assert!((ratio[0] - 100.0 / f64::from(width)).abs() < 1e-9, "{ratio:?}");
+            assert!((ratio[1] - 50.0 / f64::from(height)).abs() < 1e-9, "{ratio:?}");
+            // Crops begin at a whole pixel of the resized picture.
+            let first = [crop.area.x / ratio[0], crop.area.y / ratio[1]];
+            assert!(first.iter().all(|first| (first - first.round()).abs() < 1e-9), "{first:?}");
+            assert!(first[0].round() as u32 + inner.width <= width && first[1].round() as u32 + inner.height <= height);
+            assert!(Rect::whole(100, 50).contains(&crop.window));
+            let mirrored = View::scale_jitter((60, 80)).with_flip(1.0).resolve(100, 50, &key).unwrap();
+            assert_eq!((mirrored.inner.x, mirrored.area), (80 - inner.width, crop.area));
+            padded += u32::from(crop.is_padded());
+            cropped += u32::from(crop.area.width < 100.0);
+        }
+        assert!(padded > 100 && cropped > 100, "{padded} {cropped}");
+    }
+
+    #[test]
+    fn the_shorter_side_is_drawn_in_whole_pixels() {
+        let mut lengths = [0; 3];
+        let mut places = [0; 2];
+        for sample in 0..300 {
+            let key = DrawKey { seed: 6, epoch: 1, sample };
+            let crop = View::random_crop((40, 40), (20, 22)).resolve(300, 100, &key).unwrap();
+            assert_eq!((crop.inner.width, crop.inner.x), (40, 0), "60 to 66 columns are cropped");
+            lengths[crop.inner.height as usize - 20] += 1;
+            places[usize::from(crop.inner.y > 9)] += 1;
+            assert!(crop.inner.bottom() <= 40 && crop.area.height == 100.0);
+        }
+        assert!(lengths.iter().all(|count| (60..140).contains(count)), "{lengths:?}");
+        assert!(places.iter().all(|count| (100..200).contains(count)), "{places:?}");
+    }
+
+    #[test]
+    fn invalid_ranges_are_refused() {
+        let said = |view: View| view.resolve(9, 9, &DrawKey::default()).unwrap_err().to_string();
+        let scaled = |scale| View {
+            framing: crate::Framing::Rescaled { height: 8, width: 8, size: Rescaled::Fit { scale }, fill: [0; 3] },
+            ..View::whole()
+        };
+        for scale in [(0.0, 1.0), (2.0, 1.0), (0.5, 17.0), (f64::NAN, 1.0)] {
+            assert!(said(scaled(scale)).contains("scale of a jittered view: expected 0.001 ≤ low"), "{scale:?}");
+        }
+        for range in [(0, 5), (6, 5), (5, 70_000)] {
+            assert!(said(View::random_crop(8, range)).contains("shorter side of a random crop: expected 1 ≤ low"));
+        }
+    }
+}

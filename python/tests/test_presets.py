@@ -1,0 +1,253 @@
+"""Large-scale jitter, random crops, mosaics, Mixup and CutMix with masks and boxes, and the recipes made of them. Compared
+with torchvision, if that is installed.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shardpack as sp
+from numpy.typing import NDArray
+from PIL import Image
+
+ALIGN = {
+    "mask": sp.align.mask(), "boxes": sp.align.boxes(visible=0.1), "classes": sp.align.rows_of("boxes"),
+    "masks": sp.align.instance_masks(rows="boxes"), "segmentation": sp.align.polygons(rows="boxes"),
+}  # fmt: skip
+FIELDS = ["image", *ALIGN, "caption"]
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """Pictures of several sizes: two bright squares on a colour that shows the number of the picture, with a mask of their
+    classes, their boxes, masks and polygons. No square touches the border of its picture.
+    """
+    rng, out = np.random.default_rng(4), tmp_path_factory.mktemp("presets") / "packed"
+    schema = {
+        "image": "image", "mask": "array", "boxes": "array", "classes": "array", "masks": "array",
+        "segmentation": "json", "caption": "text", "height": "uint32", "width": "uint32",
+    }  # fmt: skip
+    with sp.Writer(out, schema, shuffle=False) as writer:
+        for number in range(20):
+            height, width = (int(side) for side in rng.integers(70, 150, 2))
+            mask, boxes, masks = np.zeros((height, width), np.uint8), [], []
+            for kind in (1, 2):
+                side = int(rng.integers(14, 26))
+                left = int(rng.integers(2, width // 2 - side - 1)) + (kind - 1) * (width // 2)
+                top = int(rng.integers(2, height - side - 2))
+                mask[top : top + side, left : left + side] = kind
+                boxes.append([left, top, left + side, top + side])
+                masks.append(mask == kind)
+            picture = np.array([[20, 10 * number, 40], [250, 240, 230], [150, 250, 160]], np.uint8)[mask]
+            file = io.BytesIO()
+            Image.fromarray(picture).save(file, "PNG")
+            polygons = [[[a, b, c, b, c, d, a, d]] for a, b, c, d in boxes]
+            writer.write(
+                {
+                    "image": file.getvalue(), "mask": mask, "boxes": np.array(boxes, np.float32),
+                    "classes": np.array([1, 2], np.int64), "masks": np.stack(masks), "segmentation": polygons,
+                    "caption": f"scene {number}", "height": height, "width": width,
+                },
+                key=f"{number:02}",
+            )  # fmt: skip
+    return sp.Dataset(out)
+
+
+def tight(seen: NDArray[np.bool_]) -> list[int]:
+    y, x = seen.nonzero()
+    return [int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1]
+
+
+def check_objects(batch: sp.Batch, tolerance: float) -> int:
+    """Compares boxes, masks and polygons of objects with each other, and with the mask of classes. Returns their number."""
+    count = 0
+    for row in range(len(batch)):
+        boxes, classes, masks = (batch[name][row] for name in ("boxes", "classes", "masks"))
+        assert len(boxes) == len(classes) == len(masks) == len(batch["segmentation"][row])
+        height, width = batch["mask"].shape[1:]
+        for box, kind, mask, polygons in zip(boxes, classes, masks, batch["segmentation"][row], strict=True):
+            if not mask.any():
+                assert min(box[2] - box[0], box[3] - box[1]) < 1.5
+                continue
+            assert np.abs(np.array(tight(mask)) - box).max() <= tolerance, (row, tight(mask), box)
+            x, y = np.array(polygons[0]).reshape(-1, 2).T.clip(0, [[width], [height]])
+            assert np.abs(np.array([x.min(), y.min(), x.max(), y.max()]) - box).max() <= tolerance
+            assert (batch["mask"][row][mask] == kind).mean() > 0.95
+            count += 1
+    return count
+
+
+def test_views_of_a_random_size_are_texts() -> None:
+    view = sp.view
+    assert view.scale_jitter(640) == "jitter640"
+    assert view.scale_jitter((64, 96), (0.5, 1.5), 0, hflip=0) == "jitter64x96,scale=0.5..1.5,fill=0:0:0,flip=0.0"
+    assert view.random_crop(480, (260, 1040)) == "randcrop480,short=260..1040"
+    assert view.random_crop(8, 9, interpolation="nearest") == "randcrop8,short=9,interpolation=nearest"
+    with pytest.raises(ValueError, match="short_side: expected one length, or a lower and an upper end"):
+        view.random_crop(8, (1, 2, 3))
+    with pytest.raises(TypeError, match="short_side: expected whole numbers of pixels"):
+        view.random_crop(8, 1.5)  # type: ignore[arg-type]
+    assert sp.augment.mosaic() == "mosaic"
+    mosaic = sp.augment.mosaic((0.5, 2), (0.1, 0), 10, (1, 2, 3, 4), 0.5, 0)
+    assert mosaic == "mosaic(scale=0.5..2.0,translate=0.1:0.0,degrees=10.0,shear=1.0..2.0,shear_y=3.0..4.0,p=0.5,fill=0:0:0)"
+    with pytest.raises(sp.UsageError, match="probability of a mosaic: expected 0 to 1, found 2"):
+        sp.augment.mosaic(p=2)
+    with pytest.raises(ValueError, match="translate: expected fractions"):
+        sp.augment.mosaic(translate=(1, 2, 3))
+
+
+@pytest.mark.parametrize("image", ["jitter96x80,scale=0.2..1.9", "randcrop72,short=50..160", "jitter64,interpolation=bicubic"])
+def test_everything_follows_a_random_size(scenes: sp.Dataset, image: str) -> None:
+    count = padded = 0
+    with sp.Loader(scenes, 5, image=image, align=ALIGN, fields=FIELDS, seed=3) as loader:
+        for batch in loader:
+            count += check_objects(batch, 1.2)
+            padded += int((batch["mask"] == 255).any(axis=(1, 2)).sum())
+            # Borders are grey, and the mask has its fill there.
+            border = batch["mask"] == 255
+            assert (batch["image"][border] == 114).all()
+    assert count > 15 and padded > 3
+
+
+@pytest.mark.parametrize("image", ["jitter96x80,scale=0.2..1.9", "randcrop72,short=50..160"])
+def test_random_sizes_are_those_of_torchvision(scenes: sp.Dataset, image: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torchvision")
+    from torchvision import tv_tensors
+    from torchvision.transforms.v2 import InterpolationMode, functional
+
+    align = {"mask": sp.align.mask(), "boxes": sp.align.boxes()}
+    cropped = padded = 0
+    with sp.Loader(scenes, 5, image=image, align=align, fields=["image", "mask", "boxes"], seed=3) as loader:
+        for batch in loader:
+            views = batch.views()
+            for row, index in enumerate(batch.indices):
+                sample = scenes[int(index)]
+                (height, width), (rows, columns) = views.source[row], views.size[row]
+                left, top, wide, high = views.crop[row]
+                # The whole picture has this size before it is cropped; torchvision rounds both sides down.
+                size = [int(np.floor(height * rows / high + 1e-6)), int(np.floor(width * columns / wide + 1e-6))]
+                size = [max(1, side) for side in size]
+                at = [round(top * size[0] / height), round(left * size[1] / width)]
+                picture = torch.from_numpy(np.array(sample["image"])).permute(2, 0, 1)
+                boxes = tv_tensors.BoundingBoxes(torch.from_numpy(sample["boxes"]), format="XYXY", canvas_size=(height, width))
+                mask = torch.from_numpy(sample["mask"])[None]
+                picture = functional.resize(picture, size, antialias=True)
+                mask = functional.resize(mask, size, InterpolationMode.NEAREST_EXACT)
+                boxes = functional.resize(boxes, size)
+                borders = [max(0, -at[1]), max(0, -at[0]), max(0, at[1] + columns - size[1]), max(0, at[0] + rows - size[0])]
+                if any(borders):
+                    picture, mask = functional.pad(picture, borders, fill=114), functional.pad(mask, borders, fill=255)
+                    boxes = functional.pad(boxes, borders)
+                start = [max(0, at[0]), max(0, at[1]), int(rows), int(columns)]
+                picture, mask, boxes = (functional.crop(value, *start) for value in (picture, mask, boxes))
+                if views.flipped[row]:
+                    picture, mask, boxes = (functional.horizontal_flip(value) for value in (picture, mask, boxes))
+                apart = np.abs(batch["image"][row].astype(int) - picture.permute(1, 2, 0).numpy())
+                assert apart.max() <= 1, (index, apart.max())
+                assert (batch["mask"][row] == mask[0].numpy()).mean() > 0.999, index
+                boxes = boxes[(boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])].numpy()
+                assert np.abs(batch["boxes"][row] - boxes).max(initial=0) < 1e-3, index
+                padded += any(borders)
+                cropped += size[0] > rows or size[1] > columns
+    assert cropped > 5 and padded > 5, (cropped, padded)
+
+
+@pytest.mark.parametrize("image", ["pad96", "jitter80x96", "rrc72x88,flip=0.5"])
+@pytest.mark.parametrize("augment", ["mosaic", "mosaic(degrees=20,scale=0.6..1.2)", "cutmix", "mosaic or cutmix"])
+def test_everything_follows_a_mix(scenes: sp.Dataset, image: str, augment: str) -> None:
+    count = 0
+    turned = "degrees" in augment
+    texts = augment.split(" or ")
+    with sp.Loader(scenes, 5, image=image, align=ALIGN, fields=FIELDS, augment_batch=texts, seed=2) as loader:
+        for batch in loader:
+            # A turned box is larger than its object.
+            if turned:
+                for boxes, masks in zip(batch["boxes"], batch["masks"], strict=True):
+                    for box, mask in zip(boxes, masks, strict=True):
+                        if mask.any():
+                            seen = tight(mask)
+                            assert box[0] <= seen[0] + 1 and box[1] <= seen[1] + 1 and box[2] >= seen[2] - 1 and box[3] >= seen[3] - 1
+                            count += 1
+            elif "cutmix" not in augment:
+                count += check_objects(batch, 1.2)
+            else:
+                for boxes, classes, masks in zip(batch["boxes"], batch["classes"], batch["masks"], strict=True):
+                    assert len(boxes) == len(classes) == len(masks)
+                    for box, mask in zip(boxes, masks, strict=True):
+                        if mask.any() and min(box[2] - box[0], box[3] - box[1]) > 2:
+                            assert np.abs(np.array(tight(mask)) - box).max() <= 1.2
+                            count += 1
+            assert all(weights.tolist() == [1] * len(boxes) for weights, boxes in zip(batch.weights("boxes"), batch["boxes"], strict=True))
+            assert [text.split()[0] for text in batch["caption"]] == ["scene"] * 5
+    assert count > 20
+
+
+def test_mosaics_leave_out_the_borders_of_letterboxes(scenes: sp.Dataset) -> None:
+    options: dict[str, Any] = {"image": "pad96", "fields": ["image", "mask"], "align": {"mask": sp.align.mask()}, "seed": 1}
+    mosaic = sp.augment.mosaic(scale=(1, 1), translate=0, fill=9)
+    grey = 0
+    with sp.Loader(scenes, 5, augment_batch=mosaic, **options) as loader, sp.Loader(scenes, 5, **options) as plain:
+        for batch, still in zip(loader, plain, strict=True):
+            assert (still["image"] == 114).all(-1).any(), "letterboxes have borders"
+            assert not (batch["image"] == 114).all(-1).any()
+            assert ((batch["image"] == 9).all(-1) == (batch["mask"] == 255)).all()
+            grey += int((batch["mask"] == 255).sum())
+    assert grey > 0
+
+
+def test_mixup_gives_weights(scenes: sp.Dataset) -> None:
+    align = {"boxes": sp.align.boxes(), "classes": sp.align.rows_of("boxes")}
+    fields = ["image", "boxes", "classes"]
+    options: dict[str, Any] = {"image": "resize64", "align": align, "fields": fields, "seed": 1}
+    with sp.Loader(scenes, 5, augment_batch=sp.augment.mixup(4), **options) as loader, sp.Loader(scenes, 5, **options) as plain:
+        for batch, still in zip(loader, plain, strict=True):
+            for row, weights in enumerate(batch.weights("boxes")):
+                both = np.concatenate([still["boxes"][row], still["boxes"][row - 1]])
+                assert np.array_equal(batch["boxes"][row], both) and weights is not None
+                assert weights[0] == weights[1] and abs(weights[0] + weights[2] - 1) < 1e-6 and weights.dtype == np.float32
+            with pytest.raises(KeyError, match="image"):
+                batch.weights("image")
+    with pytest.raises(AttributeError, match="weights: this batch was made from fields alone"):
+        sp.Batch({"image": np.zeros(3)}).weights("image")
+
+
+def test_what_cannot_be_mixed_is_refused(scenes: sp.Dataset, photos: Path) -> None:
+    options: dict[str, Any] = {"image": "resize64", "align": {"mask": sp.align.mask()}, "fields": ["image", "mask"]}
+    with pytest.raises(sp.UsageError, match="field `mask` is a mask: mixup would need weighted sums of its classes\nhint: use cutmix"):
+        sp.Loader(scenes, 5, augment_batch=["mixup", "cutmix"], **options)
+    with pytest.raises(sp.UsageError, match="a mosaic shows four pictures, which have no common label"):
+        sp.Loader(sp.Dataset(photos), 5, image="rrc32", fields=["image", "label"], augment_batch=["mosaic", "mixup"])
+    # With mosaics alone, the label stays a number.
+    with sp.Loader(sp.Dataset(photos), 5, image="rrc32", fields=["image", "label"], augment_batch="mosaic") as loader:
+        assert next(iter(loader))["label"].dtype == np.int64
+
+
+def test_a_resumed_loader_makes_the_same_mosaics(scenes: sp.Dataset) -> None:
+    options: dict[str, Any] = {"align": ALIGN, "fields": FIELDS} | sp.presets.yolo(64)
+    with sp.Loader(scenes, 4, **options) as first, sp.Loader(scenes, 4, threads=1, **options) as second:
+        batches = iter(first)
+        next(batches), next(batches)
+        second.load_state_dict(first.state_dict())
+        rest = list(zip(batches, second, strict=True))
+        assert len(rest) == 3
+        for a, b in rest:
+            assert np.array_equal(a["image"], b["image"]) and np.array_equal(a["mask"], b["mask"])
+            assert all(np.array_equal(x, y) for x, y in zip(a["boxes"], b["boxes"], strict=True))
+
+
+def test_presets_are_options(scenes: sp.Dataset) -> None:
+    presets = sp.presets
+    assert presets.detection() == {"image": "full,flip=0.5"}
+    assert presets.lsj(1024, fill=(123, 117, 104)) == {"image": "jitter1024,fill=123:117:104"}
+    assert presets.segmentation() == {"image": "randcrop480,short=260..1040"}
+    assert presets.yolo(hsv=(0, 0, 0.4), mosaic=0.5)["augment_batch"] == ["mosaic(p=0.5)"]
+    assert presets.yolo(scale=0.9, degrees=5)["augment_batch"][0].startswith("mosaic(scale=0.0")
+    for preset in (presets.detection(), presets.lsj(64), presets.segmentation(48, 52), presets.yolo(64), presets.yolo(64, mosaic=0)):
+        with sp.Loader(scenes, 5, align=ALIGN, fields=FIELDS, **preset) as loader:
+            batches = list(loader)
+            assert len(batches) == 4 and loader.stats()["refused"] == {}
