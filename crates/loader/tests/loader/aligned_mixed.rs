@@ -135,7 +135,7 @@ fn pixels_without_a_picture_are_filled() {
             let filled = mask.iter().filter(|class| **class == 9).count();
             assert!(filled > 500, "{filled}");
             for (pixel, class) in image.chunks(3).zip(mask) {
-                assert_eq!(pixel == [7; 3], *class == 9);
+                assert_eq!(pixel == [7; 3], class == 9);
             }
         }
     }
