@@ -5,8 +5,9 @@ pictures, the results match torchvision's transforms of the same names for uint8
 :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout`, :func:`random_gamma` and :func:`gaussian_noise` change
 the bands of arrays of three axes, and volumes, but not masks. The arrays must be float16, bfloat16 or float32, and
 ``mean`` and ``std`` are applied first. :func:`random_affine` and :func:`random_rotation` also move cubes and their
-masks, if no picture is loaded. The random draws depend on seed, epoch and sample, but not on threads, so a resumed
-loader repeats them.
+masks, if no picture is loaded. :func:`random_affine_3d` and :func:`random_low_resolution` are for boxes of volumes, and
+:func:`nnunet` is the recipe of nnU-Net for them. The random draws depend on seed, epoch and sample, but not on threads,
+so a resumed loader repeats them.
 
 >>> import shardpack as sp
 >>> sp.augment.random_erasing(p=0.1)
@@ -32,9 +33,11 @@ __all__ = [
     "gaussian_noise",
     "mixup",
     "mosaic",
+    "nnunet",
     "rand_augment",
     "random_adjust_sharpness",
     "random_affine",
+    "random_affine_3d",
     "random_autocontrast",
     "random_equalize",
     "random_erasing",
@@ -42,6 +45,7 @@ __all__ = [
     "random_gamma",
     "random_grayscale",
     "random_invert",
+    "random_low_resolution",
     "random_posterize",
     "random_rotation",
     "random_solarize",
@@ -241,6 +245,70 @@ def random_rotation(
     )
 
 
+def random_affine_3d(
+    degrees: Range | Sequence[Range] = 0.0,
+    scale: Sequence[SupportsFloat] | Sequence[Sequence[SupportsFloat]] = (1.0, 1.0),
+    translate: SupportsFloat | Sequence[SupportsFloat] = 0.0,
+    isotropic: bool = True,
+    p_rotation: SupportsFloat = 1.0,
+    p_scaling: SupportsFloat = 1.0,
+    p: SupportsFloat = 1.0,
+    fill: SupportsFloat = 0.0,
+    mask_fill: SupportsFloat = 255,
+) -> str:
+    """Rotate, scale and translate boxes of volumes about their centre, across their planes.
+
+    The volume, and all volumes and masks of the sample alike, is moved below its box: voxels come from beyond the box as
+    far as the volume has them, so no margin has to be cut. Volumes become trilinear means of eight voxels, computed in
+    float32 after ``mean`` and ``std``; integers become float32. A mean with no-data is no-data. Masks take the nearest
+    voxels. The map comes before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``.
+
+    Parameters
+    ----------
+    degrees : float, pair of float, or three of them, default 0
+        Largest rotation in either direction about each axis, or its range; one for all axes, or three for depth, height
+        and width. Each axis draws its own angle. Voxels are rotated about the axis of width, then of height, then of
+        depth, each like :func:`numpy.rot90` along the two other axes.
+    scale : pair of float, or three pairs, default (1, 1)
+        Range of the scale, which must be above 0. Above 1 it enlarges. Three ranges are for depth, height and width, and
+        need ``isotropic=False``.
+    translate : float or three of float, default 0
+        Largest translation in either direction, as fractions of depth, height and width of the box, from 0 to 1.
+    isotropic : bool, default True
+        Draw one scale for all axes. If false, each axis draws its own.
+    p_rotation, p_scaling : float, default 1
+        Probabilities that the box is rotated, and that it is scaled.
+    p : float, default 1
+        Probability that it is transformed at all.
+    fill : float, default 0
+        Value outside the volume, in the units of the batch (with ``std``, of normalised values).
+    mask_fill : float, default 255
+        Value of masks outside the volume. Their type must have it.
+    """
+    if not isinstance(isotropic, bool):
+        raise TypeError(f"isotropic: expected True or False, found {isotropic!r}")
+    shares = list(translate) if isinstance(translate, Sequence) else [translate]
+    if isinstance(translate, (str, bytes)) or len(shares) not in (1, 3):
+        raise ValueError(f"translate: expected one fraction, or three for depth, height and width, found {translate!r}")
+    moved = ":".join(str(_number("translate", share)) for share in shares)
+    turned = _axes("degrees", degrees)
+    scaled = _axes("scale", scale)
+    if ":" in scaled and isotropic:
+        raise ValueError("scale: three ranges need isotropic=False")
+    return _text(
+        "random_affine_3d",
+        degrees=None if turned == "0.0" else turned,
+        scale=None if scaled == "1.0..1.0" else scaled,
+        translate=None if moved == "0.0" else moved,
+        isotropic=None if isotropic else "false",
+        p_rotation=_number("p_rotation", p_rotation, 1.0),
+        p_scaling=_number("p_scaling", p_scaling, 1.0),
+        p=_number("p", p, 1.0),
+        fill=_number("fill", fill, 0.0),
+        mask_fill=_number("mask_fill", mask_fill, 255.0),
+    )
+
+
 def random_posterize(bits: SupportsIndex, p: SupportsFloat = 0.5) -> str:
     """With probability ``p``, keep only the ``bits`` upper bits of each level."""
     return _text("random_posterize", bits=_integer("bits", bits), p=_number("p", p, 0.5))
@@ -276,18 +344,20 @@ def random_grayscale(p: SupportsFloat = 0.1) -> str:
     return _text("random_grayscale", p=_number("p", p, 0.1))
 
 
-def random_gain(gain: Range) -> str:
+def random_gain(gain: Range, p: SupportsFloat = 1.0) -> str:
     """Multiply a cube by one random factor, as a change of illumination would.
 
     Parameters
     ----------
     gain : float or pair of float
         Largest distance of the factor from 1, or the range of the factor. The factor is at least 0.
+    p : float, default 1
+        Probability.
     """
-    return _text("random_gain", gain=_range("gain", gain))
+    return _text("random_gain", gain=_range("gain", gain), p=_number("p", p, 1.0))
 
 
-def band_jitter(gain: Range = 0, offset: Range = 0) -> str:
+def band_jitter(gain: Range = 0, offset: Range = 0, p: SupportsFloat = 1.0) -> str:
     """Multiply each band of a cube by a random factor of its own, and add a random offset.
 
     Parameters
@@ -297,8 +367,11 @@ def band_jitter(gain: Range = 0, offset: Range = 0) -> str:
     offset : float or pair of float, default 0
         Largest offset in either direction, or the range of the offsets. It is in the units of the batch: with
         ``std``, these are the units of normalised values.
+    p : float, default 1
+        Probability that the bands of a sample change.
     """
-    return _text("band_jitter", gain=_range("gain", gain), offset=None if offset == 0 else _range("offset", offset))
+    shift = None if offset == 0 else _range("offset", offset)
+    return _text("band_jitter", gain=_range("gain", gain), offset=shift, p=_number("p", p, 1.0))
 
 
 def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
@@ -314,6 +387,32 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
         normalised values.
     """
     return _text("band_dropout", p=_number("p", p), value=_number("value", value, 0.0))
+
+
+def random_low_resolution(
+    scale: Range = (0.5, 1.0), p: SupportsFloat = 1.0, p_per_channel: SupportsFloat = 1.0
+) -> str:
+    """Show channels of a volume's box at a low resolution, as nnU-Net's ``SimulateLowResolutionTransform``.
+
+    Each side of the box is reduced to a share of its voxels, the nearest ones (``nearest-exact`` in PyTorch), and brought
+    back by trilinear interpolation. It comes after :func:`random_affine_3d` and the changes of bands, before gamma and
+    noise, and applies to volumes, but not to their masks. Volumes must be cut to boxes (``cube="patchDxHxW"``).
+
+    Parameters
+    ----------
+    scale : float or pair of float, default (0.5, 1)
+        Share of each side, from 0.01 to 1, or the range from which each channel draws its own.
+    p : float, default 1
+        Probability that channels of a sample change.
+    p_per_channel : float, default 1
+        Probability of each channel.
+    """
+    return _text(
+        "random_low_resolution",
+        scale=_range("scale", scale),
+        p=_number("p", p, 1.0),
+        p_per_channel=_number("p_per_channel", p_per_channel, 1.0),
+    )
 
 
 def random_gamma(gamma: Range, p: SupportsFloat = 1.0) -> str:
@@ -334,7 +433,7 @@ def random_gamma(gamma: Range, p: SupportsFloat = 1.0) -> str:
     return _text("random_gamma", gamma=_range("gamma", gamma), p=_number("p", p, 1.0))
 
 
-def gaussian_noise(sigma: Range) -> str:
+def gaussian_noise(sigma: Range, p: SupportsFloat = 1.0) -> str:
     """Add normally distributed noise to each value of a cube, after all other changes of bands.
 
     The draws depend only on seed, epoch, sample and the value's position, so all arrays of a sample get the same
@@ -345,8 +444,44 @@ def gaussian_noise(sigma: Range) -> str:
     ----------
     sigma : float or pair of float
         Standard deviation in units of normalised values, or a range from which it is drawn for each sample.
+    p : float, default 1
+        Probability.
     """
-    return _text("gaussian_noise", sigma=_range("sigma", sigma))
+    return _text("gaussian_noise", sigma=_range("sigma", sigma), p=_number("p", p, 1.0))
+
+
+def nnunet(mirror: bool = True, mask_fill: SupportsFloat = 0) -> list[str]:
+    """The augmentation of nnU-Net's default trainer for boxes of volumes, as far as the loader has it.
+
+    These are the steps, probabilities and ranges of ``nnUNetTrainer.get_training_transforms`` for isotropic 3-D patches
+    (`nnU-Net 2 <https://github.com/MIC-DKFZ/nnUNet/blob/master/nnunetv2/training/nnUNetTrainer/nnUNetTrainer.py>`_):
+    rotation by up to 30° about all axes (probability 0.2), scaling of objects by 1/1.4 to 1/0.7 (0.2), noise with a
+    deviation of up to 0.1 (0.1), brightness 0.75 to 1.25 by channel (0.15), low resolution of 0.5 to 1 (0.25, half of the
+    channels), gamma 0.7 to 1.5 (0.3), and mirroring along each axis.
+
+    It differs from nnU-Net: blur, contrast and the gamma of inverted values are left out, gamma does not restore mean and
+    deviation, ranges are drawn uniformly (scales by their size, not by its inverse), masks take the nearest voxel, and
+    noise is added last. Normalise with ``mean`` and ``std``, because nnU-Net does that before.
+
+    >>> import shardpack as sp
+    >>> len(sp.augment.nnunet()), len(sp.augment.nnunet(mirror=False))
+    (8, 5)
+
+    Parameters
+    ----------
+    mirror : bool, default True
+        Mirror along all three axes. Choose False if left and right are different classes.
+    mask_fill : float, default 0
+        Class of masks outside the volume.
+    """
+    steps = [
+        random_affine_3d((-30, 30), (1 / 1.4, 1 / 0.7), p_rotation=0.2, p_scaling=0.2, mask_fill=mask_fill),
+        gaussian_noise((0, 0.1), p=0.1),
+        band_jitter((0.75, 1.25), p=0.15),
+        random_low_resolution((0.5, 1), p=0.25, p_per_channel=0.5),
+        random_gamma((0.7, 1.5), p=0.3),
+    ]
+    return ["dflip", "vflip", "hflip", *steps] if mirror else steps
 
 
 def mixup(alpha: SupportsFloat = 1.0) -> str:
@@ -458,6 +593,14 @@ def _number(name: str, value: object, default: float | None = None) -> str | Non
     except TypeError:
         raise TypeError(f"{name}: expected a number, found {value!r}") from None
     return None if number == default else repr(number)
+
+
+def _axes(name: str, value: object) -> str:
+    """Return one range, or those of three axes separated by colons."""
+    ends = list(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else None
+    if ends is not None and len(ends) == 3:
+        return ":".join(str(_range(name, axis)) for axis in ends)
+    return str(_range(name, value))
 
 
 def _range(name: str, value: object, default: tuple[float, float] | None = None) -> str | None:

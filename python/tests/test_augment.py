@@ -233,7 +233,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"augment": "flip"}, "augmentation: expected one of hflip, vflip, dflip, rot90, random_gain, band_jitter, band_dropout, random_gamma, gaussian_noise for arrays, or one of trivial_augment_wide.*found `flip`"),
+        ({"augment": "flip"}, "augmentation: expected one of hflip, vflip, dflip, rot90, random_gain, band_jitter, band_dropout, random_low_resolution, random_gamma, gaussian_noise for arrays, or one of trivial_augment_wide.*found `flip`"),
         ({"augment": [sp.augment.mixup()]}, r"`mixup.*` is not an augmentation for single samples\nhint: `augment_batch` mixes"),
         ({"augment": "cutmix(alpha=0.5)"}, "\nhint: `augment_batch` mixes"),
         ({"mean": 0.5}, r"mean and std without a field name apply to pictures, but `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),

@@ -330,8 +330,10 @@ VOLUME_CHANGES = [sp.augment.random_gain(0.2), sp.augment.band_jitter(offset=0.3
         {"patches": "grid", "overlap": 3},
         {"patches_per_sample": 4, "mean": {"volume": 3}, "std": {"volume": 90}, "augment": ["dflip", *VOLUME_CHANGES]},
         {"patches_per_sample": 4, "augment": ["dflip", "rot90", sp.augment.random_affine(30, scale=(0.7, 1.4))]},
+        {"patches_per_sample": 4, "augment": ["dflip", "rot90", sp.augment.random_affine_3d(30, (0.7, 1.4), 0.1, p=0.8)]},
+        {"patches_per_sample": 4, "mean": {"volume": 3}, "std": {"volume": 90}, "augment": [*sp.augment.nnunet(), sp.augment.random_low_resolution()]},
     ],
-    ids=["one", "several", "turned", "grid", "changed", "moved"],
+    ids=["one", "several", "turned", "grid", "changed", "moved", "moved across planes", "nnunet"],
 )
 def test_boxes_of_volumes_are_those_of_the_host(volumes: Path, options: dict[str, Any], resident: bool) -> None:
     stats = compare(volumes, epochs=2, rows=6, cube="patch8x16x16", resident=resident, **options)

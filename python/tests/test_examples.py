@@ -106,6 +106,16 @@ def test_own_transforms() -> None:
             assert f"{name}: not installed" in output
 
 
+def test_volumes_3d() -> None:
+    pytest.importorskip("torch")
+    output = run("volumes_3d")
+    assert len(losses(output)) == 6 and losses(output)[-1] < 0.7 * losses(output)[0]
+    [dice] = re.findall(r"held out: dice ([\d.]+)", output)
+    assert float(dice) > 0.3
+    assert re.search(r"shardpack, 2 threads: [1-9]\d* boxes a second", output)
+    assert re.search(r"DataLoader, 2 workers with NumPy and SciPy: [1-9]\d* boxes a second", output)
+
+
 def test_detect() -> None:
     pytest.importorskip("torch")
     output = run("detect")

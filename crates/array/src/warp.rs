@@ -2,9 +2,12 @@
 //!
 //! Host and device compute identical results, because every product and every sum is rounded separately.
 
+use shardpack_format::to_usize;
+use std::ops::Range;
+
 /// A place within this distance of a pixel's centre, in pixels, counts as the centre. Quarter turns and shifts by
 /// whole pixels therefore change no value, although sines are rounded.
-const NEAR: f64 = 1.0 / 1_048_576.0;
+pub(crate) const NEAR: f64 = 1.0 / 1_048_576.0;
 
 /// An affine map of an array's pixels, and the way to interpolate between pixels.
 ///
@@ -98,9 +101,9 @@ pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] 
     if !is_near {
         return OUTSIDE;
     }
-    let ([left, right], [top, bottom]) = (along(x, columns), along(y, rows));
-    let tap = |(row, high): (Option<usize>, f32), (column, wide): (Option<usize>, f32)| {
-        let pixel = row.zip(column).map(|(row, column)| row * columns + column);
+    let ([left, right], [top, bottom]) = (along(x, 0..columns as u64), along(y, 0..rows as u64));
+    let tap = |(row, high): (Option<u64>, f32), (column, wide): (Option<u64>, f32)| {
+        let pixel = row.zip(column).map(|(row, column)| to_usize(row) * columns + to_usize(column));
         Tap { weight: wide * high, pixel }
     };
     let taps = [tap(top, left), tap(top, right), tap(bottom, left), tap(bottom, right)];
@@ -109,14 +112,14 @@ pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] 
     if taps.iter().any(is_inside) { taps } else { OUTSIDE }
 }
 
-/// Returns the two pixels around a place along an axis, with their weights. The place must be greater than -1 and less
-/// than `side`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
-fn along(at: f64, side: usize) -> [(Option<usize>, f32); 2] {
+/// Returns the two pixels around a place along an axis, with their weights. The place must be at most one pixel
+/// before the start of `side`, and before its end.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of the side")]
+pub(crate) fn along(at: f64, side: Range<u64>) -> [(Option<u64>, f32); 2] {
     let first = (at + NEAR).floor();
     let beyond = at - first;
     let second_weight = if beyond < NEAR { 0.0 } else { beyond as f32 };
-    let pixel = |number: f64| (number >= 0.0 && number < side as f64).then_some(number as usize);
+    let pixel = |number: f64| (number >= side.start as f64 && number < side.end as f64).then_some(number as u64);
     [(pixel(first), 1.0 - second_weight), (pixel(first + 1.0), second_weight)]
 }
 

@@ -3,6 +3,7 @@
 use super::affine::Affine;
 use super::operation::Operation;
 use super::space::{COUNT, Space};
+use super::volume_affine::{VolumeAffine, VolumeMap};
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 
@@ -95,6 +96,13 @@ pub enum Augmentation {
         /// Probability. Default 1.
         p: f64,
         /// Values of pixels from outside an array.
+        outside: Outside,
+    },
+    /// Rotation, scale and shift of a volume's box about its centre, for volumes only.
+    RandomAffine3d {
+        /// Ranges and probabilities.
+        ranges: VolumeAffine,
+        /// Values of voxels from outside the volume.
         outside: Outside,
     },
     /// One operation, with probability `p`.
@@ -213,6 +221,7 @@ impl Augmentation {
             Self::RandomRotation { degrees, .. } => {
                 vec![Operation::Affine(Affine::rotation(between(degrees, other)))]
             }
+            Self::RandomAffine3d { .. } => Vec::new(),
             Self::Random { operation, .. } => vec![operation],
         }
     }
@@ -221,7 +230,9 @@ impl Augmentation {
     #[must_use]
     pub const fn outside(&self) -> Option<Outside> {
         match *self {
-            Self::RandomAffine { outside, .. } | Self::RandomRotation { outside, .. } => Some(outside),
+            Self::RandomAffine { outside, .. }
+            | Self::RandomRotation { outside, .. }
+            | Self::RandomAffine3d { outside, .. } => Some(outside),
             _ => None,
         }
     }
@@ -245,6 +256,24 @@ impl Augmentation {
         self.outside()?;
         match self.resolve(draws, place, height, width).first()? {
             Operation::Affine(affine) => Some(affine.inverse(width as f64, height as f64)),
+            _ => None,
+        }
+    }
+
+    /// Returns the map of a volume's box with this depth, height and width, with draws of its own; `None` if it does not
+    /// move across planes.
+    #[must_use]
+    pub fn volume_map(&self, draws: &Draws, place: u32, sides: [u64; 3]) -> Option<VolumeMap> {
+        let Self::RandomAffine3d { ranges, .. } = self else { return None };
+        let own = Own { draws, first: FIRST + place % Self::MOST * PAIRS };
+        ranges.drawn(sides, [0, 1, 2, 3, 4, 5].map(|n| own.pair(n)))
+    }
+
+    /// Returns the ranges of a map across the planes of volumes; `None` if this augmentation has none.
+    #[must_use]
+    pub const fn of_volumes(&self) -> Option<&VolumeAffine> {
+        match self {
+            Self::RandomAffine3d { ranges, .. } => Some(ranges),
             _ => None,
         }
     }
@@ -306,6 +335,7 @@ impl Augmentation {
                 probability(p)?;
                 angles("angle in degrees for a random rotation", degrees, TURNS)
             }
+            Self::RandomAffine3d { ranges, .. } => ranges.check(),
             Self::Random { operation, p } => probability(p).and_then(|()| operation.check()),
         }
     }
@@ -318,7 +348,10 @@ impl Augmentation {
             | Self::RandAugment { .. }
             | Self::RandomAffine { .. }
             | Self::RandomRotation { .. } => true,
-            Self::ColorJitter(_) | Self::RandomErasing { .. } | Self::GaussianBlur { .. } => false,
+            Self::ColorJitter(_)
+            | Self::RandomErasing { .. }
+            | Self::GaussianBlur { .. }
+            | Self::RandomAffine3d { .. } => false,
             Self::Random { operation, .. } => operation.moves(),
         }
     }

@@ -12,6 +12,7 @@ const EXAMPLES: [&str; Augmentation::NAMES.len()] = [
     "gaussian_blur(kernel_size=7)",
     "random_affine(degrees=180,translate=1,scale=0.1..4,shear=89,shear_y=89)",
     "random_rotation(degrees=360)",
+    "random_affine_3d(degrees=30,scale=0.5..2,translate=0.1)",
     "random_posterize(bits=2)",
     "random_solarize(threshold=99.5)",
     "random_adjust_sharpness(factor=3)",

@@ -12,6 +12,9 @@ use std::str::FromStr;
 const FIRST: u32 = (1 << 31) + (1 << 18);
 /// Number of pairs of draws reserved for each augmentation: one pair per band.
 const PAIRS: u32 = 1 << 16;
+/// Index of the first pair for the choices of a whole sample, one for each augmentation.
+const CHANCES: u32 = FIRST + (1 << 20);
+const _: () = assert!(BandAugmentation::MOST * PAIRS as usize <= 1 << 20, "no draw is used twice");
 
 fn names() -> String {
     format!("one of {}, with options in brackets, such as band_dropout(p=0.1)", BandAugmentation::NAMES.join(", "))
@@ -37,6 +40,8 @@ pub enum BandAugmentation {
     RandomGain {
         /// Range of the factor.
         gain: (f64, f64),
+        /// Probability. Default 1.
+        p: f64,
     },
     /// Multiplies each band by its own factor and adds its own offset.
     BandJitter {
@@ -44,6 +49,8 @@ pub enum BandAugmentation {
         gain: (f64, f64),
         /// Range of the offsets.
         offset: (f64, f64),
+        /// Probability that the bands of a sample change. Default 1.
+        p: f64,
     },
     /// Replaces each band by one value, with probability `p`. NaN and infinities are replaced too.
     BandDropout {
@@ -51,6 +58,16 @@ pub enum BandAugmentation {
         p: f64,
         /// Replacement value.
         value: f32,
+    },
+    /// Stores channels of a volume's box at a low resolution, and brings them back to its own. For volumes only. This
+    /// comes after all maps and changes by factors, before gamma and noise, wherever it is in the list.
+    RandomLowResolution {
+        /// Range of the share of each side, above 0 and at most 1.
+        scale: (f64, f64),
+        /// Probability that channels of a sample change. Default 1.
+        p: f64,
+        /// Probability of each channel, which draws its own share. Default 1.
+        p_per_channel: f64,
     },
     /// With probability `p`, raises all values, scaled to their range, to a power; see [`Gamma`]. It is applied after
     /// all other changes except noise, whatever its position in the list.
@@ -65,12 +82,15 @@ pub enum BandAugmentation {
     GaussianNoise {
         /// Range of the standard deviation.
         sigma: (f64, f64),
+        /// Probability. Default 1.
+        p: f64,
     },
 }
 
 impl BandAugmentation {
     /// Names of the augmentations.
-    pub const NAMES: [&str; 5] = ["random_gain", "band_jitter", "band_dropout", "random_gamma", "gaussian_noise"];
+    pub const NAMES: [&str; 6] =
+        ["random_gain", "band_jitter", "band_dropout", "random_low_resolution", "random_gamma", "gaussian_noise"];
     /// Maximum number of band augmentations in a recipe.
     pub const MOST: usize = 16;
     /// Maximum number of bands in a cube.
@@ -82,22 +102,27 @@ impl BandAugmentation {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
         let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
-        let gains: Vec<f64> = places()
-            .map(|(first, change)| match change {
-                Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
-                Self::BandJitter { .. }
-                | Self::BandDropout { .. }
-                | Self::RandomGamma { .. }
-                | Self::GaussianNoise { .. } => 1.0,
+        // The factor of all bands, and whether bands change at all.
+        let gains: Vec<(f64, bool)> = (0..)
+            .zip(places())
+            .map(|(place, (first, change))| match change {
+                Self::RandomGain { gain, p } if happens(draws, place, *p) => {
+                    (within(*gain, draws.pair(first)[0]), true)
+                }
+                Self::BandJitter { p, .. } => (1.0, happens(draws, place, *p)),
+                _ => (1.0, true),
             })
             .collect();
         let band = |(number, (scale, bias)): (u32, (f32, f32))| {
             let start = (f64::from(scale), f64::from(bias));
             let (scale, bias) =
-                places().zip(&gains).fold(start, |(scale, bias), ((first, change), all)| match *change {
-                    Self::RandomGamma { .. } | Self::GaussianNoise { .. } => (scale, bias),
+                places().zip(&gains).fold(start, |(scale, bias), ((first, change), &(all, is_on))| match *change {
+                    Self::RandomGamma { .. } | Self::GaussianNoise { .. } | Self::RandomLowResolution { .. } => {
+                        (scale, bias)
+                    }
+                    _ if !is_on => (scale, bias),
                     Self::RandomGain { .. } => (scale * all, bias * all),
-                    Self::BandJitter { gain, offset } => {
+                    Self::BandJitter { gain, offset, .. } => {
                         let [one, other] = draws.pair(first + number % PAIRS);
                         let gain = within(gain, one);
                         (scale * gain, bias.mul_add(gain, within(offset, other)))
@@ -116,9 +141,11 @@ impl BandAugmentation {
     /// deviation.
     #[must_use]
     pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
-        let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
-        let variances = places.filter_map(|(first, change)| match change {
-            Self::GaussianNoise { sigma } => Some(within(*sigma, draws.pair(first)[0]).powi(2)),
+        let places = (0..).zip((FIRST..).step_by(PAIRS as usize)).zip(changes);
+        let variances = places.filter_map(|((place, first), change)| match change {
+            Self::GaussianNoise { sigma, p } if happens(draws, place, *p) => {
+                Some(within(*sigma, draws.pair(first)[0]).powi(2))
+            }
             _ => None,
         });
         let variance = variances.fold(None, |sum, variance| Some(sum.unwrap_or(0.0) + variance));
@@ -140,6 +167,28 @@ impl BandAugmentation {
         exponents.reduce(|one, other| one * other).map(Gamma::new)
     }
 
+    /// Returns the planes, rows and columns at which each channel of a box with these sides is stored, if that is fewer
+    /// than it has; empty if no channel is. Sides are rounded to the nearest, ties to even. If several changes lower
+    /// a channel's resolution, their shares are multiplied.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most the side")]
+    pub fn low_resolution(changes: &[Self], draws: &Draws, channels: usize, sides: [u64; 3]) -> Vec<Option<[u64; 3]>> {
+        let mut shares = vec![1.0; channels];
+        for (place, change) in (0..).zip(changes) {
+            let Self::RandomLowResolution { scale, p, p_per_channel } = *change else { continue };
+            if !happens(draws, place, p) {
+                continue;
+            }
+            for (channel, share) in (0..).zip(&mut shares) {
+                let [one, chance] = draws.pair(FIRST + place * PAIRS + channel % PAIRS);
+                *share *= if chance < p_per_channel { within(scale, one) } else { 1.0 };
+            }
+        }
+        let low = |share: f64| sides.map(|side| ((side as f64 * share).round_ties_even() as u64).clamp(1, side.max(1)));
+        let low: Vec<_> = shares.into_iter().map(low).map(|low| (low != sides).then_some(low)).collect();
+        if low.iter().any(Option::is_some) { low } else { Vec::new() }
+    }
+
     /// Returns true for gamma and noise, which cannot be expressed by a factor and an offset.
     #[must_use]
     pub const fn is_last(&self) -> bool {
@@ -159,8 +208,12 @@ impl BandAugmentation {
             }
         };
         match self {
-            Self::RandomGain { gain } => range("`gain` in random_gain", *gain, 0.0, 1e3),
-            Self::BandJitter { gain, offset } => {
+            Self::RandomGain { gain, p } => {
+                range("`p` in random_gain", (*p, *p), 0.0, 1.0)?;
+                range("`gain` in random_gain", *gain, 0.0, 1e3)
+            }
+            Self::BandJitter { gain, offset, p } => {
+                range("`p` in band_jitter", (*p, *p), 0.0, 1.0)?;
                 range("`gain` in band_jitter", *gain, 0.0, 1e3)?;
                 range("`offset` in band_jitter", *offset, -1e9, 1e9)
             }
@@ -168,7 +221,15 @@ impl BandAugmentation {
                 range("`gamma` in random_gamma", *gamma, 0.01, 100.0)?;
                 range("`p` in random_gamma", (*p, *p), 0.0, 1.0)
             }
-            Self::GaussianNoise { sigma } => range("`sigma` in gaussian_noise", *sigma, 0.0, 1e9),
+            Self::RandomLowResolution { scale, p, p_per_channel } => {
+                range("`scale` in random_low_resolution", *scale, 0.01, 1.0)?;
+                range("`p` in random_low_resolution", (*p, *p), 0.0, 1.0)?;
+                range("`p_per_channel` in random_low_resolution", (*p_per_channel, *p_per_channel), 0.0, 1.0)
+            }
+            Self::GaussianNoise { sigma, p } => {
+                range("`p` in gaussian_noise", (*p, *p), 0.0, 1.0)?;
+                range("`sigma` in gaussian_noise", *sigma, 0.0, 1e9)
+            }
             Self::BandDropout { p, value } => {
                 range("`p` in band_dropout", (*p, *p), 0.0, 1.0)?;
                 let value = f64::from(*value);
@@ -185,17 +246,23 @@ impl BandAugmentation {
     }
 }
 
+/// Returns true if the change at this place of a recipe happens to the sample.
+fn happens(draws: &Draws, place: u32, p: f64) -> bool {
+    p >= 1.0 || draws.pair(CHANCES + place)[0] < p
+}
+
 fn within(range: (f64, f64), draw: f64) -> f64 {
     (range.1 - range.0).mul_add(draw, range.0)
 }
 
 /// Parses a name, optionally followed by options in brackets, separated by commas. A range is written as `LOW..HIGH`.
 ///
-/// - `random_gain`: `gain`, which is a range, or a distance on either side of 1; not below 0
-/// - `band_jitter`: `gain` as above; `offset`, which is a range, or a distance on either side of 0
+/// - `random_gain`: `gain`, which is a range, or a distance on either side of 1; not below 0; `p=1`
+/// - `band_jitter`: `gain` as above; `offset`, which is a range, or a distance on either side of 0; `p=1`
 /// - `band_dropout`: `p`, `value=0`
+/// - `random_low_resolution`: `scale`, which is a number or a range; `p=1`, `p_per_channel=1`
 /// - `random_gamma`: `gamma`, which is a number or a range; `p=1`
-/// - `gaussian_noise`: `sigma`, which is a number or a range
+/// - `gaussian_noise`: `sigma`, which is a number or a range; `p=1`
 impl FromStr for BandAugmentation {
     type Err = Error;
 
@@ -206,18 +273,27 @@ impl FromStr for BandAugmentation {
                 if !text.contains("gain=") {
                     return Err(given.bad("gain", "NUMBER of at least 0, or LOW..HIGH"));
                 }
-                Self::RandomGain { gain: given.around("gain", 1.0, 0.0)?.unwrap_or((1.0, 1.0)) }
+                Self::RandomGain { gain: given.around("gain", 1.0, 0.0)?.unwrap_or((1.0, 1.0)), p: given.or("p", 1.0)? }
             }
             "band_jitter" => {
                 if !text.contains("gain=") && !text.contains("offset=") {
                     return Err(given.bad("gain", "NUMBER of at least 0, or offset=NUMBER, or both"));
                 }
                 let (gain, offset) = (given.around("gain", 1.0, 0.0)?, given.around("offset", 0.0, f64::MIN)?);
-                Self::BandJitter { gain: gain.unwrap_or((1.0, 1.0)), offset: offset.unwrap_or((0.0, 0.0)) }
+                Self::BandJitter {
+                    gain: gain.unwrap_or((1.0, 1.0)),
+                    offset: offset.unwrap_or((0.0, 0.0)),
+                    p: given.or("p", 1.0)?,
+                }
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
             "random_gamma" => Self::RandomGamma { gamma: given.number_or_range("gamma")?, p: given.or("p", 1.0)? },
-            "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
+            "random_low_resolution" => Self::RandomLowResolution {
+                scale: given.number_or_range("scale")?,
+                p: given.or("p", 1.0)?,
+                p_per_channel: given.or("p_per_channel", 1.0)?,
+            },
+            "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")?, p: given.or("p", 1.0)? },
             _ => return Err(Error::usage(format!("band augmentation: expected {}, found `{text}`", names()))),
         };
         given.end()?;
@@ -243,9 +319,9 @@ mod tests {
 
     #[test]
     fn names_and_ranges() {
-        assert_eq!(parsed("random_gain(gain=0.25)"), BandAugmentation::RandomGain { gain: (0.75, 1.25) });
-        assert_eq!(parsed("random_gain(gain=2)"), BandAugmentation::RandomGain { gain: (0.0, 3.0) });
-        let jitter = BandAugmentation::BandJitter { gain: (1.0, 1.0), offset: (-0.5, 0.5) };
+        assert_eq!(parsed("random_gain(gain=0.25)"), BandAugmentation::RandomGain { gain: (0.75, 1.25), p: 1.0 });
+        assert_eq!(parsed("random_gain(gain=2)"), BandAugmentation::RandomGain { gain: (0.0, 3.0), p: 1.0 });
+        let jitter = BandAugmentation::BandJitter { gain: (1.0, 1.0), offset: (-0.5, 0.5), p: 1.0 };
         assert_eq!(parsed("band_jitter(offset=0.5)"), jitter);
         assert_eq!(parsed(" band_dropout( p=0.25 )"), BandAugmentation::BandDropout { p: 0.25, value: 0.0 });
         for (text, told) in [
@@ -258,12 +334,22 @@ mod tests {
             ("band_dropout(p=0.5,q=1)", "unknown or repeated option `q`"),
             (
                 "band_noise",
-                "expected one of random_gain, band_jitter, band_dropout, random_gamma, gaussian_noise, with options in \
-                 brackets",
+                "expected one of random_gain, band_jitter, band_dropout, random_low_resolution, random_gamma, \
+                 gaussian_noise, with options in brackets",
             ),
             ("random_gamma", "gamma=NUMBER of at least 0, or LOW..HIGH"),
             ("random_gamma(gamma=0..1)", "`gamma` in random_gamma: expected LOW..HIGH from 0.01 to 100"),
             ("random_gamma(gamma=1,p=2)", "`p` in random_gamma"),
+            ("gaussian_noise(sigma=1,p=2)", "`p` in gaussian_noise"),
+            ("random_gain(gain=1,p=-1)", "`p` in random_gain"),
+            ("band_jitter(gain=1,p=-1)", "`p` in band_jitter"),
+            ("random_low_resolution", "scale=NUMBER of at least 0, or LOW..HIGH"),
+            (
+                "random_low_resolution(scale=0.5..2)",
+                "`scale` in random_low_resolution: expected LOW..HIGH from 0.01 to 1",
+            ),
+            ("random_low_resolution(scale=1,p=2)", "`p` in random_low_resolution"),
+            ("random_low_resolution(scale=1,p_per_channel=2)", "`p_per_channel` in random_low_resolution"),
             ("gaussian_noise", "NUMBER of at least 0, or LOW..HIGH"),
             ("gaussian_noise(sigma=-1)", "`sigma` in gaussian_noise: expected LOW..HIGH from 0"),
         ] {
@@ -298,6 +384,49 @@ mod tests {
         );
         assert_eq!(gammas(&["random_gamma(gamma=2)", "random_gamma(gamma=3)"]), [6.0; 1000]);
         assert!(gammas(&["gaussian_noise(sigma=1)"]).is_empty());
+    }
+
+    #[test]
+    fn changes_happen_with_their_probability() {
+        let draws = |sample| DrawKey { seed: 5, epoch: 1, sample }.draws();
+        let share = |text: &str, is_changed: &dyn Fn(&[BandAugmentation], u64) -> bool| {
+            let recipe = [parsed("random_gain(gain=1..1)"), parsed(text)];
+            (0..2000).filter(|sample| is_changed(&recipe, *sample)).count()
+        };
+        let folds = |recipe: &[BandAugmentation], sample| {
+            BandAugmentation::fold(recipe, &draws(sample), std::iter::repeat_n((0.5, -2.0), 2)) != [(0.5, -2.0); 2]
+        };
+        // The tolerance is five standard deviations.
+        for text in ["random_gain(gain=0.2,p=0.15)", "band_jitter(gain=0.2,p=0.15)"] {
+            assert!((221..379).contains(&share(text, &folds)), "{text}");
+        }
+        let is_noisy = |recipe: &[BandAugmentation], sample| BandAugmentation::noise(recipe, &draws(sample)).is_some();
+        assert!((221..379).contains(&share("gaussian_noise(sigma=1,p=0.15)", &is_noisy)));
+    }
+
+    #[test]
+    fn channels_draw_their_own_low_resolution() {
+        let recipe = [parsed("random_low_resolution(scale=0.5..1,p=0.25,p_per_channel=0.5)")];
+        let (mut samples, mut channels) = (0, 0);
+        for sample in 0..4000 {
+            let draws = DrawKey { seed: 5, epoch: 1, sample }.draws();
+            let low = BandAugmentation::low_resolution(&recipe, &draws, 2, [64, 128, 500]);
+            samples += usize::from(!low.is_empty());
+            channels += low.iter().flatten().count();
+            for [depth, height, width] in low.into_iter().flatten() {
+                assert!((32..=64).contains(&depth) && (64..=128).contains(&height) && (250..=500).contains(&width));
+                assert!(depth.abs_diff(height / 2) <= 1 && height.abs_diff(width * 128 / 500) <= 1);
+            }
+        }
+        // Of a quarter of the samples, three quarters have a channel that changes. Five standard deviations.
+        assert!((626..874).contains(&samples) && (820..1180).contains(&channels), "{samples} {channels}");
+        let low = |texts: &[&str]| {
+            let recipe: Vec<_> = texts.iter().map(|text| parsed(text)).collect();
+            BandAugmentation::low_resolution(&recipe, &DrawKey { seed: 5, epoch: 1, sample: 0 }.draws(), 1, [5, 7, 1])
+        };
+        assert_eq!(low(&["random_low_resolution(scale=0.5)"]), [Some([2, 4, 1])]);
+        assert_eq!(low(&["random_low_resolution(scale=0.5)", "random_low_resolution(scale=0.5)"]), [Some([1, 2, 1])]);
+        assert!(low(&["random_low_resolution(scale=1)"]).is_empty() && low(&["random_gain(gain=1)"]).is_empty());
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod parse;
 mod picture;
 mod sharpness;
 mod space;
+mod volume_affine;
 
 pub use affine::{Affine, PixelMap};
 pub use augmentation::{Augmentation, Jitter, Outside};
@@ -49,3 +50,4 @@ pub use noise::Noise;
 pub use operation::Operation;
 pub use parse::split;
 pub use picture::{ChangeScratch, Picture};
+pub use volume_affine::{VolumeAffine, VolumeMap};

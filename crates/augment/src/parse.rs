@@ -2,12 +2,13 @@
 
 use super::augmentation::{Augmentation, Jitter, Outside};
 use super::operation::Operation;
+use super::volume_affine::VolumeAffine;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
 impl Augmentation {
     /// Names of the augmentations.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "trivial_augment_wide",
         "rand_augment",
         "color_jitter",
@@ -15,6 +16,7 @@ impl Augmentation {
         "gaussian_blur",
         "random_affine",
         "random_rotation",
+        "random_affine_3d",
         "random_posterize",
         "random_solarize",
         "random_adjust_sharpness",
@@ -45,6 +47,9 @@ const ANGLES: &str = "NUMBER of at least 0, or LOW..HIGH";
 ///   either side of 0; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
 /// - `random_rotation`: `degrees`, as above; `p=1`
 /// - both, for arrays only: `fill=0`, `mask_fill=255`
+/// - `random_affine_3d`: `degrees=0`, a range or a distance on either side of 0; `scale=1`, a range or a number;
+///   `translate=0`; each for all axes, or `A:B:C` for depth, height and width; `isotropic=true`, `p_rotation=1`,
+///   `p_scaling=1`, `p=1`, `fill=0`, `mask_fill=255`
 /// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
 ///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each also has `p`, by
 ///   default 0.1 for `random_grayscale` and 0.5 for the others
@@ -96,6 +101,18 @@ impl FromStr for Augmentation {
             "random_rotation" => Self::RandomRotation {
                 degrees: given.angles("degrees")?.ok_or_else(|| given.bad("degrees", ANGLES))?,
                 p: given.or("p", 1.0)?,
+                outside: given.outside()?,
+            },
+            "random_affine_3d" => Self::RandomAffine3d {
+                ranges: VolumeAffine {
+                    degrees: given.ranges("degrees", (0.0, 0.0), |reach| (-reach, reach))?,
+                    scale: given.ranges("scale", (1.0, 1.0), |scale| (scale, scale))?,
+                    isotropic: given.or("isotropic", true)?,
+                    translate: given.three("translate")?,
+                    p_rotation: given.or("p_rotation", 1.0)?,
+                    p_scaling: given.or("p_scaling", 1.0)?,
+                    p: given.or("p", 1.0)?,
+                },
                 outside: given.outside()?,
             },
             _ => {
@@ -211,6 +228,32 @@ impl<'a> OptionList<'a> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0).map(|reach| (-reach, reach));
         range(value).or(reach).map(Some).ok_or_else(|| self.bad(name, ANGLES))
+    }
+
+    /// Takes ranges for depth, height and width, written as `A:B:C`, or one for all. `of` makes a range of a number.
+    fn ranges(&mut self, name: &str, default: (f64, f64), of: impl Fn(f64) -> (f64, f64)) -> Result<[(f64, f64); 3]> {
+        let Some(value) = self.take(name) else { return Ok([default; 3]) };
+        let one = |text: &str| {
+            let number = || text.parse().ok().filter(|&number: &f64| number >= 0.0).map(&of);
+            range(text).or_else(number)
+        };
+        let ranges: Option<Vec<(f64, f64)>> = value.split(':').map(one).collect();
+        match ranges.as_deref() {
+            Some(&[all]) => Ok([all; 3]),
+            Some(&[depth, height, width]) => Ok([depth, height, width]),
+            _ => Err(self.bad(name, &format!("NUMBER of at least 0, or LOW..HIGH, or {name}=A:B:C"))),
+        }
+    }
+
+    /// Takes numbers for depth, height and width, written as `A:B:C`, or one for all. The default is 0.
+    fn three(&mut self, name: &str) -> Result<[f64; 3]> {
+        let Some(value) = self.take(name) else { return Ok([0.0; 3]) };
+        let numbers: Option<Vec<f64>> = value.split(':').map(|number| number.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[all]) => Ok([all; 3]),
+            Some(&[depth, height, width]) => Ok([depth, height, width]),
+            _ => Err(self.bad(name, &format!("NUMBER or {name}=A:B:C"))),
+        }
     }
 
     /// Takes two numbers written as `X:Y`, or one number for both.
@@ -335,6 +378,12 @@ mod tests {
             ("random_rotation", "degrees=NUMBER of at least 0"),
             ("random_rotation(degrees=nan..5)", "angle in degrees for a random rotation"),
             ("random_rotation(degrees=5,p=2)", "augmentation probability"),
+            ("random_affine_3d(degrees=1:2)", "degrees=NUMBER of at least 0, or LOW..HIGH, or degrees=A:B:C"),
+            ("random_affine_3d(degrees=0:0:400)", "angle in degrees for a random affine map: expected −360 ≤ low"),
+            ("random_affine_3d(scale=0)", "scale for a random affine map"),
+            ("random_affine_3d(translate=2)", "translation for a random affine map"),
+            ("random_affine_3d(p_scaling=2)", "augmentation probability"),
+            ("random_affine_3d(isotropic=1)", "isotropic="),
             ("random_posterize", "bits=NUMBER"),
             ("random_posterize(bits=9)", "`bits` in posterize"),
             ("random_solarize(threshold=256)", "`threshold` in solarize"),

@@ -40,8 +40,9 @@ enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
 #define NOISE_THREADS 256u
 
 // Source of an output pixel: the pixel in the same position, the nearest pixel after an affine map, the mean of four
-// pixels, or, with a view, the pixel of the region that a table names, if any.
-enum Affine { AFFINE_NOTHING, AFFINE_NEAREST, AFFINE_MEAN, AFFINE_VIEW };
+// pixels, or, with a view, the pixel of the region that a table names, if any. For the box of a volume that is moved
+// across planes: the nearest voxel, or the mean of eight.
+enum Affine { AFFINE_NOTHING, AFFINE_NEAREST, AFFINE_MEAN, AFFINE_VIEW, AFFINE_VOLUME_NEAREST, AFFINE_VOLUME_MEAN };
 
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
@@ -103,7 +104,8 @@ struct Cube {
     u64 outside;
     // Exponent of the gamma, or 0 for no gamma.
     double gamma;
-    // For a view: place of its table in the slot. `outside` is then the value of the view's border.
+    // For a view, or a map across planes: place of its table in the slot. `outside` of a view is the value of its
+    // border.
     u64 view;
     u32 codes[4];
     // Bit n is set if codes[n] is reserved.

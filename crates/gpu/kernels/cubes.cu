@@ -1,4 +1,4 @@
-// Cubes: converts Blosc2 chunks, as stored in a shard (format-spec §4 and §5.3), to the values of a batch. Eleven
+// Cubes: converts Blosc2 chunks, as stored in a shard (format-spec §4 and §5.3), to the values of a batch. Twelve
 // kernels run in this order, each for all cubes of a batch:
 //
 //   cube_frames    decodes zstd frames, one per warp
@@ -12,6 +12,7 @@
 //   cube_means     does the same for the common case: means of four pixels, two-byte elements and a run of bands
 //   cube_view      does the same for masks that follow the view of their picture: an output pixel is a pixel of the
 //                  mask, or the border
+//   cube_volume    does the same for boxes of volumes that are moved across planes, or have channels at a low resolution
 //   cube_extremes, cube_gamma
 //                  find the smallest and the largest value of the cubes with a gamma, and then apply the gamma
 //   cube_noise     adds noise to the values of the cubes with noise
@@ -22,6 +23,7 @@
 #include "gamma.cuh"
 #include "lz4.cuh"
 #include "view.cuh"
+#include "volume.cuh"
 #include "zstd.cuh"
 
 #define STREAM_WARPS 4u
@@ -618,7 +620,7 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     SHARED(AffineMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
-    if (c.affine == AFFINE_NOTHING || c.affine == AFFINE_VIEW || c.means) return;
+    if (c.affine == AFFINE_NOTHING || c.affine >= AFFINE_VIEW || c.means) return;
     const u32 unit = blockIdx.x * AFFINE_WARPS + warp;
     if (c.boxed) {
         affine_box(p, c, unit * CUBE_PIXELS + lane);
@@ -673,6 +675,140 @@ KERNEL(cube_view, CubeParams, VIEW_THREADS) {
     }
     const CubePick pick = {c.first_band + (c.flat ? shown.column : place), place};
     cube_put(c, p.slot, out, p.status, view_element(p, c, shown.row, shown.column, pick.band), pick, n);
+}
+
+// Element of a volume at [z, y, x]. In a volume without channels, columns are bands.
+CALLED u64 volume_element(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& at, u32 channel) {
+    u32 pixel = at[0] * v.height + at[1], band = at[2];
+    if (!c.flat) pixel = pixel * v.width + at[2], band = channel;
+    const bool by_band = c.walk == WALK_BANDS;
+    const u32 start = by_band ? pixel : pixel * c.bands, step = by_band ? c.pixels : 1;
+    u64 q;
+    switch (c.width) {
+        case 1: q = flat_element<1>(p, c, start, band, step); break;
+        case 2: q = flat_element<2>(p, c, start, band, step); break;
+        case 4: q = flat_element<4>(p, c, start, band, step); break;
+        default: q = flat_element<8>(p, c, start, band, step);
+    }
+    if (affine_checks(c)) affine_check(c, p.status, q);
+    return q;
+}
+
+FN CubePick volume_pick(const Cube& c, const Array<u32, 3>& at, u32 channel) {
+    return {c.flat ? at[2] : channel, c.flat ? 0 : channel};
+}
+
+// Value of the nearest voxel, as bits of the output type.
+FN u64 volume_nearest(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& voxel, u32 channel) {
+    Array<u32, 3> at;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; axis++) {
+        // A quarter turn may lead to the edges between voxels, where rounded sines would choose at random.
+        const double place = volume_place(v, voxel, axis) + AFFINE_NEAR, first = (double)v.within[axis];
+        if (!(place >= first && place < first + (double)v.within_size[axis])) return c.outside;
+        at[axis] = (u32)place;
+    }
+    return cube_value(c, p.slot, p.status, volume_element(p, c, v, at, channel), volume_pick(c, at, channel));
+}
+
+// Mean of the eight voxels around the place of a voxel, as bits of a float32; bit 32 is set for no-data.
+CALLED u64 volume_mean(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& voxel, u32 channel) {
+    Array<double, 3> first;
+    Array<float, 3> second;
+    bool is_near = true;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; axis++) {
+        const double place = volume_place(v, voxel, axis) - 0.5, low = (double)v.within[axis];
+        // Also false for NaN.
+        is_near = is_near && place > low - 1.0 && place < low + (double)v.within_size[axis];
+        second[axis] = is_near ? axis_of(place, first[axis]) : 0.0f;
+    }
+    float sum = 0.0f, own = bits_float((u32)c.outside);
+    bool is_first = true, no_data = false, is_inside = false;
+#pragma unroll 1
+    for (u32 i = 0; i < 8 && is_near; i++) {
+        const Array<u32, 3> next = {i / 4, i / 2 % 2, i % 2};
+        Array<float, 3> weights;
+        Array<u32, 3> at;
+        bool inside = true;
+#pragma unroll
+        for (u32 axis = 0; axis < 3; axis++) {
+            const double place = first[axis] + (double)next[axis], low = (double)v.within[axis];
+            weights[axis] = next[axis] ? second[axis] : 1.0f - second[axis];
+            inside = inside && place >= low && place < low + (double)v.within_size[axis];
+            at[axis] = inside ? (u32)place : 0;
+        }
+        const float weight = rounded_product(rounded_product(weights[2], weights[1]), weights[0]);
+        if (weight == 0.0f) continue;
+        u64 x = (u32)c.outside;
+        if (inside) x = affine_single(c, p.slot, p.status, volume_element(p, c, v, at, channel), volume_pick(c, at, channel));
+        is_inside = is_inside || inside;
+        no_data = no_data || x >> 32;
+        const float term = rounded_product(weight, bits_float((u32)x));
+        sum = is_first ? term : rounded_sum(sum, term);
+        is_first = false;
+    }
+    // The weights of eight voxels outside may not add up to 1.
+    if (!is_inside) sum = own;
+    // Processors disagree about the bits of a NaN in a product and sum.
+    const u32 mean = float_bits(sum);
+    return (u64)no_data << 32 | (is_nan32(mean) ? 0x7FC00000u : mean);
+}
+
+// The same at a low resolution, if the channel has one.
+FN u64 volume_low(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& voxel, u32 channel) {
+    const Ptr<const u32> low = cast<const u32>(p.slot + c.view + sizeof(VolumeMove)) + 3 * channel;
+    if (v.channels == 0 || low[0] == 0) return volume_mean(p, c, v, voxel, channel);
+    Array<LowTaps, 3> taps;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; axis++) taps[axis] = low_taps(voxel[axis], low[axis], v.size[axis]);
+    float sum = 0.0f;
+    bool is_first = true, no_data = false;
+#pragma unroll 1
+    for (u32 i = 0; i < 8; i++) {
+        const Array<u32, 3> next = {i / 4, i / 2 % 2, i % 2};
+        Array<float, 3> weights;
+        Array<u32, 3> at;
+#pragma unroll
+        for (u32 axis = 0; axis < 3; axis++) {
+            weights[axis] = next[axis] ? taps[axis].second_weight : 1.0f - taps[axis].second_weight;
+            at[axis] = next[axis] ? taps[axis].places[1] : taps[axis].places[0];
+        }
+        const float weight = rounded_product(rounded_product(weights[2], weights[1]), weights[0]);
+        if (weight == 0.0f) continue;
+        const u64 x = volume_mean(p, c, v, at, channel);
+        no_data = no_data || x >> 32;
+        const float term = rounded_product(weight, bits_float((u32)x));
+        sum = is_first ? term : rounded_sum(sum, term);
+        is_first = false;
+    }
+    const u32 mean = float_bits(sum);
+    return (u64)no_data << 32 | (is_nan32(mean) ? 0x7FC00000u : mean);
+}
+
+// Takes cube `blockIdx.y` of the batch, if it is a box that is moved across planes. A thread takes an element of the box.
+KERNEL(cube_volume, CubeParams, VOLUME_THREADS) {
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.affine != AFFINE_VOLUME_NEAREST && c.affine != AFFINE_VOLUME_MEAN) return;
+    const u32 n = blockIdx.x * VOLUME_THREADS + threadIdx.x, channels = c.flat ? 1 : c.picks_count;
+    if (n >= c.region_rows * c.region_columns * c.picks_count) return;
+    const VolumeMove& v = *cast<const VolumeMove>(p.slot + c.view);
+    const u32 channel = n % channels, pixel = n / channels, area = v.size[1] * v.size[2];
+    const u32 z = pixel / area, y = pixel % area / v.size[2], x = pixel % v.size[2];
+    const Array<u32, 3> voxel = {z, y, x};
+    u64 value;
+    if (c.affine == AFFINE_VOLUME_NEAREST) {
+        value = volume_nearest(p, c, v, voxel, channel);
+    } else {
+        value = volume_low(p, c, v, voxel, channel);
+        value = float_output(value >> 32 ? c.fill_with : (u32)value, c.output);
+    }
+    u32 to = c.origin;
+    if (c.flat)
+        to += z * c.step_row + y * c.step_column + x * c.step_band;
+    else
+        to += (z * c.plane_rows + y) * c.step_row + z * c.step_plane + x * c.step_column + channel * c.step_band;
+    cube_store(c, p.out + c.out, value, to);
 }
 
 // A tile of 128 pixels with up to 32 bands, two bands per word and one row per pixel. The first pixel of every lane
@@ -1416,6 +1552,7 @@ KERNEL(cube_config, CubeConfig, 32) {
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
                          FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD,
                          FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_VIEW,       AFFINE_WARPS,
-                         MEANS_WARPS,        MEANS_COLUMNS,     GAMMA_THREADS,      GAMMA_EACH,        VIEW_THREADS};
+                         MEANS_WARPS,        MEANS_COLUMNS,     GAMMA_THREADS,      GAMMA_EACH,        VIEW_THREADS,
+                         AFFINE_VOLUME_MEAN, VOLUME_THREADS,    sizeof(VolumeMove)};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

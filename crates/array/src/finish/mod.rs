@@ -10,6 +10,9 @@ mod taker;
 mod target;
 #[cfg(test)]
 mod tests;
+mod volume;
+#[cfg(test)]
+mod volume_tests;
 mod warped;
 
 pub use factors::Factors;
@@ -21,6 +24,7 @@ pub(crate) use taker::{Taker, TakerScratch};
 pub(crate) use target::Target;
 
 use crate::turn::Turn;
+use crate::volume_warp::VolumeWarp;
 use crate::warp::{Resampling, Warp};
 use shardpack_base::parts::part;
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
@@ -101,6 +105,8 @@ pub struct Finish {
     pub fill: Option<Fill>,
     /// Affine map of the pixels, applied before flips and rotations.
     pub warp: Option<Warp>,
+    /// Changes of a volume's box across its planes, instead of `warp`; see [`Finish::apply_to_volume`].
+    pub volume: Option<VolumeWarp>,
     /// Flips and rotations of the pixels.
     pub turn: Turn,
 }
@@ -113,7 +119,8 @@ impl From<As> for Finish {
 
 impl Finish {
     /// A conversion that neither changes nor moves elements.
-    pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, warp: None, turn: Turn::NONE };
+    pub const NOTHING: Self =
+        Self { to: As::Decoded, factors: None, fill: None, warp: None, volume: None, turn: Turn::NONE };
 
     /// True if this conversion neither changes nor moves elements of this type.
     #[must_use]
@@ -121,6 +128,7 @@ impl Finish {
         self.factors.is_none()
             && self.fill.is_none()
             && self.warp.is_none()
+            && self.volume.is_none()
             && self.turn.is_none()
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
@@ -146,7 +154,7 @@ impl Finish {
         if let Some(factors) = &self.factors {
             factors.check(bands)?;
         }
-        match self.warp.map(|warp| warp.sampling) {
+        match self.sampling() {
             Some(Resampling::Bilinear { .. }) if As::float(element).is_none() => {
                 let expected = "expected float16, bfloat16 or float32";
                 return Err(Error::usage(format!("interpolated values: {expected}, found {element}")));
@@ -163,6 +171,11 @@ impl Finish {
             return Err(Error::usage(format!("quarter turns need a square array, found {found}")));
         }
         Ok(element)
+    }
+
+    /// Returns how pixels or voxels are made, if they are moved.
+    fn sampling(&self) -> Option<Resampling> {
+        self.volume.as_ref().map(|volume| volume.sampling).or(self.warp.map(|warp| warp.sampling))
     }
 
     /// Converts the decoded `elements` of an array with this number of rows, columns and bands. Writes them to `out` in

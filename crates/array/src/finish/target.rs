@@ -7,7 +7,7 @@ use crate::halves::widen;
 use crate::turn::Turn;
 use crate::warp::Warp;
 use shardpack_base::parts::{check_length, part_mut, split_mut};
-use shardpack_format::{Dtype, ElementType, Layout, Result, to_usize};
+use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
 /// Maps decoded elements, in order, to the bytes of a row.
@@ -56,6 +56,9 @@ impl Target {
     ) -> Result<Self> {
         let [y, x] = &window;
         let [_, _, bands] = shape;
+        if finish.volume.is_some() {
+            return Err(Error::usage("a map across planes is for the boxes of volumes only"));
+        }
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
         // If an axis does not fit in the address space, the array has no elements.
         let [rows, columns, bands] = shape.map(to_usize);

@@ -205,7 +205,7 @@ proptest! {
         let turn = Turn { flip_rows, flip_columns, transpose, ..Turn::NONE };
         let warp = sampled(moves, is_float);
         let no_data = noise.get(..decoded.size()).map_or(0.0, |first| double(decoded, first));
-        let finish = Finish { to, factors, fill: (fills && is_float).then_some(Fill { no_data, with: -5.5 }), turn, warp };
+        let finish = Finish { to, factors, fill: (fills && is_float).then_some(Fill { no_data, with: -5.5 }), turn, warp, volume: None };
         let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
         let bytes = rows * columns * bands * decoded.size();
         let elements: Vec<u8> = noise.into_iter().cycle().take(bytes).collect();
@@ -238,7 +238,7 @@ proptest! {
         let means: Vec<f64> = (0..bands).map(|band| band as f64 * -7.7).collect();
         let factors = (normalises && is_float).then(|| Factors::new(&means, &vec![1.7; bands]).unwrap());
         let fill = is_float.then_some(Fill { no_data: double(decoded, &noise[..decoded.size()]), with: 3.25 });
-        let finish = Finish { to, factors, fill, warp: sampled(moves, is_float), turn: Turn { flip_rows, flip_columns, transpose, ..Turn::NONE } };
+        let finish = Finish { to, factors, fill, warp: sampled(moves, is_float), volume: None, turn: Turn { flip_rows, flip_columns, transpose, ..Turn::NONE } };
         let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
         let width = decoded.size();
         let elements: Vec<u8> = noise.into_iter().cycle().take(rows * columns * bands * width).collect();

@@ -120,7 +120,7 @@ fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) ->
     Ok(())
 }
 
-const QUIET_NAN: f32 = f32::from_bits(0x7FC0_0000);
+pub(super) const QUIET_NAN: f32 = f32::from_bits(0x7FC0_0000);
 
 /// Replaces the means to which a no-data element contributes.
 fn put_no_data(taps: &[Tap; 4], marks: &[u8], with: f32, to: &mut [f32]) -> Result<()> {

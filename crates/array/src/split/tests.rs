@@ -287,8 +287,8 @@ fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
             let fill = (u8::from(a) + u8::from(b) > 0).then_some(Fill { no_data: 1.0, with: -5.5 });
             let finish = match to {
                 0 => Finish { turn, ..Finish::NOTHING },
-                1 => Finish { to: As::Bf16, factors: Some(factors), fill, turn, warp: None },
-                _ => Finish { to: As::F32, factors: None, fill, turn, warp: None },
+                1 => Finish { to: As::Bf16, factors: Some(factors), fill, turn, ..Finish::NOTHING },
+                _ => Finish { to: As::F32, factors: None, fill, turn, ..Finish::NOTHING },
             };
             Asked { region, layout, finish }
         },

@@ -172,10 +172,11 @@ impl Ask {
         let ([depth, height, width], channels) = voxels.sides_of(descriptor)?;
         let ([z, y, x], [planes, rows, columns]) = (voxels.origin, voxels.size);
         finish.check(descriptor.decoded, [rows, columns, channels.unwrap_or(1)])?;
-        let turns = !finish.turn.is_none() || finish.warp.is_some();
+        let is_moved = finish.warp.is_some() || finish.volume.is_some();
+        let turns = !finish.turn.is_none() || is_moved;
         let is_beside = descriptor.layout == Layout::AsShape && !descriptor.band_difference;
         let mut ask = Self::whole(descriptor)?;
-        (ask.turn, ask.is_moved) = (finish.turn, finish.warp.is_some());
+        (ask.turn, ask.is_moved) = (finish.turn, is_moved);
         ask.turned_box = turns.then_some([planes, rows, columns, channels.unwrap_or(1)]);
         match channels {
             // Channels of a box are its bands if the voxels are moved or if channels are not stored side by side.

@@ -14,6 +14,7 @@ pub(crate) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
         "cube_affine",
         "cube_means",
         "cube_view",
+        "cube_volume",
         "cube_extremes",
         "cube_gamma",
         "cube_noise",

@@ -9,6 +9,7 @@
 //! The values are bit-identical to the result of [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
 //! [`Finish::apply`](shardpack_array::Finish::apply).
 
+mod affine;
 mod ask;
 mod blocks;
 mod fault;
@@ -24,6 +25,7 @@ mod staged;
 #[cfg(test)]
 pub(crate) mod tests;
 mod view;
+mod volume;
 mod wire;
 mod work;
 

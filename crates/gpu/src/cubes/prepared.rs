@@ -1,5 +1,6 @@
 //! An array that any thread can prepare, and that can then be copied to any free part of the slot.
 
+use super::affine::AffineRow;
 use super::ask::{Ask, Part, Picks};
 use super::blocks::Blocks;
 use super::kept::{KeptArray, keep};
@@ -9,9 +10,8 @@ use super::places::BlockPlaces;
 use super::scratch::{ALIGN, most_scratch_bytes};
 use super::staged::{StagedArray, align};
 use super::view::ViewRow;
-use super::wire::{
-    AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands,
-};
+use super::volume::VolumeRow;
+use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands};
 use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
@@ -31,6 +31,7 @@ pub(crate) struct PreparedArray<'a> {
     gamma: f64,
     affine: AffineRow,
     view: Option<&'a MaskView>,
+    volume: Option<VolumeRow<'a>>,
     stored_bytes: usize,
     width: usize,
 }
@@ -135,12 +136,20 @@ impl<'a> PreparedArray<'a> {
         else {
             return Err(Error::limit("stored array", "bytes of an address", usize::MAX as u64, stored));
         };
-        let blocks = Blocks::of(&ask);
+        let voxels = if let Some(Part::Voxels(voxels)) = part { Some(voxels) } else { None };
+        let volume = VolumeRow::of(finish, descriptor, voxels)?;
+        let blocks = match &volume {
+            Some(volume) => {
+                let reach = volume.reach();
+                Blocks::of(&Ask::new(descriptor, Some(Part::Voxels(&reach)), &Finish::NOTHING)?)
+            }
+            None => Blocks::of(&ask),
+        };
         let factors = finish.factors.as_ref();
         let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
         let affine = match view {
             Some(view) => AffineRow::of_view(view.border),
-            None => AffineRow::of(finish.warp.as_ref(), element),
+            None => AffineRow::of(finish, element),
         };
         let (noise, gamma) = (NoiseRow::NONE, 0.0);
         Ok(Self {
@@ -155,6 +164,7 @@ impl<'a> PreparedArray<'a> {
             gamma,
             affine,
             view,
+            volume,
             stored_bytes,
             width,
         })
@@ -312,6 +322,10 @@ impl<'a> PreparedArray<'a> {
                 moves: side(of.moves.len())?,
             };
             ViewRow::put_table(of, tables);
+        }
+        if let Some(of) = &self.volume {
+            view.at = align(tables) as u64;
+            of.put_table(tables)?;
         }
         let chunks = number("number of bands", chunks)?;
         Ok(CubeRow {

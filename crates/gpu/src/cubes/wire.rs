@@ -1,10 +1,12 @@
 //! Structs that the host and the device share. `kernels/cube.cuh` also declares them, and a test compares the sizes.
 
+use super::affine::{AFFINE_MEAN, AFFINE_NEAREST, AFFINE_VIEW, AFFINE_VOLUME_MEAN, AFFINE_VOLUME_NEAREST, AffineRow};
 use super::put::put_all;
 use super::view::{VIEW_THREADS, ViewRow};
-use shardpack_array::{Fill, NoDataBits, Resampling, Warp, element_bytes};
+use super::volume::{VOLUME_THREADS, VolumeRow};
+use shardpack_array::{Fill, NoDataBits};
 use shardpack_augment::Noise;
-use shardpack_format::{Dtype, ElementType};
+use shardpack_format::Dtype;
 
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
@@ -41,12 +43,6 @@ pub(super) const NOISE_THREADS: u32 = 256;
 pub(super) const GAMMA_THREADS: u32 = 256;
 const GAMMA_EACH: u32 = 8;
 
-/// Source of an output pixel: the pixel in the same position, the nearest pixel after a map, the mean of four pixels,
-/// or the pixel that the table of a view names.
-const AFFINE_NOTHING: u32 = 0;
-const AFFINE_NEAREST: u32 = 1;
-const AFFINE_MEAN: u32 = 2;
-const AFFINE_VIEW: u32 = 3;
 /// Warps per block of `cube_affine`.
 pub(super) const AFFINE_WARPS: u32 = 2;
 /// Warps per block of `cube_means`, and columns and rows of pixels per warp.
@@ -56,7 +52,7 @@ const MEANS_ROWS: u64 = TILE_PIXELS / MEANS_COLUMNS;
 
 /// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 30] = [
+pub(super) const CONFIG: [u32; 33] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -87,6 +83,9 @@ pub(super) const CONFIG: [u32; 30] = [
     GAMMA_THREADS,
     GAMMA_EACH,
     VIEW_THREADS,
+    AFFINE_VOLUME_MEAN,
+    VOLUME_THREADS,
+    VolumeRow::BYTES as u32,
 ];
 
 /// Returns the number of bands per chunk for stored elements of `width` bytes.
@@ -261,38 +260,6 @@ impl NoiseRow {
     }
 }
 
-/// Affine map of the pixels.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct AffineRow {
-    kind: u32,
-    map: [f64; 6],
-    outside: u64,
-}
-
-impl AffineRow {
-    pub(super) const NONE: Self = Self { kind: AFFINE_NOTHING, map: [0.0; 6], outside: 0 };
-
-    /// Creates the map for an array that is output as `element`.
-    pub(super) fn of(warp: Option<&Warp>, element: ElementType) -> Self {
-        let Some(Warp { map, sampling }) = warp else { return Self::NONE };
-        let (kind, bytes) = match sampling {
-            Resampling::Nearest { outside } => (AFFINE_NEAREST, element_bytes(element, *outside).unwrap_or_default()),
-            Resampling::Bilinear { outside } => (AFFINE_MEAN, outside.to_le_bytes().to_vec()),
-        };
-        let outside = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-        Self { kind, map: *map, outside }
-    }
-
-    pub(super) const fn makes_means(&self) -> bool {
-        self.kind == AFFINE_MEAN
-    }
-
-    /// Creates the map of a view whose border has this value.
-    pub(super) const fn of_view(border: u64) -> Self {
-        Self { kind: AFFINE_VIEW, map: [0.0; 6], outside: border }
-    }
-}
-
 /// `struct Cube` of the kernels.
 #[derive(Debug, Clone)]
 pub(super) struct CubeRow {
@@ -378,6 +345,15 @@ impl CubeRow {
         let region = u64::from(self.region_rows) * columns;
         let pixels = u64::from(self.view.rows) * u64::from(self.view.columns);
         (region.max(pixels) * bands).div_ceil(VIEW_THREADS.into())
+    }
+
+    /// Returns the number of blocks of `cube_volume`.
+    pub(super) fn volumes(&self) -> u64 {
+        let elements = self.region_pixels() * u64::from(self.picks_count);
+        match self.affine.kind {
+            AFFINE_VOLUME_NEAREST | AFFINE_VOLUME_MEAN => elements.div_ceil(VOLUME_THREADS.into()),
+            _ => 0,
+        }
     }
 
     /// Returns the number of warps of `cube_means`.

@@ -3,6 +3,7 @@
 use super::places::BlockPlaces;
 use super::staged::{EXTREMES_BYTES, StagedArray, align};
 use super::view::VIEW_THREADS;
+use super::volume::VOLUME_THREADS;
 use super::wire::{
     AFFINE_WARPS, CubeRow, GAMMA_THREADS, MEANS_WARPS, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS,
     StreamSource, StreamTask, TILE_WARPS, Wire,
@@ -101,6 +102,7 @@ pub(crate) fn assemble(
         moved_units: most(CubeRow::moved_units)?,
         means_units: most(CubeRow::means_units)?,
         viewed: most(CubeRow::viewed)?,
+        volumes: most(CubeRow::volumes)?,
         powers: most(CubeRow::powers)?,
         noise: most(CubeRow::noise)?,
     })
@@ -119,13 +121,14 @@ pub(crate) struct CubeWork {
     status_at: u64,
     cubes_at: u64,
     /// Maxima over all cubes: number of warps for `cube_values`, number of blocks for `cube_quads`, number of warps
-    /// for `cube_affine` and for `cube_means`, and number of blocks for `cube_view`, for `cube_gamma` and for
-    /// `cube_noise`.
+    /// for `cube_affine` and for `cube_means`, and number of blocks for `cube_view`, for `cube_volume`, for
+    /// `cube_gamma` and for `cube_noise`.
     units: u32,
     quads: u32,
     moved_units: u32,
     means_units: u32,
     viewed: u32,
+    volumes: u32,
     powers: u32,
     noise: u32,
 }
@@ -148,7 +151,7 @@ impl CubeWork {
     /// Returns the kernel launches, in order. The parameters are the addresses of the slot, of the values kept on the
     /// device (if any), and of the output.
     #[must_use]
-    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 11] {
+    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 12] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
@@ -179,6 +182,7 @@ impl CubeWork {
             of_cubes("cube_affine", self.moved_units.div_ceil(AFFINE_WARPS), 32 * AFFINE_WARPS),
             of_cubes("cube_means", self.means_units.div_ceil(MEANS_WARPS), 32 * MEANS_WARPS),
             of_cubes("cube_view", self.viewed, VIEW_THREADS),
+            of_cubes("cube_volume", self.volumes, VOLUME_THREADS),
             of_cubes("cube_extremes", self.powers, GAMMA_THREADS),
             of_cubes("cube_gamma", self.powers, GAMMA_THREADS),
             of_cubes("cube_noise", self.noise, NOISE_THREADS),

@@ -9,6 +9,7 @@ use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
 use crate::patches::PatchPlace;
 use crate::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
+use shardpack_augment::BandAugmentation;
 use shardpack_format::{Dtype, Error as FormatError, FieldKind, Hint, Layout, Setting, to_usize};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
@@ -162,6 +163,13 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             _ => "decoded array with three axes, other than masks,",
         };
         return Err(Error::usage(format!("band augmentation: no {missing} is loaded")));
+    }
+    let lowers = |change: &BandAugmentation| matches!(change, BandAugmentation::RandomLowResolution { .. });
+    let is_flat = |plan: &&FieldPlan| is_banded(plan) && !matches!(plan.kind, FieldType::Volume(_));
+    if let (true, Some(flat)) = (options.view.augment_bands.iter().any(lowers), plans.iter().find(is_flat)) {
+        let name = flat.name.escape_debug();
+        let error = Error::usage(format!("random_low_resolution: field `{name}` is not cut to boxes of volumes"));
+        return Err(error.with_hint("cut volumes with `patchDxHxW`"));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
     let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);

@@ -51,6 +51,14 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     if let Some(moves) = array_augmentation(schema, options) {
         moves.check()?;
         let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
+        let is_other = |plan: &&FieldPlan| is_moved(plan) && !matches!(plan.kind, FieldType::Volume(_));
+        if let (Some(_), Some(other)) = (moves.of_volumes(), plans.iter().find(is_other)) {
+            let name = other.name.escape_debug();
+            return Err(Error::usage(format!("random_affine_3d: field `{name}` is not cut to boxes of volumes"))
+                .with_hint(
+                    "cut volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes",
+                ));
+        }
         return match plans.iter().any(is_moved) {
             true => Ok(()),
             false => Err(Error::usage(
@@ -61,6 +69,10 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     if plans.iter().any(|plan| is_picture(&plan)) {
+        if changes.iter().any(|change| change.of_volumes().is_some()) {
+            return Err(Error::usage("picture augmentation: `random_affine_3d` is for volumes only")
+                .with_hint("choose `random_affine` for pictures"));
+        }
         // If pictures are loaded, only masks that follow them use `mask_fill`, and nothing uses
         // `fill`.
         let has_masks = plans.iter().any(|plan| matches!(plan.kind, FieldType::Mask(_)));

@@ -1,5 +1,6 @@
 //! Plans the volumes of a batch.
 
+use super::array_augmentation::array_augmentation;
 use super::arrays;
 use super::examples::{Examples, is_banded, of_field};
 use super::moves;
@@ -7,7 +8,8 @@ use super::parts::Description;
 use crate::fields::{FieldType, VolumeField};
 use crate::options::LoaderOptions;
 use crate::patches::PatchPlace;
-use shardpack_array::{Bands, Factors, Finish, Voxels};
+use shardpack_array::{Bands, Factors, Finish, Resampling, Voxels};
+use shardpack_augment::BandAugmentation;
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
@@ -60,8 +62,15 @@ pub(crate) fn plan(
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
     let bytes = to_usize(dtype.array_bytes(&shape)?);
     let stored = examples.stored(dtype, to);
-    let sampling = moves::sampling(dataset.schema(), field, dtype, &examples, options)?;
+    let lowers = |change: &BandAugmentation| matches!(change, BandAugmentation::RandomLowResolution { .. });
+    let is_lowered = is_banded && options.view.augment_bands.iter().any(lowers);
+    // The voxels of a box that is not moved come from inside it.
+    let mean = is_lowered.then_some(Resampling::Bilinear { outside: 0.0 });
+    let sampling = moves::sampling(dataset.schema(), field, dtype, &examples, options)?.or(mean);
+    let augmentation = array_augmentation(dataset.schema(), options).filter(|_| sampling.is_some());
+    let most = augmentation.as_ref().and_then(|moves| moves.of_volumes()).map(|ranges| ranges.most_reach(size));
+    let reach = Voxels { origin: [0; 3], size: most.unwrap_or(size) };
     examples.check_no_data(field, fill, sampling)?;
-    let volume = VolumeField { position, part, place, finish, sampling, is_banded, fill, stored, scene };
+    let volume = VolumeField { position, part, reach, place, finish, sampling, is_banded, fill, stored, scene };
     Ok(Some(Description::dense(FieldType::Volume(Box::new(volume)), dtype, shape, bytes)))
 }

@@ -183,7 +183,7 @@ impl FieldPlan {
             FieldType::Array(ArrayField { stored, cut, .. }) => {
                 FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
             }
-            FieldType::Volume(volume) => FieldSource::Volume { stored: &volume.stored, part: &volume.part },
+            FieldType::Volume(volume) => FieldSource::Volume { stored: &volume.stored, part: &volume.reach },
             FieldType::Mask(MaskField { stored, .. }) => FieldSource::Mask { stored },
             FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => FieldSource::Other,
         };

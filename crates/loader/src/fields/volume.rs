@@ -13,7 +13,9 @@ pub(crate) struct VolumeField {
     pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
-    /// Resampling of a plane's pixels when random affine maps move them.
+    /// About the largest box that a random map makes a box of. Its place does not count.
+    pub(crate) reach: Voxels,
+    /// How voxels are made if random affine maps move them, or if channels get a low resolution.
     pub(crate) sampling: Option<Resampling>,
     /// True if channels are augmented. Then `finish` has factors.
     pub(crate) is_banded: bool,
@@ -28,9 +30,14 @@ impl VolumeField {
         let bytes = |(codec, descriptor): &(Codec, ArrayDescriptor)| {
             let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).ok()?;
             let bytes = descriptor.decoded_bytes().ok()?.saturating_mul(2).saturating_add(decoder);
-            let [_, height, width] = self.part.size;
-            let plane = height.saturating_mul(width).saturating_mul(descriptor.shape.get(3).copied().unwrap_or(1));
-            let held = if self.sampling.is_some() { plane.saturating_mul(MOVED_BYTES) } else { 0 };
+            let elements = |size: [u64; 3]| {
+                let voxels = size.into_iter().fold(1, u64::saturating_mul);
+                voxels.saturating_mul(descriptor.shape.get(3).copied().unwrap_or(1))
+            };
+            let reach = [0, 1, 2].map(|axis| descriptor.shape.get(axis).copied().unwrap_or(0));
+            // A map across planes takes the voxels of the box, and at most those of the volume.
+            let moved = elements(self.part.size).saturating_add(elements(reach));
+            let held = if self.sampling.is_some() { moved.saturating_mul(MOVED_BYTES) } else { 0 };
             Some(bytes.saturating_add(held))
         };
         self.stored.iter().filter_map(bytes).max().unwrap_or(0)

@@ -64,8 +64,8 @@ fn mosaics_without_a_map_are_four_shifted_pictures() {
             assert_eq!(still.indices(), found.indices());
             let plans = drawn(still, STILL);
             let count = still.len();
-            for row in 0..count {
-                let [cx, cy] = plans[row].unwrap().centre().map(i64::from);
+            for (row, plan) in plans.iter().enumerate().take(count) {
+                let [cx, cy] = plan.unwrap().centre().map(i64::from);
                 let offsets =
                     [[cx - 48, cy - 40], [cx, cy - 40], [cx - 48, cy], [cx, cy]].map(|[x, y]| [x - 24, y - 20]);
                 let source = |tile: usize| (row + 2 * count - tile) % count;
@@ -156,8 +156,8 @@ fn boxes_of_mosaics_follow_the_map_and_small_rests_are_left_out() {
         let found = batches(&scenes, mixed(of(visible), &[text]));
         for (still, found) in still.iter().zip(&found) {
             let plans = drawn(still, text);
-            for row in 0..still.len() {
-                let Some(plan) = plans[row] else {
+            for (row, plan) in plans.iter().enumerate().take(still.len()) {
+                let Some(plan) = plan else {
                     assert_eq!(floats(found, "boxes", row).len() % 4, 0);
                     whole += 1;
                     continue;

@@ -236,8 +236,8 @@ fn planes_of_a_box_are_moved_alike_and_masks_by_nearest_pixels() {
 
 #[test]
 fn channels_of_volumes_are_changed_and_masks_are_not() {
-    let gain = BandAugmentation::RandomGain { gain: (0.5, 1.5) };
-    let noise = BandAugmentation::GaussianNoise { sigma: (0.25, 0.25) };
+    let gain = BandAugmentation::RandomGain { gain: (0.5, 1.5), p: 1.0 };
+    let noise = BandAugmentation::GaussianNoise { sigma: (0.25, 0.25), p: 1.0 };
     let dtype = ArrayDtype::Cubes(Dtype::F32.into());
     let change = |options: LoaderOptions| options.dtype(dtype.clone()).augment_bands(vec![gain, noise]);
     let (mut gains, mut off) = (BTreeSet::new(), 0);

@@ -162,7 +162,7 @@ pub(crate) fn finish(
     let no_data = [-1.0, f64::NAN, 0.0, 40.0, f64::INFINITY][(seed / 128 % 5) as usize];
     let fill = (seed & 64 == 64 && is_float).then_some(NoData { no_data, with: -5.5 });
     let warp = moves(seed, turns, is_float, [rows, columns]);
-    Finish { to, factors, fill, warp, turn }
+    Finish { to, factors, fill, warp, volume: None, turn }
 }
 
 /// Generates an affine map in half of the cases: exact shifts and quarter turns, and small and large moves.

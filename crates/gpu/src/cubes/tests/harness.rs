@@ -5,7 +5,7 @@ use crate::cubes::Fault;
 use crate::driver::Heap;
 use crate::stage::tests::played::play_kernels;
 use crate::stage::{Assembled, Staging};
-use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region, Voxels, ZstdDecoder};
+use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region, VolumeShape, Voxels, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits};
 use shardpack_gpu_play::Manner;
 use shardpack_loader::stage::{Prepared, RecordValue, Spot};
@@ -80,10 +80,17 @@ impl Item {
     fn boxed_on_the_host(&self) -> Result<Vec<u8>, Error> {
         let array = ArrayDecoder::new().decode(self.codec, &self.descriptor, &self.payload, &Limits::default())?;
         let Some(voxels) = self.voxels else { return Ok(Vec::new()) };
-        let ([_, height, width], channels) = voxels.sides_of(&self.descriptor)?;
+        let ([depth, height, width], channels) = voxels.sides_of(&self.descriptor)?;
         let channels = channels.unwrap_or(1);
         let pixel = channels * array.dtype().bytes();
         let ([z, y, x], [planes, rows, columns]) = (voxels.origin, voxels.size);
+        if self.finish.volume.is_some() {
+            let shape = VolumeShape { sides: [depth, height, width], channels };
+            let count = planes * rows * columns * channels;
+            let mut out = vec![0; (count * self.finish.to.of(array.dtype())?.bytes()) as usize];
+            self.finish.apply_to_volume(array.dtype(), &shape, voxels, array.bytes(), &mut out)?;
+            return Ok(out);
+        }
         let mut out = Vec::new();
         let order = |plane: u64| if self.finish.turn.flip_planes { planes - 1 - plane } else { plane };
         for plane in (0..planes).map(order) {

@@ -72,6 +72,7 @@ proptest! {
                 fill: no_data.map(|no_data| NoData { no_data, with: -5.5 }),
                 warp: Some(turned(&region, affine, if seed & 8 == 8 { 2.75 } else { 0.0 })),
                 turn,
+                ..Finish::NOTHING
             };
             items.push(Item { region: Some(region), finish, staged: n == 1, ..whole.clone() });
         }

@@ -78,6 +78,8 @@ fn ways() -> Vec<(&'static str, LoaderOptions)> {
     ];
     let several = |options: LoaderOptions| options.patches(Patches::PerSample(3));
     let affine = "random_affine(degrees=30,translate=0.2,scale=0.7..1.4,p=0.8,fill=1.5,mask_fill=3)";
+    let across = "random_affine_3d(degrees=30,scale=0.7..1.4,translate=0.2,p=0.8,fill=1.5,mask_fill=3)";
+    let low = "random_low_resolution(scale=0.3..1,p=0.8,p_per_channel=0.6)";
     vec![
         ("one box", base.clone()),
         ("centre", base.clone().cube(CubeMode::Volume { size: [8, 9, 31], place: PatchPlace::Center })),
@@ -98,6 +100,28 @@ fn ways() -> Vec<(&'static str, LoaderOptions)> {
             several(base.clone())
                 .dtype(ArrayDtype::Cubes(ElementType::Bf16))
                 .augment_bands(vec!["random_gamma(gamma=0.3..3)".parse().unwrap()]),
+        ),
+        (
+            "moved across planes, turned and changed",
+            several(base.clone())
+                .cube(cube([5, 8, 8]))
+                .augment_pictures(vec![across.parse().unwrap()])
+                .normalise([("volume", Factors::new(&[30.0], &[7.5]).unwrap())])
+                .no_data(NoData::Cubes(0.5))
+                .augment_bands(
+                    [low, "random_gamma(gamma=0.7..1.5,p=0.3)", "gaussian_noise(sigma=2,p=0.5)"]
+                        .map(|text| text.parse().unwrap())
+                        .to_vec(),
+                )
+                .augment(all),
+        ),
+        (
+            "at a low resolution and moved within planes",
+            base.clone()
+                .dtype(ArrayDtype::Cubes(ElementType::Bf16))
+                .augment_pictures(vec![affine.parse().unwrap()])
+                .no_data(NoData::Cubes(0.5))
+                .augment_bands(vec![low.parse().unwrap()]),
         ),
         (
             "moved and turned",

@@ -10,7 +10,8 @@ use crate::patches::PatchAt;
 use crate::sample::SampleAt;
 use crate::stage::{Prepared, RecordValue};
 use crate::supply::{Scene, SceneField};
-use shardpack_array::{As, Finish, Voxels, decoded_as};
+use shardpack_array::{As, Finish, Resampling, VolumeShape, VolumeWarp, Voxels, decoded_as};
+use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Result, to_usize};
 
 pub(super) struct VolumeDecoder(pub(super) VolumeField);
@@ -48,7 +49,7 @@ impl FieldDecoder for VolumeDecoder {
         };
         let mut asked = self.ask(of, &value, &[of.at()], &mut tools.window)?;
         let Some(&part) = asked.parts.first() else { return Ok(None) };
-        self.set(&mut asked.finish, of)?;
+        self.set(&mut asked.finish, of, asked.sides, part)?;
         let value = RecordValue::Array {
             codec: value.codec,
             descriptor: &asked.descriptor,
@@ -154,14 +155,45 @@ impl VolumeDecoder {
         Ok(AskedVolume { descriptor, sides, parts, finish })
     }
 
-    /// Sets the flips, turns, map and factors for a box.
-    fn set(&self, finish: &mut Finish, of: &RowField<'_>) -> Result<()> {
+    /// Sets the flips, turns, map, low resolution and factors of box `part` of a volume with these sides.
+    fn set(&self, finish: &mut Finish, of: &RowField<'_>, sides: [u64; 3], part: Voxels) -> Result<()> {
         let volume = &self.0;
         let [_, height, width] = volume.part.size;
         set_moves(finish, volume.sampling, of, [height, width]);
+        finish.volume = self.volume_warp(finish, of, sides, part);
+        if finish.volume.is_some() {
+            finish.warp = None;
+        }
         let base = volume.finish.factors.as_ref().filter(|_| volume.is_banded);
         let channels = [of.field.shape.get(3).copied().unwrap_or(1)];
         vary(finish, base, of, &channels, false)
+    }
+
+    /// Returns the map across planes, or the low resolution, that is drawn for a box.
+    fn volume_warp(&self, finish: &Finish, of: &RowField<'_>, sides: [u64; 3], part: Voxels) -> Option<VolumeWarp> {
+        let (volume, recipe) = (&self.0, of.recipe());
+        let sampling = volume.sampling?;
+        let draws = recipe.key(of.at()).draws();
+        let channels = of.field.shape.get(3).copied().unwrap_or(1);
+        let low = match (volume.is_banded, sampling) {
+            (true, Resampling::Bilinear { .. }) => {
+                BandAugmentation::low_resolution(&recipe.augment_bands, &draws, to_usize(channels), part.size)
+            }
+            _ => Vec::new(),
+        };
+        let all = Voxels { origin: [0; 3], size: sides };
+        let across = recipe.fields.moves.as_ref().and_then(|moves| moves.volume_map(&draws, 0, part.size));
+        let (map, within) = match (across, finish.warp) {
+            (Some(map), _) => (map, all),
+            _ if low.is_empty() => return None,
+            // A map within planes takes only voxels of the box.
+            (None, Some(warp)) => {
+                let [a, b, c, d, e, f] = warp.map;
+                ([a, b, 0.0, c, d, e, 0.0, f, 0.0, 0.0, 1.0, 0.0], part)
+            }
+            (None, None) => (VolumeWarp::STILL, part),
+        };
+        Some(VolumeWarp { map, sampling, within, low })
     }
 
     fn boxes(
@@ -186,9 +218,14 @@ impl VolumeDecoder {
         let pixel = channels.saturating_mul(decoded.bytes());
         let mut cut = Vec::new();
         for ((&part, &at), out) in parts.iter().zip(draws).zip(outs) {
-            self.set(&mut finish, &of.of(at))?;
+            self.set(&mut finish, &of.of(at), sides, part)?;
             if finish.is_nothing(decoded) {
                 copy_box(whole, sides, pixel, part, out);
+                continue;
+            }
+            if finish.volume.is_some() {
+                let shape = VolumeShape { sides, channels };
+                finish.apply_to_volume(decoded, &shape, part, whole, out)?;
                 continue;
             }
             let [planes, rows, columns] = part.size;
