@@ -5,16 +5,17 @@ use crate::make::segments::strip;
 use crate::make::shard::{FixtureValue, Shard};
 use crate::make::valid::sample;
 use crate::making::run;
-use shardpack::{Dataset, Scalar, View};
+use shardpack::{Dataset, PictureCrop, Scalar, View};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, RecordBuilder, SEGMENT_INDEXES, Schema,
     StoredField,
 };
-use shardpack_jpeg::SegmentIndexer;
+use shardpack_jpeg::{Rect, SegmentIndexer};
 use shardpack_loader::order::End;
 use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Kind, Sample, SampleValue};
 use shardpack_pack::grow::{AddOptions, OnKnownKey, RewriteOptions, add, add_indexes, compact};
 use shardpack_pack::pack::{Hooks, PackOptions};
+use shardpack_pack::salvage::{SalvageOptions, Survey};
 use shardpack_recipe::{Jpeg, PictureOptions};
 use shardpack_sources::{OnBadInput, SourceOptions};
 use shardpack_writer::{
@@ -377,6 +378,77 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     let parts = [&indexed, &out].map(|path| shardpack_loader::Dataset::open(path).unwrap());
     let both = shardpack_loader::Dataset::concat(&parts).unwrap();
     assert!(both.schema().user_fields().any(|field| field.name == "image.segments"));
+}
+
+/// The headers of the shards tell `salvage` whether a field is a segment index, not its name.
+#[test]
+fn salvage_keeps_indexes_and_fields_with_their_names() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (users, indexed) = (scratch.path().join("users"), scratch.path().join("indexed"));
+    fs::create_dir(&users).unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/valid/field-named-like-a-segment-index.shard");
+    fs::copy(fixture, users.join("shard-00000.shard")).unwrap();
+    run(&write_pictures(scratch.path()), &indexed, &with(true)).unwrap();
+    // Without its header, a shard is known by its footer. A shard without either is of the same dataset as the others.
+    let shards: Vec<_> = shard_files(&indexed);
+    assert!(shards.len() > 1);
+    let salvaged = |from: &Path, name: &str| {
+        let (out, limits) = (scratch.path().join(name), Limits::default());
+        let mut survey = Survey::scan(from, &SalvageOptions::default(), &AtomicBool::new(false)).unwrap();
+        survey.write(&out, &limits, &WriteOptions::default()).unwrap();
+        let dataset = Dataset::open(&out).unwrap();
+        let features = dataset.shard(0).unwrap().identity().optional_features;
+        let names: Vec<_> = dataset.schema().user_fields().map(|field| field.name.clone()).collect();
+        (names.iter().any(|name| name == "image.segments"), features, stored(&out, "image"))
+    };
+    let before = stored(&indexed, "image");
+    for (name, damaged) in [("whole", 0), ("without-header", 1), ("without-footer", 2)] {
+        if damaged > 0 {
+            let mut bytes = fs::read(&shards[0]).unwrap();
+            let at = if damaged == 1 { 8 } else { bytes.len() - 40 };
+            bytes[at] ^= 0xFF;
+            fs::write(&shards[0], bytes).unwrap();
+        }
+        assert_eq!(salvaged(&indexed, name), (false, SEGMENT_INDEXES, before.clone()), "{name}");
+    }
+    let of_user = stored(&users.join("shard-00000.shard"), "image");
+    assert_eq!(salvaged(&users, "saved"), (true, 0, of_user));
+}
+
+fn shard_files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut shards: Vec<_> = files.filter(|path| path.extension().is_some_and(|name| name == "shard")).collect();
+    shards.sort();
+    shards
+}
+
+/// A wrong index concerns the picture, not each of its crops.
+#[test]
+fn a_picture_with_several_crops_has_one_wrong_index() {
+    let scratch = tempfile::tempdir().unwrap();
+    let picture = strip(255);
+    let mut index = Vec::new();
+    SegmentIndexer::new().index(&strip(254), &Limits::default(), &mut index).unwrap();
+    let values = vec![
+        Some(FixtureValue::picture(Codec::Jpeg, "image/jpeg", &picture)),
+        Some(FixtureValue::plain(FieldKind::Bytes, &index)),
+    ];
+    let fields = vec![Field::stored("image", FieldKind::Image), Field::segments("image")];
+    let samples = (0..3).map(|n| sample(n, ["a", "b", "c"][n as usize], values.clone())).collect();
+    let mut shard = Shard::new(fields, samples);
+    shard.identity.optional_features = SEGMENT_INDEXES;
+    let path = scratch.path().join("three.shard");
+    fs::write(&path, shard.bytes()).unwrap();
+    // The crops of the first list lie apart and are decoded one by one, those of the second are decoded together.
+    let part = |x| View::rectangle(Rect { x, y: 0, width: 8, height: 8 });
+    for parts in [[0, 100, 376], [96, 100, 104]] {
+        let dataset = Dataset::open(&path).unwrap();
+        let options = dataset.loader().batch_size(3).crops(parts.map(|x| PictureCrop::from(part(x))));
+        let mut loader = options.fields(["image"]).open().unwrap();
+        let batch = loader.epoch(0).next().unwrap().unwrap();
+        drop(batch);
+        assert_eq!(loader.stats().wrong_indexes, 3, "{parts:?}");
+    }
 }
 
 /// A source of one sample with a user's field `image.segments` of one byte.

@@ -6,7 +6,7 @@ use super::color::cmyk_to_rgb;
 use super::orientation::Orientation;
 use super::render::{RenderPlan, Renderer};
 use super::resize::{Cutout, RgbPixels};
-use super::shared::trim;
+use super::shared::{check_size, trim};
 use super::tidy::tidied;
 use super::turbo::{Color, OpenedJpeg, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
@@ -64,6 +64,7 @@ pub struct JpegDecoder {
     jpeg: Decompressor,
     baseline: BaselineDecoder,
     paths: DecodePaths,
+    limits: Limits,
     renderer: Renderer,
     cut: Vec<u8>,
     pixels: Vec<u8>,
@@ -81,7 +82,8 @@ impl JpegDecoder {
     /// Creates a decoder. libjpeg-turbo is set up for each picture.
     ///
     /// `max_decoded_bytes` limits the size of the whole picture, at 4 bytes per pixel, and the memory of
-    /// libjpeg itself. A picture may have at most 500 scans. For a large picture the limit is 64 scans, or
+    /// libjpeg itself. The size must also be plausible for the bytes of the picture ([`Limits::check_pixels`]).
+    /// A picture may have at most 500 scans. For a large picture the limit is 64 scans, or
     /// 2³¹ divided by its number of pixels, whichever is more.
     ///
     /// This crate's own decoder handles baseline pictures, and libjpeg-turbo all others: progressive
@@ -102,6 +104,7 @@ impl JpegDecoder {
             jpeg: Decompressor::new(Bounds::of(limits), warnings),
             baseline: BaselineDecoder::new(),
             paths,
+            limits: limits.clone(),
             renderer: Renderer::new(),
             cut: Vec::new(),
             pixels: Vec::new(),
@@ -186,6 +189,7 @@ impl JpegDecoder {
     ) -> Result<Decoded> {
         let (frame, header) = (source.frame(), *source.header());
         let plan = RenderPlan::new(how, frame.width, frame.height, slot.len())?;
+        check_size(&self.limits, frame.width, frame.height, jpeg.len())?;
         let whole = Rect::whole(frame.width, frame.height);
         let partial = self.paths.partial && plan.window != whole;
         let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window)).transpose()?;

@@ -99,7 +99,7 @@ pub(crate) use resize::{Cutout, RgbPixels};
 pub use scaling::{FloatTable, Scaling};
 #[cfg(feature = "encode")]
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
-pub use segment_index::SegmentIndex;
+pub use segment_index::{SegmentBoundary, SegmentIndex};
 pub use segment_indexer::SegmentIndexer;
 pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::trim;

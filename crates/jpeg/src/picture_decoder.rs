@@ -2,6 +2,7 @@
 //! and `image-webp`, and BMP and TIFF with our own readers.
 
 use crate::picture_open::{Opened, open};
+use crate::shared::check_size;
 use crate::{
     Area, Crops, CutKind, Cutout, Decoded, Frames, JpegDecoder, Orientation, Rect, RenderPlan, Renderer, Rendering,
     RgbPixels, View, trim,
@@ -130,8 +131,8 @@ impl PictureDecoder {
     ///
     /// # Errors
     /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it exceeds
-    /// `max_decoded_bytes`; `Usage` if the view is impossible for this picture or the slot has a different
-    /// size.
+    /// `max_decoded_bytes`, or has too many pixels for its bytes ([`Limits::check_pixels`]); `Usage` if the view
+    /// is impossible for this picture or the slot has a different size.
     pub fn decode_into(&mut self, picture: &StoredPicture<'_>, how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         self.guarded(|decoder| {
             let frames = Frames::of(picture.media_type, picture.bytes)?;
@@ -163,6 +164,7 @@ impl PictureDecoder {
         shared: &mut SharedPixels,
     ) -> Result<bool> {
         let (height, width) = self.size_of(picture.media_type, picture.bytes, 1)?;
+        check_size(&self.limits, width, height, picture.bytes.len())?;
         let Some(window) = crops.shared_window(how, width, height)? else { return Ok(false) };
         (shared.size, shared.window) = ((width, height), window);
         let pixels = grow(&mut shared.pixels, window.width as usize * window.height as usize * 3);
@@ -215,6 +217,7 @@ impl PictureDecoder {
     ) -> Result<Decoded> {
         let (width, height) = opened.dimensions();
         let plan = RenderPlan::new(how, width, height, slot.len())?;
+        check_size(&self.limits, width, height, stored_bytes)?;
         let decoded =
             Decoded { height: plan.output.1, width: plan.output.0, kind: CutKind::Whole, handed_bytes: stored_bytes };
         if plan.is_plain() && plan.exact() == Some(Rect::whole(width, height)) {

@@ -30,6 +30,15 @@ pub struct SegmentIndex<'a> {
     last_dc: [(i16, Packed<'a>); COMPONENTS],
 }
 
+/// A place where decoding can begin: the start of a segment, or the end of the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentBoundary {
+    /// Position of the first bit after the boundary, counted as in [`SegmentIndex::starts`].
+    pub start: u64,
+    /// Last DC coefficient of each component before the boundary ([`SegmentIndex::last_dc`]).
+    pub last_dc: [i16; COMPONENTS],
+}
+
 /// Numbers of the same width, packed from the lowest bit of the first byte upwards.
 #[derive(Debug, Clone, Copy, Default)]
 struct Packed<'a> {
@@ -42,13 +51,18 @@ impl Packed<'_> {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a number has at most 32 bits")]
     fn get(self, position: usize) -> u32 {
-        self.window(position) as u32 & mask(self.bits)
+        self.window(self.bit_of(position)) as u32 & mask(self.bits)
     }
 
-    /// Returns at least 57 bits, starting with the number at index `position`. Zeros follow the last byte.
+    /// Returns the position of the first bit of a number.
     #[inline]
-    fn window(self, position: usize) -> u64 {
-        let first = position * self.bits as usize;
+    const fn bit_of(self, position: usize) -> usize {
+        position * self.bits as usize
+    }
+
+    /// Returns at least 57 bits from this bit on, with zeros after the last byte.
+    #[inline]
+    fn window(self, first: usize) -> u64 {
         let rest = self.bytes.get(first / 8..).unwrap_or_default();
         let window = match rest.first_chunk::<8>() {
             Some(bytes) => u64::from_le_bytes(*bytes),
@@ -65,7 +79,7 @@ impl Packed<'_> {
         let (mut sum, mut next) = (0, positions.start);
         while next < positions.end {
             let count = together.min(positions.end - next);
-            let mut window = self.window(next);
+            let mut window = self.window(self.bit_of(next));
             for _ in 0..count {
                 sum += window & mask;
                 window >>= self.bits;
@@ -73,6 +87,30 @@ impl Packed<'_> {
             next += count;
         }
         sum
+    }
+}
+
+/// Takes numbers one after another.
+struct Unpacker<'a> {
+    numbers: Packed<'a>,
+    mask: u32,
+    /// Position of the next number's first bit.
+    bit: usize,
+}
+
+impl<'a> Unpacker<'a> {
+    #[inline]
+    fn new(numbers: Packed<'a>, position: usize) -> Self {
+        Self { numbers, mask: mask(numbers.bits), bit: numbers.bit_of(position) }
+    }
+
+    /// Returns the next number, or 0 after the end.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a number has at most 32 bits")]
+    fn take(&mut self) -> u32 {
+        let number = self.numbers.window(self.bit) as u32 & self.mask;
+        self.bit += self.numbers.bits as usize;
+        number
     }
 }
 
@@ -273,6 +311,26 @@ impl<'a> SegmentIndex<'a> {
     #[must_use]
     pub fn bits(&self, segments: Range<u32>) -> u64 {
         self.lengths.sum(segments.start as usize..segments.end as usize)
+    }
+
+    /// Iterates over the starts of these segments and the end of the last one. The first of them starts at
+    /// `start`.
+    ///
+    /// This is several times as fast as finding each of the numbers alone.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "parsing has checked the range of DC coefficients")]
+    pub fn boundaries(&self, segments: Range<u32>, start: u64) -> impl Iterator<Item = SegmentBoundary> + use<'a> {
+        let Self { lengths, last_dc, .. } = *self;
+        let (first, end) = (segments.start as usize, segments.end as usize);
+        let mut lengths = Unpacker::new(lengths, first);
+        let mut last_dc = last_dc.map(|(base, numbers)| (i32::from(base), Unpacker::new(numbers, first)));
+        let mut at = start;
+        (first..=end).map(move |_| {
+            let start = at;
+            at += u64::from(lengths.take());
+            let last_dc = last_dc.each_mut().map(|(base, numbers)| (*base + numbers.take().cast_signed()) as i16);
+            SegmentBoundary { start, last_dc }
+        })
     }
 
     /// Returns a component's last DC coefficient before a segment, or 0 before the first segment. After the last

@@ -2,7 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::{JpegError, JpegHeader};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Limits, Result};
 
 pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
     JpegHeader::parse(jpeg).map_err(damaged)
@@ -16,6 +16,15 @@ pub(super) fn damaged(error: JpegError) -> Error {
             Error::format("JPEG header", format!("at least {needed} bytes"), "the end of the file")
         }
     }
+}
+
+/// Fails if the header of a picture of `stored_bytes` bytes promises more pixels than the limits allow. Decoders
+/// check this before they allocate memory for any of the pixels, because a damaged header can promise any number.
+///
+/// # Errors
+/// `Limit`.
+pub(crate) fn check_size(limits: &Limits, width: u32, height: u32, stored_bytes: usize) -> Result<()> {
+    limits.check_pixels((u64::from(width) * u64::from(height)).saturating_mul(3), stored_bytes as u64)
 }
 
 /// Maximum size of a buffer that is kept between pictures, in bytes. This is enough for 22 million RGB pixels.

@@ -63,7 +63,12 @@ impl McuGrid {
     pub(super) fn with(self, index: &SegmentIndex<'_>) -> Option<Self> {
         let mcus = self.columns * self.rows;
         let fits = index.fits(self.columns, mcus, self.restart_interval, self.components as usize);
-        fits.then_some(Self { interval: index.interval(), ..self })
+        fits.then_some(self.with_interval(index.interval()))
+    }
+
+    /// Returns the grid with segments of `interval` MCUs.
+    pub(super) const fn with_interval(self, interval: u32) -> Self {
+        Self { interval, ..self }
     }
 
     pub(super) const fn has_markers(&self) -> bool {

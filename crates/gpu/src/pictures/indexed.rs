@@ -7,8 +7,40 @@ use super::frame::{McuGrid, McuRect};
 use super::layout::{ANY, EDGES_BYTES};
 use super::segments::{self, Edges, Segment, Tail, offset, runs};
 use shardpack_base::Marks;
-use shardpack_jpeg::SegmentIndex;
+use shardpack_jpeg::{SegmentBoundary, SegmentIndex};
 use std::ops::Range;
+
+/// Source of the boundaries of a picture's segments. Runs of segments are taken in ascending order.
+pub(super) trait Boundaries {
+    /// Returns the starts of these segments and the end of the last one.
+    ///
+    /// # Errors
+    /// `Index` if there are fewer segments.
+    fn of(&mut self, run: Range<u32>) -> Result<impl Iterator<Item = SegmentBoundary>, Reason>;
+}
+
+/// Boundaries that are unpacked from a segment index.
+pub(super) struct PackedBoundaries<'a> {
+    index: &'a SegmentIndex<'a>,
+    /// Number and start of the segment after the last run.
+    next: u32,
+    start: u64,
+}
+
+impl<'a> PackedBoundaries<'a> {
+    pub(super) const fn new(index: &'a SegmentIndex<'a>) -> Self {
+        Self { index, next: 0, start: 0 }
+    }
+}
+
+impl Boundaries for PackedBoundaries<'_> {
+    fn of(&mut self, run: Range<u32>) -> Result<impl Iterator<Item = SegmentBoundary>, Reason> {
+        let start = self.start + self.index.bits(self.next..run.start);
+        self.start = start + self.index.bits(run.clone());
+        self.next = run.end;
+        Ok(self.index.boundaries(run, start))
+    }
+}
 
 /// Lists to which [`select`] appends.
 pub(super) struct Selection<'s> {
@@ -28,7 +60,7 @@ pub(super) struct Selection<'s> {
 /// # Errors
 /// `Index` if the index contradicts itself or the restart interval.
 pub(super) fn select(
-    index: &SegmentIndex<'_>,
+    mut boundaries: impl Boundaries,
     frame: &McuGrid,
     shown: &McuRect,
     selection: Selection<'_>,
@@ -38,18 +70,16 @@ pub(super) fn select(
     let most = frame.segments().min(in_row.saturating_mul(shown.bottom - shown.top)) as usize;
     found.reserve_exact(most + 1);
     edges.reserve_exact(most);
-    let (mut bytes, mut end, mut next_number) = (0, 0, 0);
+    let mut bytes = 0;
     for run in runs(frame, shown) {
         let (first, last) = (*run.start(), *run.end());
-        let mut start = end + index.bits(next_number..first);
-        next_number = last + 1;
+        let mut boundaries = boundaries.of(first..last + 1)?;
+        let SegmentBoundary { mut start, last_dc } = boundaries.next().ok_or(Reason::Index)?;
         let run_start = byte_of(start)?;
         let mut run_end = run_start;
         let follows_marker = first.checked_sub(1).is_some_and(|before| frame.marker_after(before).is_some());
-        let mut predictions = if follows_marker { [0; 3] } else { last_dc(index, first) };
-        for number in run {
-            let next = start + index.bits(number..number + 1);
-            let after = last_dc(index, number + 1);
+        let mut predictions = if follows_marker { [0; 3] } else { last_dc };
+        for (number, SegmentBoundary { start: next, last_dc: after }) in run.zip(boundaries) {
             let tail = tail_of(frame, number, start..next, number == last)?;
             let is_marked = tail == Tail::Marker;
             let unused = if is_marked { ANY } else { (8 - bit_of(next)) & 7 };
@@ -58,7 +88,6 @@ pub(super) fn select(
             (start, run_end) = (next, byte_of(next.next_multiple_of(8))?);
             predictions = if is_marked { [0; 3] } else { after };
         }
-        end = start;
         ranges.push(run_start..run_end);
         bytes += run_end - run_start;
     }
@@ -123,7 +152,7 @@ pub(super) fn whole(scan: &[u8], frame: &McuGrid, index: &SegmentIndex<'_>) -> R
     let all = McuRect { left: 0, top: 0, right: frame.columns, bottom: frame.rows };
     let (mut segments, mut edges, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
     let selection = Selection { segments: &mut segments, edges: &mut edges, ranges: &mut ranges };
-    let bytes = select(index, frame, &all, selection)?;
+    let bytes = select(PackedBoundaries::new(index), frame, &all, selection)?;
     check(scan, frame, index, &ranges, &segments)?;
     Ok(bytes)
 }
@@ -134,8 +163,4 @@ fn byte_of(bit: u64) -> Result<usize, Reason> {
 
 fn bit_of(bit: u64) -> u16 {
     u16::from(bit.to_le_bytes()[0] & 7)
-}
-
-fn last_dc(index: &SegmentIndex<'_>, segment: u32) -> [i16; 3] {
-    std::array::from_fn(|component| index.last_dc(component, segment))
 }

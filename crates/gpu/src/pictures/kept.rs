@@ -7,17 +7,21 @@
 //! frame   6   restart interval, blocks of an MCU across and down, components, number of codes
 //! tables  198 numbers of the DC and AC codes and quantisers of three components
 //! codes   …   for each: number of symbols, 16 counts, symbols
-//! index   4   size of the segment index, 0 if there is none
-//! starts  …   the segment index; without one, where each segment begins in the scan, and the end: 4 bytes each
+//! index   4   MCUs of a segment in the segment index, 0 if there is no index
+//! starts  …   where each segment begins in the scan, and the end: 4 bytes each, in bytes, with an index in bits
+//! dc      …   with an index, the last DC coefficients before each of these positions: 6 bytes each
 //! ```
+//!
+//! The index is kept unpacked, because unpacking it again for each crop would take most of the host's time.
 
 use super::Reason;
 use super::coding::CodingTables;
 use super::frame::{McuGrid, inspect};
-use super::indexed;
+use super::indexed::{self, Boundaries};
 use super::options::StagingOptions;
 use super::segments::starts;
-use shardpack_jpeg::{Coding, SegmentIndex, StoredCode, StoredPicture};
+use shardpack_jpeg::{Coding, SegmentBoundary, SegmentIndex, StoredCode, StoredPicture};
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(super) struct KeptPicture<'a> {
@@ -33,7 +37,45 @@ pub(super) struct KeptPicture<'a> {
 pub(super) enum KeptSegments<'a> {
     /// Start of each segment, and the end of the last one.
     Starts(&'a [[u8; 4]]),
-    Index(SegmentIndex<'a>),
+    Index(KeptBoundaries<'a>),
+}
+
+/// The boundaries of all segments of a segment index, unpacked.
+#[derive(Debug)]
+pub(super) struct KeptBoundaries<'a> {
+    starts: &'a [[u8; 4]],
+    last_dc: &'a [[u8; 6]],
+}
+
+impl<'a> KeptBoundaries<'a> {
+    /// Appends the boundaries of all segments of an index. Returns an error if a position exceeds 32 bits.
+    fn write(index: &SegmentIndex<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
+        let all = || index.boundaries(0..index.segments(), 0);
+        out.reserve(10 * (index.segments() as usize + 1));
+        for SegmentBoundary { start, .. } in all() {
+            out.extend(u32::try_from(start).map_err(|_| Reason::Full)?.to_le_bytes());
+        }
+        out.extend(all().flat_map(|boundary| boundary.last_dc).flat_map(i16::to_le_bytes));
+        Ok(())
+    }
+
+    fn read(bytes: &'a [u8], segments: u32) -> Option<Self> {
+        let count = segments as usize + 1;
+        let (starts, rest) = bytes.split_at_checked(4 * count)?;
+        Some(Self { starts: starts.as_chunks().0, last_dc: rest.as_chunks().0.get(..count)? })
+    }
+}
+
+impl Boundaries for KeptBoundaries<'_> {
+    fn of(&mut self, run: Range<u32>) -> Result<impl Iterator<Item = SegmentBoundary>, Reason> {
+        let run = run.start as usize..=run.end as usize;
+        let (starts, last_dc) = (self.starts.get(run.clone()), self.last_dc.get(run));
+        let all = starts.zip(last_dc).ok_or(Reason::Index)?;
+        Ok(all.0.iter().zip(all.1).map(|(start, &[a0, a1, b0, b1, c0, c1])| SegmentBoundary {
+            start: u32::from_le_bytes(*start).into(),
+            last_dc: [[a0, a1], [b0, b1], [c0, c1]].map(i16::from_le_bytes),
+        }))
+    }
 }
 
 /// Appends to `out` the tables that the host keeps for a picture. Returns the scan, which the caller must
@@ -53,14 +95,13 @@ pub(crate) fn keep<'a>(
     let bytes =
         usize::try_from(header.scan_offset).ok().and_then(|at| picture.bytes.get(at..)).ok_or(Reason::Header)?;
     let mut table = Vec::new();
-    let (end, index_bytes) = match (&index, picture.segments) {
-        (Some(index), Some(stored)) => {
-            table.extend(stored);
-            (indexed::whole(bytes, &frame, index)?, stored.len())
+    let (end, interval) = match &index {
+        Some(index) => {
+            KeptBoundaries::write(index, &mut table)?;
+            (indexed::whole(bytes, &frame, index)?, index.interval())
         }
-        _ => (starts(bytes, &frame, &mut table)?, 0),
+        None => (starts(bytes, &frame, &mut table)?, 0),
     };
-    let index_bytes = u32::try_from(index_bytes).map_err(|_| Reason::Full)?;
     let bytes = bytes.get(..end).ok_or(Reason::Markers)?;
     let symbols = |code: &StoredCode<'_>| u16::try_from(code.symbols.len()).map_err(|_| Reason::Tables);
     let counts = tables.codes.iter().map(symbols).collect::<Result<Vec<u16>, Reason>>()?;
@@ -81,7 +122,7 @@ pub(crate) fn keep<'a>(
         out.extend(code.counts);
         out.extend(code.symbols);
     }
-    out.extend(index_bytes.to_le_bytes());
+    out.extend(interval.to_le_bytes());
     out.extend(table);
     Ok(bytes)
 }
@@ -119,14 +160,15 @@ impl<'a> KeptPicture<'a> {
         }
         let frame = McuGrid::new(size.0, size.1, [h, v, components].map(u32::from), interval);
         let kept = Self { scan, size, frame, tables, segments: KeptSegments::Starts(&[]) };
-        match u32::from_le_bytes(*take(bytes)?) as usize {
+        match u32::from_le_bytes(*take(bytes)?) {
             0 => {
                 let starts = bytes.as_chunks().0.get(..=frame.segments() as usize)?;
                 Some(Self { segments: KeptSegments::Starts(starts), ..kept })
             }
-            index_bytes => {
-                let index = SegmentIndex::parse_known(bytes.get(..index_bytes)?).ok()?;
-                Some(Self { frame: frame.with(&index)?, segments: KeptSegments::Index(index), ..kept })
+            interval => {
+                let frame = frame.with_interval(interval);
+                let boundaries = KeptBoundaries::read(bytes, frame.segments())?;
+                Some(Self { frame, segments: KeptSegments::Index(boundaries), ..kept })
             }
         }
     }
@@ -182,8 +224,12 @@ mod tests {
             let kept = KeptPicture::read(&out).unwrap();
             assert_eq!((kept.scan, kept.frame), (64, frame));
             assert!(frame.interval < frame.restart_interval);
-            let KeptSegments::Index(found) = kept.segments else { panic!("there is an index") };
-            assert!(found.starts().eq(SegmentIndex::parse(&index).unwrap().starts()));
+            let KeptSegments::Index(mut found) = kept.segments else { panic!("there is an index") };
+            let (index, all) = (SegmentIndex::parse(&index).unwrap(), 0..frame.segments());
+            let expected: Vec<_> = index.boundaries(all.clone(), 0).collect();
+            assert!(expected.iter().map(|boundary| boundary.start).eq(index.starts()));
+            assert!(found.of(all.clone()).unwrap().eq(expected));
+            assert!(found.of(0..all.end + 1).is_err());
             for cut in 0..out.len() - 9 {
                 assert!(KeptPicture::read(&out[..cut]).is_none(), "{cut} of {}", out.len());
             }

@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::coding::CodingTables;
 use super::frame::{McuGrid, inspect};
-use super::indexed::{self, Selection};
+use super::indexed::{self, PackedBoundaries, Selection};
 use super::kept::{KeptPicture, KeptSegments};
 use super::options::{Output, StagingOptions};
 use super::segments::{select, select_known};
@@ -66,7 +66,8 @@ impl<'a> PreparedPicture<'a> {
         needs.scan_bytes = match &index {
             None => select(scan, &frame, shown, segments, ranges)?,
             Some(index) => {
-                let bytes = indexed::select(index, &frame, shown, Selection { segments, edges, ranges })?;
+                let boundaries = PackedBoundaries::new(index);
+                let bytes = indexed::select(boundaries, &frame, shown, Selection { segments, edges, ranges })?;
                 indexed::check(scan, &frame, index, ranges, segments)?;
                 bytes
             }
@@ -84,9 +85,9 @@ impl<'a> PreparedPicture<'a> {
         let mut needs = Self::shown(size, frame, how, options)?;
         needs.scan = Scan::Kept(scan);
         let Self { entry: StagedPicture { shown, segments, edges, .. }, ranges, .. } = &mut needs;
-        needs.scan_bytes = match &known {
+        needs.scan_bytes = match known {
             KeptSegments::Starts(starts) => select_known(starts, &frame, shown, segments, ranges)?,
-            KeptSegments::Index(index) => indexed::select(index, &frame, shown, Selection { segments, edges, ranges })?,
+            KeptSegments::Index(kept) => indexed::select(kept, &frame, shown, Selection { segments, edges, ranges })?,
         };
         needs.with(tables)
     }

@@ -126,6 +126,11 @@ impl Huffman {
         (place == symbols.len()).then_some(())
     }
 
+    /// Returns the number of codes of each length and their symbols.
+    pub(super) fn source(&self) -> (&[u8; 16], &[u8]) {
+        (&self.counts, self.symbols.get(..self.used).unwrap_or_default())
+    }
+
     /// Returns the entry for a code that is longer than the table's index, or `None` if no such code exists.
     /// The code and its value have at most 31 bits.
     #[cold]
@@ -153,7 +158,7 @@ impl Huffman {
 }
 
 /// Splits a symbol into the number of zeros before the coefficient and the number of bits of its value.
-const fn parts(symbol: u8) -> (u32, u32) {
+pub(super) const fn parts(symbol: u8) -> (u32, u32) {
     (symbol as u32 >> 4, symbol as u32 & 15)
 }
 
@@ -190,4 +195,4 @@ const fn extended(raw: u32, size: u32) -> i32 {
 
 #[cfg(test)]
 #[path = "huffman_tests.rs"]
-mod tests;
+pub(super) mod tests;

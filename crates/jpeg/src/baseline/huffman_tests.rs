@@ -36,7 +36,7 @@ fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32
 }
 
 /// Generates numbers of codes for each length. Some bit patterns may have no code.
-fn counts() -> impl Strategy<Value = [u8; 16]> {
+pub(in crate::baseline) fn counts() -> impl Strategy<Value = [u8; 16]> {
     prop::array::uniform16(0_u32..9).prop_map(|wanted| {
         let mut free = 1_u32;
         let mut total = 0;

@@ -20,6 +20,7 @@ mod layout;
 mod pixels;
 mod planes;
 mod segments;
+mod skip;
 mod streams;
 mod tables;
 mod transcode;

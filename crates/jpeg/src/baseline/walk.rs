@@ -4,7 +4,7 @@
 use super::bits::Bits;
 use super::huffman::{CodeEntry, Huffman, LOOKUP};
 use super::layout::Layout;
-use super::streams::TURN;
+use super::skip::{Skip, SkipTable, TURN};
 use super::tables::Tables;
 use crate::interval::index_interval;
 use crate::segment_index::SegmentList;
@@ -31,6 +31,8 @@ pub(crate) enum Walked {
 /// Walks through pictures. Its buffers grow with the largest picture so far.
 pub(crate) struct ScanWalker {
     tables: Tables,
+    /// Tables of the AC codes of each component.
+    skips: [SkipTable; 3],
     /// Bytes of one restart interval without stuffing.
     bytes: Vec<u8>,
     /// Offsets in `bytes` at which a stuffing byte was removed. Each offset is just after an FF.
@@ -40,7 +42,13 @@ pub(crate) struct ScanWalker {
 
 impl ScanWalker {
     pub(crate) fn new() -> Self {
-        Self { tables: Tables::new(), bytes: Vec::new(), stuffed: Vec::new(), list: SegmentList::default() }
+        Self {
+            tables: Tables::new(),
+            skips: std::array::from_fn(|_| SkipTable::new()),
+            bytes: Vec::new(),
+            stuffed: Vec::new(),
+            list: SegmentList::default(),
+        }
     }
 
     pub(crate) fn trim(&mut self) {
@@ -87,11 +95,16 @@ impl ScanWalker {
 
     /// Lists the segments of a picture, with `interval` MCUs each. Returns `None` if the data is irregular.
     fn segments(&mut self, scan: &[u8], layout: &Layout, interval: usize) -> Option<()> {
-        let phase = |component| self.tables.huffman(component);
+        let Self { tables, skips, bytes, stuffed, list } = self;
         let luma = (0..layout.h * layout.v).map(|_| 0);
-        let components: Vec<usize> = luma.chain(1..layout.components).collect();
-        let phases = components.iter().map(|&c| Some((c, phase(c)?))).collect::<Option<Vec<_>>>()?;
-        let Self { bytes, stuffed, list, .. } = self;
+        for (component, skip) in skips.iter_mut().enumerate().take(layout.components) {
+            skip.set(tables.huffman(component)?.1);
+        }
+        let phase = |component: usize| {
+            let (dc, ac) = tables.huffman(component)?;
+            Some(Phase { component, dc, ac, skip: skips.get(component)? })
+        };
+        let phases = luma.chain(1..layout.components).map(phase).collect::<Option<Vec<_>>>()?;
         list.interval = u16::try_from(interval).ok()?;
         list.components = layout.components;
         list.lengths.clear();
@@ -121,10 +134,10 @@ impl ScanWalker {
                 before = start;
                 list.last_dc.push(last_dc);
                 for _ in first..(first + interval).min(last) {
-                    for &(component, (dc, ac)) in &phases {
-                        let prediction = predictions.get_mut(component)?;
-                        *prediction += skip_block(&mut bits, dc, ac)?;
-                        *last_dc.get_mut(component)? = i16::try_from(*prediction).ok()?;
+                    for phase in &phases {
+                        let prediction = predictions.get_mut(phase.component)?;
+                        *prediction += phase.skip_block(&mut bits)?;
+                        *last_dc.get_mut(phase.component)? = i16::try_from(*prediction).ok()?;
                     }
                 }
             }
@@ -166,46 +179,66 @@ fn unstuff(scan: &[u8], at: usize, bytes: &mut Vec<u8>, stuffed: &mut Vec<usize>
     }
 }
 
-/// Reads a block and returns the difference of its DC coefficient, or `None` if the block is irregular.
-#[inline(always)]
-fn skip_block(bits: &mut Bits<'_>, dc: &Huffman, ac: &Huffman) -> Option<i32> {
-    bits.refill();
-    let mut entry = *dc.lookup.get(bits.peek::<LOOKUP>())?;
-    if entry.step() != 1 {
-        entry = match entry.with_long_value(bits) {
-            Some(found) => found,
-            None => dc.long(entry, *bits)?,
-        };
-    }
-    bits.skip(entry.bits());
-    let difference = entry.value().into();
-    let mut at = 0;
-    loop {
+/// The component that a block of an MCU belongs to, and the component's tables.
+struct Phase<'a> {
+    component: usize,
+    dc: &'a Huffman,
+    ac: &'a Huffman,
+    skip: &'a SkipTable,
+}
+
+impl Phase<'_> {
+    /// Reads a block and returns the difference of its DC coefficient, or `None` if the block is irregular.
+    #[inline(always)]
+    fn skip_block(&self, bits: &mut Bits<'_>) -> Option<i32> {
         bits.refill();
-        for _ in 0..TURN {
-            let mut entry = *ac.lookup.get(bits.peek::<LOOKUP>())?;
-            let next = at + entry.step();
-            if next < 63 {
-                bits.skip(entry.bits());
-                at = next;
-                continue;
-            }
-            if entry.step() > CodeEntry::END {
-                bits.refill();
-                entry = match entry.with_long_value(bits) {
-                    Some(found) => found,
-                    None => ac.long(entry, *bits)?,
-                };
-            }
-            bits.skip(entry.bits());
-            if entry.step() == CodeEntry::END {
-                return Some(difference);
-            }
-            at += entry.step();
-            if at >= 63 {
-                return (at == 63).then_some(difference);
-            }
-            break;
+        let mut entry = *self.dc.lookup.get(bits.peek::<LOOKUP>())?;
+        if entry.step() != 1 {
+            entry = match entry.with_long_value(bits) {
+                Some(found) => found,
+                None => self.dc.long(entry, *bits)?,
+            };
         }
+        bits.skip(entry.bits());
+        let difference = entry.value().into();
+        let mut at = 0;
+        loop {
+            bits.refill();
+            for _ in 0..TURN {
+                let skip = self.skip.next(bits)?;
+                let next = at + skip.step();
+                if next < 63 {
+                    bits.skip(skip.bits());
+                    at = next;
+                    continue;
+                }
+                // A block with 63 coefficients has no symbol for its end.
+                if (Skip::END..Skip::END + 63).contains(&next) && skip.step() >= Skip::END {
+                    bits.skip(skip.bits());
+                    return Some(difference);
+                }
+                let entry = self.entry(bits)?;
+                bits.skip(entry.bits());
+                if entry.step() == CodeEntry::END {
+                    return Some(difference);
+                }
+                at += entry.step();
+                if at >= 63 {
+                    return (at == 63).then_some(difference);
+                }
+                break;
+            }
+        }
+    }
+
+    /// Returns the entry of the next AC symbol, or `None` if it is irregular.
+    #[inline(always)]
+    fn entry(&self, bits: &mut Bits<'_>) -> Option<CodeEntry> {
+        let entry = *self.ac.lookup.get(bits.peek::<LOOKUP>())?;
+        if entry.step() <= CodeEntry::END {
+            return Some(entry);
+        }
+        bits.refill();
+        entry.with_long_value(bits).or_else(|| self.ac.long(entry, *bits))
     }
 }

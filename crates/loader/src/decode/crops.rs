@@ -8,6 +8,9 @@ pub(crate) struct CropPixels {
     /// Index of the stored picture field that was decoded last, even if decoding failed.
     of: Option<usize>,
     is_there: bool,
+    /// True if the segment index of the picture is wrong. No other crop uses it then, so that the picture is counted
+    /// once.
+    is_index_wrong: bool,
     pixels: SharedPixels,
 }
 
@@ -19,9 +22,9 @@ impl CropPixels {
         }
     }
 
-    /// Renders one of several crops of stored field `position`. Returns its height and width, or `None` if
-    /// the crop must be decoded on its own.
-    pub(crate) fn render(
+    /// Decodes one of several crops of stored field `position`, from the pixels of all crops or on its own. Returns
+    /// its height and width.
+    pub(crate) fn decode(
         &mut self,
         decoder: &mut PictureDecoder,
         position: usize,
@@ -29,13 +32,22 @@ impl CropPixels {
         crops: &Crops<'_>,
         how: &Rendering,
         out: &mut [u8],
-    ) -> Result<Option<[u32; 2]>> {
+    ) -> Result<[u32; 2]> {
+        let before = decoder.wrong_indexes();
         if self.of != Some(position) {
-            self.of = Some(position);
+            (self.of, self.is_index_wrong) = (Some(position), false);
             // The error may come from damaged pixels that no crop needs. Each crop is then decoded on its own, without
             // those pixels.
             self.is_there = decoder.decode_shared(picture, crops, how, &mut self.pixels).unwrap_or(false);
         }
-        if self.is_there { decoder.render_shared(&self.pixels, how, out) } else { Ok(None) }
+        let shared = if self.is_there { decoder.render_shared(&self.pixels, how, out)? } else { None };
+        self.is_index_wrong |= decoder.wrong_indexes() > before;
+        if let Some(size) = shared {
+            return Ok(size);
+        }
+        let segments = picture.segments.filter(|_| !self.is_index_wrong);
+        let decoded = decoder.decode_into(&StoredPicture { segments, ..*picture }, how, out)?;
+        self.is_index_wrong |= decoder.wrong_indexes() > before;
+        Ok([decoded.height, decoded.width])
     }
 }

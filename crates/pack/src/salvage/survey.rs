@@ -182,13 +182,18 @@ impl Survey {
         }
     }
 
-    /// Keeps the first metadata whose shard count is within the limits.
+    /// Keeps the first metadata whose shard count is within the limits. The headers of shards tell whether a field
+    /// with the name of a segment index is one. If all headers and footers are damaged, the field is one of the
+    /// user's, which hides nothing.
     fn take_metadata(&mut self, scans: &[(&PathBuf, SalvageScan)], limits: &Limits) {
         for (shard, scan) in scans {
             let Some((metadata, _)) = scan.metadata() else { continue };
             match metadata.shards.map(u64::from).filter(|&count| count > limits.max_shards) {
                 None => {
-                    self.metadata = Some(metadata.clone());
+                    let identities = || scans.iter().filter_map(|(_, scan)| scan.identity());
+                    let features = scan.identity().or_else(|| identities().next()).map_or(0, |i| i.optional_features);
+                    let schema = metadata.schema.clone().with_features(features);
+                    self.metadata = Some(Metadata { schema, ..metadata.clone() });
                     return;
                 }
                 Some(count) => self.damage.push(format!(

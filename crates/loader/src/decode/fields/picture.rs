@@ -194,10 +194,8 @@ impl PictureFieldDecoder {
         let position = self.0.position;
         let crops = self.crop().map(|crop| crop.of(of.recipe().key(of.at())));
         let mut decode = |how: &Rendering, out: &mut [u8]| {
-            if let Some(crops) = &crops
-                && let Some(size) = shared.render(pictures, position, &picture, crops, how, out)?
-            {
-                return Ok(size);
+            if let Some(crops) = &crops {
+                return shared.decode(pictures, position, &picture, crops, how, out);
             }
             let decoded = pictures.decode_into(&picture, how, out)?;
             Ok([decoded.height, decoded.width])
