@@ -1,5 +1,5 @@
 use super::*;
-use crate::{DrawKey, PixelLayout, View};
+use crate::{DrawKey, PixelLayout, Rect, View};
 use png::{BitDepth, ColorType};
 use shardpack_format::Limits;
 use std::io::Cursor;
@@ -232,4 +232,22 @@ fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
     let png = sixteen().png(BitDepth::Sixteen);
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     decoder.decode_into(&StoredPicture::new("image/png", &png), &Rendering::default(), &mut slot).unwrap();
+}
+
+#[test]
+fn a_damaged_size_takes_no_memory() {
+    let jpeg = crate::testing::Jpeg { width: 16_000, height: 16_000, ..Default::default() }.bytes();
+    let picture = StoredPicture::new("image/jpeg", &jpeg);
+    let mut decoder = PictureDecoder::new(Limits::default());
+    assert_eq!(decoder.size_of("image/jpeg", &jpeg, 1).unwrap(), (16_000, 16_000), "the limit of bytes allows it");
+    let views = [0, 1000].map(|x| View::rectangle(Rect { x, y: 0, width: 15_000, height: 16_000 }));
+    let crops = Crops { views: &views, key: DrawKey { seed: 1, epoch: 0, sample: 2 } };
+    let mut shared = SharedPixels::default();
+    let error = decoder.decode_shared(&picture, &crops, &Rendering::default(), &mut shared).unwrap_err();
+    assert!(error.to_string().contains("max_expansion"), "{error}");
+    assert_eq!(shared.pixels.capacity(), 0);
+    // A single crop is no different.
+    let how = Rendering { view: View::resize((2, 2)), ..Rendering::default() };
+    let error = decoder.decode_into(&picture, &how, &mut [0; 12]).unwrap_err();
+    assert!(error.to_string().contains("max_expansion"), "{error}");
 }
