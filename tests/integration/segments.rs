@@ -388,9 +388,13 @@ fn salvage_keeps_indexes_and_fields_with_their_names() {
     fs::create_dir(&users).unwrap();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/valid/field-named-like-a-segment-index.shard");
     fs::copy(fixture, users.join("shard-00000.shard")).unwrap();
-    run(&write_pictures(scratch.path()), &indexed, &with(true)).unwrap();
+    let src = write_pictures(scratch.path());
+    for n in 0..20 {
+        fs::write(src.join(format!("more-{n}.jpg")), strip(250 - n)).unwrap();
+    }
+    run(&src, &indexed, &with(true)).unwrap();
     // Without its header, a shard is known by its footer. A shard without either is of the same dataset as the others.
-    let shards: Vec<_> = shard_files(&indexed);
+    let shards = shard_files(&indexed);
     assert!(shards.len() > 1);
     let salvaged = |from: &Path, name: &str| {
         let (out, limits) = (scratch.path().join(name), Limits::default());

@@ -146,7 +146,10 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 200),
         ) {
             // Most symbols occur in photos: short runs, small values, and ends of blocks.
-            let symbol = |&(run, size, how): &(u8, u8, u8)| if how > 0 { (run & how) << 4 | size } else { run << 4 | size * 2 };
+            let symbol = |&(run, size, how): &(u8, u8, u8)| match how {
+                0 => run << 4 | size * 2,
+                mask => (run & mask) << 4 | size,
+            };
             let total = counts.iter().map(|&n| usize::from(n)).sum::<usize>();
             let symbols: Vec<u8> = drawn[..total].iter().map(symbol).collect();
             let (code, skips) = tables(&counts, &symbols);
