@@ -384,10 +384,8 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
 #[test]
 fn salvage_keeps_indexes_and_fields_with_their_names() {
     let scratch = tempfile::tempdir().unwrap();
-    let (users, indexed) = (scratch.path().join("users"), scratch.path().join("indexed"));
-    fs::create_dir(&users).unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/valid/field-named-like-a-segment-index.shard");
-    fs::copy(fixture, users.join("shard-00000.shard")).unwrap();
+    let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/valid/field-named-like-a-segment-index.shard");
+    let indexed = scratch.path().join("indexed");
     let src = write_pictures(scratch.path());
     for n in 0..20 {
         fs::write(src.join(format!("more-{n}.jpg")), strip(250 - n)).unwrap();
@@ -415,8 +413,7 @@ fn salvage_keeps_indexes_and_fields_with_their_names() {
         }
         assert_eq!(salvaged(&indexed, name), (false, SEGMENT_INDEXES, before.clone()), "{name}");
     }
-    let of_user = stored(&users.join("shard-00000.shard"), "image");
-    assert_eq!(salvaged(&users, "saved"), (true, 0, of_user));
+    assert_eq!(salvaged(&users, "saved"), (true, 0, stored(&users, "image")));
 }
 
 fn shard_files(folder: &Path) -> Vec<PathBuf> {
