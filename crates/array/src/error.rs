@@ -97,7 +97,7 @@ mod tests {
     fn an_impossible_bound_is_no_hint() {
         let error = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest };
         let hint = |smallest| error(smallest).hint().unwrap().told(Voice::Command);
-        assert!(error(0.75).to_string().contains("at least 0.75"));
+        assert!(error(0.75).to_string().contains("smallest possible bound for this array is 0.75"));
         assert_eq!(hint(0.75), "`--max-error 0.75`; or `--values keep` stores the values unchanged");
         assert!(!error(f64::INFINITY).to_string().contains("inf"));
         assert_eq!(hint(f64::INFINITY), "`--values keep` stores the values unchanged");

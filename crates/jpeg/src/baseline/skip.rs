@@ -147,8 +147,8 @@ mod tests {
         ) {
             // Most symbols occur in photos: short runs, small values, and ends of blocks.
             let symbol = |&(run, size, how): &(u8, u8, u8)| match how {
-                0 => run << 4 | size * 2,
-                mask => (run & mask) << 4 | size,
+                0 => (run << 4) | (size * 2),
+                mask => ((run & mask) << 4) | size,
             };
             let total = counts.iter().map(|&n| usize::from(n)).sum::<usize>();
             let symbols: Vec<u8> = drawn[..total].iter().map(symbol).collect();
@@ -192,7 +192,7 @@ mod tests {
         };
         assert_eq!(skip(0b0101_0101 << 24), (8, 4), "four values");
         assert_eq!(skip(0b0110_1010 << 24), (4, Skip::END + 1), "nothing follows the end of a block");
-        assert_eq!(skip(0b1101_1011_0 << 23), (11, 49), "three times 16 zeros, and a value");
+        assert_eq!(skip(0b1_1011_0110 << 23), (11, 49), "three times 16 zeros, and a value");
         assert_eq!(skip(0b1110 << 28), (0, Skip::ODD), "there is no such code");
         // Another code replaces the table.
         let (code, _) = tables(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].map(|n: u8| n / 2), &[0x02]);

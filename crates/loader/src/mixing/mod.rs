@@ -154,17 +154,18 @@ impl<'a> Mixing<'a> {
         let layout = fields.layout;
         let bits = |element: &[u8]| element.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
         let (position, fill, is_bilinear) = match &field.kind {
-            FieldType::Mask(mask) => (mask.picture.position, [bits(&mask.fill); 3], false),
+            FieldType::Mask(mask) => (Some(mask.picture.position), [bits(&mask.fill); 3], false),
             _ => {
                 let elements = PictureElements { dtype: field.dtype, layout, scaling: fields.scaling };
                 let elements = elements.of(&mosaic.fill).unwrap_or_default();
                 let mut of = elements.chunks(to_usize(field.dtype.bytes()).max(1)).map(bits);
                 let fill = [0; 3].map(|nothing| of.next().unwrap_or(nothing));
-                (field.kind.position().unwrap_or(usize::MAX), fill, true)
+                (field.kind.position(), fill, true)
             }
         };
         let whole = vec![[0, 0, size[1], size[0]]; self.rows.len()];
-        let contents = self.picture(position).filter(|picture| picture.size == size);
+        let picture = position.and_then(|position| self.picture(position));
+        let contents = picture.filter(|picture| picture.size == size);
         let contents = contents.map_or(&whole, |picture| &picture.contents);
         let row = |number: usize| {
             let plan = self.plan_of(mosaic, number, size)?;

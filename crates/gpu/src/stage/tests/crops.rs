@@ -49,6 +49,29 @@ fn crops_are_the_hosts() {
     }
 }
 
+/// The predicted memory covers the tables of strongly reduced bicubic crops and of many small crops.
+#[test]
+fn memory_of_reduced_crops_is_predicted() {
+    let large = View::random_resized_crop(96).with_interpolation(Interpolation::Bicubic);
+    let scale = (0.05, 0.25);
+    let framing = Framing::RandomResizedCrop { height: 48, width: 48, scale, ratio: Framing::RATIO };
+    let small = View { framing, ..View::whole() };
+    let mut crops = vec![PictureCrop::from(large); 2];
+    crops.extend(vec![PictureCrop::from(small); 6]);
+    crops.push(View::pad((64, 64)).into());
+    let disk = Disk::new(16, |n| [380 + n as u32 % 5 * 24, 260 + n as u32 % 7 * 16], Harm::None);
+    for float in [None, Some("image=float16")] {
+        let stage = Arc::new(PlayedStage::new(0, 1));
+        let mut options = LoaderOptions::default().batch_size(16).seed(3).crops(crops.clone()).fields(["image"]);
+        if let Some(dtype) = float {
+            options = options.dtype(dtype.parse().unwrap()).scaling(Scaling::UNIT);
+        }
+        let mut loader = disk.loader(options.stage(Arc::clone(&stage) as _));
+        assert_eq!(epoch(&mut loader).len(), 1);
+        assert_eq!(of(&stage.counts.grown), 0, "the memory was predicted");
+    }
+}
+
 /// All crops of a picture use one value on the device.
 #[test]
 fn crops_of_resident_pictures_are_the_hosts() {
