@@ -38,7 +38,7 @@ def main():
     options = arguments()
     sides = SIDES
     if options.device.type != "cuda":
-        # Then the host decodes all, and two sides are the same.
+        # Without a GPU, the host decodes everything, and two sides are the same.
         host = {name.replace("on the device", "on the host"): side for name, side in SIDES.items()}
         sides = host | {name: side for name, side in SIDES.items() if name in host}
     rows = {name: [] for name in sides}
@@ -126,7 +126,7 @@ def prepare(folder, options):
 
 
 def cut(folder, path):
-    """Writes the parts of a photo, and returns their number. Small photos have none."""
+    """Writes the parts of a photo and returns how many it wrote: none if the photo is too small."""
     from PIL import Image
 
     with Image.open(path) as file:
@@ -159,7 +159,7 @@ def image_folder(split, seed, folder, options):
 
     view = [v2.RandomResizedCrop(SIDE, antialias=True), v2.RandomHorizontalFlip()]
     if split == "val":
-        # The size that the loader's `center` view has.
+        # The same size as the loader's `center` view.
         view = [v2.Resize(SIDE * 8 // 7, antialias=True), v2.CenterCrop(SIDE)]
     photos = ImageFolder(folder / split, v2.Compose([*view, v2.PILToTensor()]))
     batches = DataLoader(
@@ -215,7 +215,7 @@ def network(classes):
 
 
 def one(side, seed, folder, options, facts):
-    """Trains one model. Returns its accuracy on the held-out parts, and the seconds that all of it took."""
+    """Trains one model. Returns its accuracy on the held-out parts, and the total time in seconds."""
     import torch
 
     began = time.perf_counter()

@@ -7,7 +7,7 @@ WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 110, 70, 44
 
 
 def overlap(values, others):
-    """True if the ranges of two lists of numbers have a number in common."""
+    """Returns True if the ranges of two lists of numbers overlap."""
     return min(values) <= max(others) and min(others) <= max(values)
 
 
@@ -16,7 +16,7 @@ def svg(title, subtitle, rows, show):
     across the band is the median.
 
     Each row is a label and its values, and `show` formats a value. The axis begins a tenth of the range before the
-    least value, because differences matter here, and its ends are written below the bands.
+    least value, because differences matter here. The values at its ends are written below the bands.
     """
     everything = [value for _, values in rows for value in values]
     margin = (max(everything) - min(everything)) / 10 or 0.01

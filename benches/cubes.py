@@ -9,7 +9,7 @@ SHAPE = (480, 640, 100)
 
 
 def noise(rng, height, width, cell):
-    """Smooth noise between 0 and 1, with features about `cell` pixels wide."""
+    """Returns smooth noise between 0 and 1, with features about `cell` pixels wide."""
     coarse = rng.random((height // cell + 2, width // cell + 2), dtype=np.float32)
     return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).clip(0, 1)
 

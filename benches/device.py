@@ -1,4 +1,5 @@
-"""Batches on a GPU: our loader, other libraries that decode on the GPU, CPU workers, and the bus alone.
+"""Compares ways to get batches onto a GPU: our loader, other libraries that decode on the GPU, and CPU workers. Also
+measures the bus alone.
 
     python benches/device.py PHOTOS                  needs shardpack and PyTorch, and torchvision for its GPU decoder
     python benches/device.py PHOTOS --cubes 24       with 24 synthetic cubes of 480 x 640 x 100

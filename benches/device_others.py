@@ -113,8 +113,8 @@ def torchvision_whole(options):
 
 
 def engines_whole(options):
-    """nvImageCodec, which uses the JPEG engines of the GPU if there are any, and kernels for other pictures. Threads
-    read the files.
+    """Decodes with nvImageCodec, which uses the JPEG engines of the GPU if it has any, and kernels for other pictures.
+    Threads read the files.
     """
     import torch
     from nvidia import nvimgcodec

@@ -77,7 +77,7 @@ def crops_resident(options):
 
 
 def recipe(options, **more):
-    """The loader does the whole training recipe."""
+    """The loader applies the whole training recipe."""
     import shardpack.augment as augment
 
     erase = augment.random_erasing(p=0.1, value=tuple(round(255 * mean) for mean in MEAN))

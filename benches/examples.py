@@ -72,7 +72,7 @@ class Files(Dataset):
 
 
 def rate(loader, seconds):
-    """Rows per second, measured over whole epochs that together take at least `seconds`."""
+    """Returns the rows per second, measured over whole epochs that together take at least `seconds`."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for batch in loader:
@@ -102,7 +102,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Measures the seconds for adding 100 photos for the third time, and for packing all photos again."""
+    """Measures how many seconds it takes to add 100 photos for the third time, and to pack all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

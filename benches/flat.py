@@ -4,9 +4,9 @@
     python benches/flat.py PHOTOS --decode device    that the GPU decodes
     python benches/flat.py PHOTOS --device cpu       without a GPU
 
-PHOTOS is a folder of class folders of JPEGs, which the bench packs with the defaults. A consumer sums every batch, keeps
-it for a while now and then, and leaves some epochs early. The table has the memory of the process and of the GPU at
-twenty times. The exit code is 1 if either grew by more than `--most` MB after the first fifth.
+PHOTOS is a folder of class folders of JPEGs, which the bench packs with the defaults. A consumer sums every batch,
+sometimes keeps it for a while, and leaves some epochs early. The table shows the memory of the process and of the GPU at
+twenty points in time. The exit code is 1 if either grew by more than `--most` MB after the first fifth.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def arguments():
 
 
 def memory(device):
-    """Megabytes of the process that are not files, and megabytes in use on the device."""
+    """Returns the memory of the process without mapped files, and the memory in use on the device, in megabytes."""
     import torch
 
     gc.collect()
@@ -64,7 +64,7 @@ def memory(device):
 
 
 def run(dataset, options):
-    """Loads the batches. Returns the memory at twenty times."""
+    """Loads the batches. Returns the memory at twenty points in time."""
     import shardpack as sp
     import torch
 
@@ -79,7 +79,7 @@ def run(dataset, options):
             for batch in loader:
                 sums += batch["image"].float().mean() + batch["label"].float().mean()
                 count += 1
-                # A consumer that keeps two batches now and then, and is slow or gone at times.
+                # The consumer sometimes keeps two batches, pauses, or leaves the epoch.
                 kept = [*kept, batch][-2:] if count % 97 < 5 else []
                 if count % 499 == 0:
                     time.sleep(0.05)

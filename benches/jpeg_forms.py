@@ -1,4 +1,4 @@
-"""The forms in which `pack` stores the same JPEGs: tiled, kept, kept with a segment index, and re-encoded.
+"""Compares the forms in which `pack` stores JPEGs: tiled, kept, kept with a segment index, and re-encoded.
 
     python benches/jpeg_forms.py PHOTOS                 packing, size, and loading on the host
     python benches/jpeg_forms.py PHOTOS --device        also loading on a GPU; needs PyTorch

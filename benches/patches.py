@@ -88,7 +88,9 @@ class Loaded:
 
 
 def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
-    """Rates by wall time and by CPU time: of the first epoch, and of the whole epochs that follow for `seconds`."""
+    """Returns the rates by wall time and by CPU time, for the first epoch and for the whole epochs that follow for
+    `seconds`.
+    """
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())

@@ -122,8 +122,8 @@ def python(options):
 
 
 def overhead(options):
-    """CPU time that the consumer spends on a finished batch. The consumer is deliberately slow, so that it never waits
-    for a batch.
+    """Measures the CPU time that the consumer spends on a finished batch. The consumer is deliberately slow, so that it
+    never waits for a batch.
     """
     import shardpack
 

@@ -4,7 +4,7 @@
     python benches/train.py PHOTOS --models resnet18 --devices 4   four ranks, DistributedDataParallel
     python benches/train.py PHOTOS --cores 16,4,2,1                with these numbers of cores for each rank
     python benches/train.py PHOTOS --sides ceiling device-1 device-1@16x24 ceiling+urgent device-1@16x24+urgent
-                                                                   with another decoding, another stream (`side_of`)
+                                                                   with other decoder settings or streams (`side_of`)
     python benches/train.py PHOTOS --trace                         also two epochs with validation and checkpoints
 
 PHOTOS is a folder of class folders of JPEGs, which the bench packs `--copies` times with the defaults. The models are
@@ -95,13 +95,13 @@ def arguments():
 
 
 def named_side(text):
-    """The text, if it names a side."""
+    """Returns the text if it names a side."""
     side_of(text)
     return text
 
 
 def numbers(text):
-    """Numbers of cores, such as 16,4,2,1."""
+    """Parses a list of core counts, such as 16,4,2,1."""
     found = [int(word) for word in text.split(",")]
     if min(found) < 1:
         raise argparse.ArgumentTypeError(f"expected at least one core, found: {text}")
@@ -146,7 +146,7 @@ def rank(number, model, cores, folder, out, settings):
     )
     step = Step(model, device, options.devices)
     job.channels_last = step.channels_last
-    # PyTorch's default stream has the lowest priority, and so have the streams of the loader.
+    # PyTorch's default stream and the loader's streams have the lowest priority.
     job.streams = {False: torch.cuda.current_stream(device), True: torch.cuda.Stream(device, priority=-1)}
     meet = distributed.barrier if options.devices > 1 else lambda: None
     turns, kernels = [], {}
@@ -265,7 +265,7 @@ class Watch(contextlib.AbstractContextManager):
 
 
 def watched_trace(job, step):
-    """A trace with the utilisation of the GPU. Times are in seconds since the first step."""
+    """Returns a trace with the utilisation of the GPU. Times are in seconds since the first step."""
     with Watch(job.device.index) as watch:
         traced = trace(job, step, 1)
     samples = [(moment - traced["started"], rate) for moment, rate in watch.samples]
@@ -286,7 +286,7 @@ def gaps(traced):
 
 
 def summary(model, cores, result):
-    """The medians of each side, and its share of the model's ceiling."""
+    """Returns the medians of each side, and its share of the model's ceiling."""
     by_side = {}
     for one in result["turns"]:
         by_side.setdefault(one["side"], []).append(one)
@@ -317,7 +317,9 @@ def summary(model, cores, result):
 
 
 def by_cores(rows, cores):
-    """A row for each side of a model: pictures a second, and the share of the ceiling, by the number of cores."""
+    """Returns a row for each side of a model: for each number of cores, the pictures per second and the share of the
+    ceiling.
+    """
     table = {}
     for row in rows:
         line = table.setdefault((row["model"], row["side"]), {"model": row["model"], "side": row["side"]})

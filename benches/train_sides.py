@@ -13,12 +13,12 @@ from unittest import mock
 
 from device_others import BATCH, MEAN, STD, Photos, WithLabels
 
-# Number of decoded batches that stay on the device while the ceiling is measured. They differ, because a GPU computes
-# uniform batches faster than photos.
+# Number of decoded batches that stay on the device while the ceiling is measured. They are real photos, because a GPU
+# computes faster on uniform batches.
 CEILING_BATCHES = 40
 CLASSES = 1000
 # A side: its name in tables, the number of its loader threads (0 means one per core), the function that opens it, and
-# whether the model trains in a stream whose kernels go first.
+# True if the model trains in a stream of higher priority.
 Side = namedtuple("Side", "name threads open urgent", defaults=[False])
 
 
@@ -196,7 +196,7 @@ SIDES = {
 
 @contextlib.contextmanager
 def in_few_blocks(open_side, blocks, warps, job, threads):
-    """The side, with a loader that decodes the segments of pictures in at most `blocks` blocks of `warps` warps."""
+    """Returns the side with a loader that decodes picture segments in at most `blocks` blocks of `warps` warps."""
     from shardpack import _shardpack
 
     stage = functools.partial(_shardpack.Stage, blocks=blocks, warps=warps)
@@ -205,8 +205,8 @@ def in_few_blocks(open_side, blocks, warps, job, threads):
 
 
 def side_of(text):
-    """The side that a text names: a key of SIDES; then `@16x24` for a loader that decodes in 16 blocks of 24 warps; then
-    `+urgent` for a model that trains in a stream of higher priority.
+    """Returns the side with this name: a key of SIDES, optionally followed by `@16x24` for a loader that decodes in 16
+    blocks of 24 warps, and by `+urgent` for a model that trains in a stream of higher priority.
     """
     found = re.fullmatch(r"([a-z0-9-]+)(?:@([1-9]\d*)x([1-9]\d*))?(\+urgent)?", text)
     if found is None or found[1] not in SIDES:
@@ -222,7 +222,7 @@ def side_of(text):
 
 
 def kernel_seconds(torch, step, batches, steps):
-    """Seconds that the device spends in each kernel and each copy during `steps` steps, by name."""
+    """Returns the seconds that the device spends in each kernel and each copy during `steps` steps, by name."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
@@ -237,7 +237,9 @@ def kernel_seconds(torch, step, batches, steps):
 
 
 def trace(job, step, threads, epochs=2, validation=8):
-    """Start and end times of the steps of some epochs. A validation pass and a checkpoint follow each epoch."""
+    """Returns the start and end times of the steps of some epochs. A validation pass and a checkpoint follow each
+    epoch.
+    """
     torch = job.torch
     marks, writers = [], []
     origin = torch.cuda.Event(enable_timing=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Boxes of volumes with their masks, flipped along three axes, turned, with gain and noise: decoded on a GPU, on the
-host, and by MONAI or a PyTorch DataLoader from `.npy` files. Prints one JSON object.
+"""Loads boxes of volumes with their masks, flipped along three axes and rotated, with random gain and noise. Compares
+our loader on a GPU and on the host with MONAI and a PyTorch DataLoader that read `.npy` files. Prints one JSON object.
 
     python benches/volumes.py FOLDER [--volumes 12] [--side 256] [--box 128] [--each 4] [--batch 2] [--rounds 3]
         [--seconds 5] [--threads 16] [--device cuda:0] [--codec blosc2-lz4]
@@ -25,7 +25,7 @@ import shardpack as sp
 
 
 def volume(number: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """An int16 volume like a CT, smooth with noise, and its mask of three classes."""
+    """Returns an int16 volume that resembles a CT scan, smooth with noise, and its mask of three classes."""
     rng = np.random.default_rng(number)
     axis = np.linspace(-1, 1, side, dtype=np.float32)
     far = axis[:, None, None] ** 2 + axis[:, None] ** 2 + axis**2
@@ -112,7 +112,7 @@ def moved(options: argparse.Namespace, values: Any) -> Any:
 
 
 def rate(side: Iterator[int], seconds: float) -> float:
-    """Boxes per second, after the first batches."""
+    """Returns the boxes per second after the first batches."""
     for _ in range(3):
         next(side)
     begun, boxes = time.perf_counter(), 0

@@ -351,7 +351,7 @@ def parse_jpeg(jpeg):
 
 
 def check_segments(index, media_type, jpeg):
-    """Checks the rules of the table. That the numbers are those of the picture only a walk through it would show."""
+    """Checks the rules of the table. Only decoding the picture could show whether the numbers match it."""
     if index is None:
         return
     need(media_type == "image/jpeg", "segment index: without a JPEG")

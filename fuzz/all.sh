@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs fuzz targets for SECONDS each (default 3600), one per core at a time. Prints a line for each
-# target. Exits with 1 if a target found something, and stores the findings in artifacts/TARGET.
+# target. Exits with 1 if a target found a bug, and stores the failing inputs in artifacts/TARGET.
 #
 #   fuzz/all.sh [SECONDS] [TARGET…]           all targets, or the named ones
 #   FUZZ_BIN=FOLDER fuzz/all.sh …             uses programs built elsewhere, without Rust
@@ -52,7 +52,7 @@ one() {
     : >"$log"
     while left=$((end - SECONDS)) && [ $left -gt 0 ]; do
         code=0
-        # A target that is killed by a signal or for lack of memory has also found something.
+        # A target that was killed by a signal or for lack of memory has also found a bug.
         "$bin/$target" -max_total_time=$left -timeout="${FUZZ_TIMEOUT:-60}" -rss_limit_mb="${FUZZ_RSS_MB:-2048}" \
             -print_final_stats=1 -artifact_prefix="$artifacts/" "${from[@]}" >>"$log" 2>&1 || code=$?
         [ $code = 0 ] && break
@@ -64,7 +64,7 @@ one() {
     local runs fresh note=""
     runs=$(total number_of_executed_units "$log")
     fresh=$(total new_units_added "$log")
-    # Zero runs mean that the target did not work.
+    # A target without any runs did not work.
     if [ $found != 0 ] || [ "$runs" = 0 ]; then note="  see $artifacts and $log"; fi
     printf '%-14s %12s runs  %6s new inputs  %3s crashes%s\n' "$target" "$runs" "$fresh" $found "$note"
     [ -z "$note" ]

@@ -22,7 +22,7 @@ BOXES = TARGET.with_name("torchvision_boxes.txt")
 
 
 def picture() -> torch.Tensor:
-    """A picture with gradients, an edge and noise. The channels differ, and none uses all levels."""
+    """Return a picture with gradients, an edge and noise. The channels differ, and none uses all levels."""
     random = np.random.default_rng(5)
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     red = 20 + 7 * x + 2 * y

@@ -3,7 +3,7 @@
 # materials and SHA256SUMS, and list everything. Nothing is uploaded.
 #
 #   scripts/collect_release.sh FOLDER             an error if a file of a release is missing
-#   scripts/collect_release.sh FOLDER --partial   missing files are only named: to try, not to publish
+#   scripts/collect_release.sh FOLDER --partial   only names missing files, for trials
 #
 # FOLDER holds the output of scripts/release.sh and scripts/release_macos.sh. The crates get into FOLDER/crates, in the
 # form in which `cargo publish --workspace` uploads them, in the order of their dependencies. The bill of materials is

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Licences of the Rust crates that are compiled into the wheel and the command, for python/LICENSE-THIRD-PARTY.
+"""Lists the licences of the Rust crates compiled into the wheel and the command, in python/LICENSE-THIRD-PARTY.
 
     scripts/licences.py            rewrites the last part of that file, from Cargo.lock
     scripts/licences.py --check    fails if that would change the file

@@ -1,4 +1,5 @@
-//! Checks that a path can be a dataset at all, because a file that never was one should not be reported as damaged.
+//! Checks that a path can be a dataset at all. A file that never was a dataset should not be
+//! reported as a damaged one.
 
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
 use shardpack_pack::bail;

@@ -107,7 +107,7 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has. No sample records why a picture was kept, for example.
+/// Figures that only the manifest has. For example, no sample records why its picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
 /// Compares the manifest's fidelity figures with the samples' figures, which are in the indexes.

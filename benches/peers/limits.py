@@ -1,5 +1,5 @@
-"""The work that no loader can skip, done on all cores and in memory: samples in no particular order and without
-batches, and decoding without files.
+"""Measures the work that no loader can skip, on all cores and in memory: reading samples in no particular order and
+without batches, and decoding without files.
 """
 
 import multiprocessing

@@ -135,8 +135,8 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """Decodes only the pixels of the crop, but the entropy-coded data of the whole picture. Lets tf.data choose the
-    degree of parallelism, which is faster than one call per thread.
+    """Decodes only the pixels of the crop, but reads the entropy-coded data of the whole picture. Lets tf.data choose
+    the degree of parallelism, which is faster than one call per thread.
     """
     import tensorflow as tf
 

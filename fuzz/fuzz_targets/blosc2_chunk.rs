@@ -1,4 +1,4 @@
-//! Fuzzes Blosc2 payloads: the decoder safely decodes or refuses each payload whose structure was accepted.
+//! Fuzzes Blosc2 payloads: the decoder must safely decode or refuse each payload whose structure was accepted.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

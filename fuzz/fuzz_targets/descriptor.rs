@@ -1,4 +1,5 @@
-//! Fuzzes the parser of array descriptors: an accepted one has exactly one encoding, and sizes within the limits.
+//! Fuzzes the parser of array descriptors: an accepted descriptor has exactly one encoding, and its sizes are within
+//! the limits.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

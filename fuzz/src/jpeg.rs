@@ -66,8 +66,8 @@ pub struct Decoders {
 struct Made {
     /// Sizes returned by the strict and the lenient decoder.
     sizes: [Result<(u32, u32)>; 2],
-    /// Pixels at full size, shrunk, and of the centre, each from the strict and the lenient decoder. Last, the pixels
-    /// from the strict decoder for all picture formats.
+    /// Pixels of the picture at full size, of the shrunk picture, and of its centre, each from the strict and the
+    /// lenient decoder. The last entry holds the pixels from the strict decoder for all picture formats.
     pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }

@@ -4,7 +4,7 @@ use crate::shard::limits;
 use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error};
 
-/// Returns one payload for each coder and filter, of an array with a short last block and a part that does not
+/// Returns one payload for each coder and filter. The encoded array has a short last block and a part that does not
 /// compress.
 pub fn payloads() -> Vec<(Codec, ArrayDescriptor, Vec<u8>)> {
     let mut noise = 1_u32;

@@ -30,7 +30,7 @@ pub fn labels(data: &[u8]) -> bool {
 impl Default for Folder {
     fn default() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // The data file of an ENVI header.
+        // Write the data file that belongs to the ENVI header.
         std::fs::write(folder.path().join("x.img"), [7; 4096]).expect("a file");
         let samples = folder.path().join("samples");
         std::fs::create_dir(&samples).expect("a folder");

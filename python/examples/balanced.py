@@ -20,7 +20,7 @@ import tiny
 
 
 def drawn(dataset: sp.Dataset, weights: str | dict[int, float] | NDArray[np.float64] | None) -> NDArray[np.int64]:
-    """Number of samples drawn from each class in four epochs."""
+    """Return the number of samples drawn from each class in four epochs."""
     labels: list[NDArray[np.int64]] = []
     with sp.Loader(dataset, 10, image="rrc32", weights=weights, fields=["label"]) as loader:
         for _ in range(4):

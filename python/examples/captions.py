@@ -72,7 +72,7 @@ def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
 
 
 def rate(dataset: sp.Dataset, fields: list[str]) -> float:
-    """Samples per second of the loader alone, as the median of five epochs."""
+    """Return the samples per second of the loader alone, as the median of five epochs."""
     rates = []
     with sp.Loader(dataset, image="rrc224", **{**OPTIONS, "fields": fields}) as loader:
         for _ in range(5):

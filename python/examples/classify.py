@@ -65,7 +65,7 @@ def main(dataset: sp.Dataset) -> None:
 
     model.eval()
     right = 0
-    # With "uneven", the last batch is shorter, so that every sample comes exactly once.
+    # With "uneven", the last batch is shorter, so that every sample is used exactly once.
     with sp.Loader(held_out, 16, shuffle=False, image="center64", layout="chw", end="uneven", to="torch") as loader:
         for batch in loader:
             with torch.inference_mode():

@@ -44,8 +44,8 @@ def main(dataset: sp.Dataset) -> None:
     held_out = len(dataset) // 5
     train, test = dataset.subset(range(held_out, len(dataset))), dataset.subset(range(held_out))
     model = Net(len(dataset.classes or [0]))
-    # Eight frames of each clip, whatever its length. All frames of a clip get the same crop. They are not mirrored,
-    # because that would swap left and right.
+    # Load eight frames of each clip, whatever its length. All frames of a clip get the same crop. They are not
+    # mirrored, because that would swap left and right.
     view = sp.view.random_resized_crop((32, 48), scale=(0.6, 1), hflip=0)
     loader = sp.Loader(train, 12, image=view, frames=FRAMES, fields=["image", "label"], to="torch")
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3)

@@ -1,4 +1,4 @@
-"""Detect objects: boxes and their classes are cropped with their picture.
+"""Detect objects: the loader crops boxes and their classes together with their picture.
 
     python detect.py [DATASET] [PICTURE]
 

@@ -1,10 +1,10 @@
-"""Detect objects with the recipe of YOLO trainers: each picture is a mosaic of four, and the boxes follow.
+"""Detect objects with the recipe of YOLO trainers: each picture is a mosaic of four, and its boxes move with it.
 
     python detection.py [DATASET] [PICTURE]
 
 DATASET has the fields ``image``, ``boxes`` ``[objects, 4]`` (left, top, right, bottom) and ``classes`` ``[objects]``,
 for example from ``sp.convert("voc", …)``. PICTURE is the file to which a batch with its boxes is drawn. The model is
-that of ``detect.py``. At the end the rate of loading is compared with the transforms of torchvision, without mosaics.
+that of ``detect.py``. At the end, the program compares the loading rate with torchvision's transforms, without mosaics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tiny
 SIDE, BATCH = detect.SIDE, 16
 ALIGN = {"boxes": sp.align.boxes(visible=0.3), "classes": sp.align.rows_of("boxes")}
 FIELDS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALIGN, "layout": "chw", "to": "torch"}
-# Pictures of objects that are small already are not made much smaller.
+# Do not shrink the pictures much, because their objects are small already.
 RECIPE = sp.presets.yolo(SIDE, scale=0.3)
 
 
@@ -49,7 +49,7 @@ def train(model: detect.Net, dataset: sp.Dataset, device: str, epochs: int) -> N
 
 
 def changed(image: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """The same without the mosaic, by torchvision: colours, mirroring, a letterbox."""
+    """Apply the recipe without the mosaic in torchvision: colours, mirroring and a letterbox."""
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 

@@ -2,9 +2,9 @@
 
     python masked_autoencoder.py [DATASET] [SIZE] [EPOCHS]
 
-The recipe is that of the paper (He et al., 2021): random crops of 20 to 100 % of the area, bicubic, mirrored. Labels
-serve only for the figure at the end: the number of pictures whose nearest neighbour has their class. The rate of loading
-is compared with the same transforms in torchvision.
+The recipe follows the paper (He et al., 2021): random crops of 20 to 100 % of the area, bicubic, mirrored. Labels
+serve only for the figure at the end: the number of pictures whose nearest neighbour has the same class. The program
+also compares the loading rate with the same transforms in torchvision.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Autoencoder(nn.Module):
         return self.encoder(self.embed(self.cut(images)) + self.places).mean(1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the loss of the tiles that are not seen."""
+        """Return the loss on the hidden tiles."""
         tiles = self.cut(images)
         rows = torch.arange(len(tiles), device=tiles.device)[:, None]
         seen, others = torch.rand(tiles.shape[:2], device=tiles.device).argsort(1).tensor_split([self.tiles // 4], 1)
@@ -64,7 +64,7 @@ class Autoencoder(nn.Module):
 
 
 def changed(image: Any, _: dict[str, Any], size: int) -> Any:
-    """The same by torchvision."""
+    """Apply the same transforms in torchvision."""
     from torchvision.transforms import v2
 
     steps = [

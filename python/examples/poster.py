@@ -3,7 +3,7 @@
     python poster.py                                     48 made-up cubes of 480 × 640 × 100: 16 GB below --dir
     python poster.py --cubes 12 --shape 120,160,100      smaller
     python poster.py --source FOLDER                     your cubes: .npy, ENVI, MATLAB v5, GeoTIFF, Tivita
-    python poster.py --model both                        also with the real kind of model, a U-Net (unet.py)
+    python poster.py --model both                        also with a realistic model, a U-Net (unet.py)
 
 The first five steps come from a poster about training on surgical images (PyTorch Conference 2023,
 github.com/IMSY-DKFZ/htc): original files, Blosc, float16, augmentation on the GPU, and a fixed ring of pinned
@@ -457,7 +457,7 @@ def main(options: argparse.Namespace) -> None:
         "workers": job.workers, "codec": options.codec, "cold": options.cold,
         "source": "given" if options.source else "made", "left_out": left_out,
     }  # fmt: skip
-    # The file has the table of the first model, and those of others beside it.
+    # The top level of the file is the table of the first model. The tables of other models are entries in it.
     (options.out / "poster.json").write_text(json.dumps({**about, **tables[0], "others": tables[1:]}, indent=2) + "\n")
     subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} rounds"
     for number, table in enumerate(tables):

@@ -1,4 +1,4 @@
-"""Compares the rate of a loader with that of the same recipe in the workers of a torch ``DataLoader``."""
+"""Compares the rate of a loader with the rate of a torch ``DataLoader`` whose workers run the same recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rate(batches: Iterable[Any], rows: int) -> float:
 
 
 class Samples(Dataset[Any]):
-    """The pictures of a dataset as stored, decoded and changed by ``change`` in a worker."""
+    """The stored pictures of a dataset. A worker decodes each picture and transforms it with ``change``."""
 
     def __init__(self, dataset: sp.Dataset, change: Callable[[Any, dict[str, Any]], Any], fields: list[str]) -> None:
         self.stored = [dataset.raw(number, "image") for number in range(len(dataset))]
@@ -44,7 +44,7 @@ class Samples(Dataset[Any]):
 def compare(
     loader: sp.Loader, dataset: sp.Dataset, change: Callable[[Any, dict[str, Any]], Any], fields: list[str], batch: int
 ) -> None:
-    """Print the rates of both, and the rows that a device has refused."""
+    """Print both rates, and the number of rows that the device could not decode."""
     loader.set_epoch(1000)
     own = rate(loader, batch)
     refused = loader.stats()["refused"]

@@ -1,10 +1,11 @@
-"""Segment photos with the recipe of torchvision's segmentation reference: a random size, a random crop, mirroring. The
-mask follows its picture.
+"""Segment photos with the recipe of torchvision's segmentation reference: a random size, a random crop, and mirroring.
+The mask is transformed like its picture.
 
     python segmentation.py [DATASET] [CROP]
 
 DATASET has the fields ``image`` and ``mask`` ``[height, width]``, in which 255 is ignored, for example from ``shardpack
-pack photos/ OUT --masks masks/``. At the end the rate of loading is compared with the same transforms in torchvision.
+pack photos/ OUT --masks masks/``. At the end, the program compares the loading rate with the same transforms in
+torchvision.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FIELDS: dict[str, Any] = {
 
 
 class Net(nn.Module):
-    """Halves the picture twice, looks around with holes of two sizes, and enlarges the classes again."""
+    """Halves the picture twice, applies dilated convolutions of two sizes, and enlarges the class scores again."""
 
     def __init__(self, classes: int) -> None:
         def block(channels: int, out: int, stride: int = 1, hole: int = 1) -> nn.Module:
@@ -43,7 +44,7 @@ class Net(nn.Module):
 
 
 def changed(image: Any, sample: dict[str, Any], crop: int, base: int) -> Any:
-    """The same by torchvision."""
+    """Apply the same transforms in torchvision."""
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 

@@ -10,7 +10,7 @@ from html import escape
 
 import torch
 
-# Samples of a second. NVIDIA's counter covers a sixth of a second or more.
+# Number of samples per second. NVIDIA's counter covers a sixth of a second or more.
 RATE = 10
 WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 80, 64, 64
 

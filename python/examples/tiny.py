@@ -17,7 +17,7 @@ LAND = ["water", "meadow", "roof"]
 
 
 def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> sp.Dataset:
-    """JPEGs with three patterns, about 80 pixels wide. ``counts`` has the number of pictures of each pattern."""
+    """Pack JPEGs about 80 pixels wide with three patterns. ``counts`` has the number of pictures for each pattern."""
     rng = np.random.default_rng(seed)
     with sp.Writer(out, classes=KINDS, jpeg="keep") as writer:
         for label, count in enumerate(counts):
@@ -29,7 +29,7 @@ def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> 
 
 
 def clips(source: Path, count: int = 90, seed: int = 0) -> None:
-    """Folders of 12 to 20 JPEGs that show a disc moving left or right on noise."""
+    """Write folders of 12 to 20 JPEGs that show a disc moving left or right on noise."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:64, :96]
     for number in range(count):
@@ -46,7 +46,7 @@ def clips(source: Path, count: int = 90, seed: int = 0) -> None:
 
 
 def cubes(out: Path, count: int = 24, bands: int = 32, seed: int = 0) -> sp.Dataset:
-    """Scenes of 48 × 48 pixels and ``bands`` bands, float32 sensor counts, with masks that show three kinds of land."""
+    """Pack float32 scenes of 48 × 48 pixels and ``bands`` bands, with masks that show three kinds of land."""
     rng = np.random.default_rng(seed)
     spectra = rng.uniform(200, 3000, (len(LAND), bands))
     with sp.Writer(out) as writer:
@@ -63,9 +63,9 @@ def cubes(out: Path, count: int = 24, bands: int = 32, seed: int = 0) -> sp.Data
 
 
 def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
-    """JPEGs about 120 pixels wide with one to four discs, squares and crosses on noise. Each has the boxes of its
-    objects ``[objects, 4]`` (left, top, right, bottom), their classes ``[objects]``, and a mask in which the classes
-    count from 1.
+    """Pack JPEGs about 120 pixels wide with one to four discs, squares and crosses on noise. Each sample has the boxes
+    of its objects ``[objects, 4]`` (left, top, right, bottom), their classes ``[objects]``, and a mask in which classes
+    are numbered from 1.
     """
     rng = np.random.default_rng(seed)
     with sp.Writer(out, classes=["disc", "square", "cross"], jpeg="keep") as writer:
@@ -94,7 +94,7 @@ def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
 
 
 def captions(folder: Path, count: int = 200, seed: int = 0) -> sp.Dataset:
-    """A dataset of 64 × 64 JPEGs of coloured shapes, with captions from a table."""
+    """Pack 64 × 64 JPEGs of coloured shapes, with captions from a table."""
     rng = np.random.default_rng(seed)
     colours = {"red": (220, 40, 40), "green": (40, 190, 60), "blue": (50, 70, 220), "yellow": (230, 210, 40)}
     (folder / "pictures").mkdir(parents=True)

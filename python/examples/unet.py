@@ -29,7 +29,8 @@ class UNet(nn.Module):
         features = efficientnet_b5(weights=None).features
         features[0][0] = nn.Conv2d(channels, 48, 3, stride=2, padding=1, bias=False)
         self.encoder = nn.ModuleList(features[: STAGES[-1] + 1])
-        # Each block of the decoder takes the result of the block below, and what the encoder had at its resolution.
+        # The input of each decoder block is the output of the block below and the encoder's features at the same
+        # resolution.
         inputs = [CHANNELS[4] + CHANNELS[3], *(DECODER[n] + skip for n, skip in enumerate((64, 40, 24, 0)))]
         self.decoder = nn.ModuleList(block(*pair) for pair in zip(inputs, DECODER, strict=True))
         self.head = nn.Conv2d(DECODER[-1], classes, 3, padding=1)

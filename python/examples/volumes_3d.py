@@ -1,10 +1,10 @@
-"""Segment volumes by 3-D patches, with the augmentation of nnU-Net: a small 3-D U-Net on volumes like CTs.
+"""Segment CT-like volumes: train a small 3-D U-Net on 3-D patches, with the augmentation of nnU-Net.
 
     python volumes_3d.py [DATASET] [--device cuda:0] [--epochs 6]
 
-DATASET has arrays ``volume`` and ``mask``, both ``[depth, height, width]``; without it, the example makes some. At the
-end it prints the loading rate, beside that of a PyTorch ``DataLoader`` whose workers do the same with NumPy and SciPy,
-and beside MONAI's if it is installed.
+DATASET has arrays ``volume`` and ``mask``, both ``[depth, height, width]``. Without DATASET, the program makes some
+volumes. At the end, it compares the loading rate with a PyTorch ``DataLoader`` whose workers do the same with NumPy and
+SciPy, and with MONAI if it is installed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEAN, STD = 40.0, 300.0
 
 
 def volume(number: int) -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
-    """An ellipsoid with a ball in it, somewhere in noise, and their classes 1 and 2."""
+    """Return a noisy volume that contains an ellipsoid (class 1) with a ball inside (class 2), and its mask."""
     rng = np.random.default_rng(number)
     axes = np.meshgrid(*(np.arange(side, dtype=np.float32) for side in SIDES), indexing="ij")
     centre = [rng.uniform(0.35, 0.65) * side for side in SIDES]
@@ -60,7 +60,7 @@ class Block(nn.Sequential):
 
 
 class UNet(nn.Module):
-    """Three levels of a U-Net."""
+    """A U-Net with three levels."""
 
     def __init__(self, classes: int, width: int = 8) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def options(device: str | None) -> dict[str, Any]:
 
 
 def dice(predicted: Tensor, mask: Tensor) -> float:
-    """Mean of the classes' Dice coefficients, without the background."""
+    """Return the mean Dice coefficient of all classes except the background."""
     scores: list[float] = []
     for number in range(1, CLASSES):
         one, other = predicted == number, mask == number
@@ -112,7 +112,7 @@ def main(dataset: sp.Dataset, device: str | None, epochs: int) -> None:
                 total += loss.item()
             print(f"epoch {epoch}: loss {total / len(loader):.3f}")
     model.eval()
-    # One box in the middle of each volume that the model has not seen.
+    # Evaluate one box in the middle of each volume that the model has not seen.
     middle = options(device) | {"cube": "center" + "x".join(map(str, BOX))}
     with torch.no_grad(), sp.Loader(test, 2, shuffle=False, end="uneven", **middle) as loader:
         scores = [dice(model(batch["volume"]).argmax(1), batch["mask"]) for batch in loader]
@@ -121,7 +121,7 @@ def main(dataset: sp.Dataset, device: str | None, epochs: int) -> None:
 
 
 def rates(dataset: sp.Dataset, device: str | None) -> None:
-    """Prints how many boxes a second are loaded and augmented, without a model."""
+    """Print the number of boxes loaded and augmented per second, without a model."""
     with sp.Loader(dataset, 4, patches_per_sample=4, threads=2, augment=sp.augment.nnunet(), **options(device)) as loader:
         ours = rate(loader)
     rows = [("shardpack, 2 threads", ours), ("DataLoader, 2 workers with NumPy and SciPy", rate(workers(Boxes(dataset))))]
@@ -137,7 +137,7 @@ def workers(boxes: torch.utils.data.Dataset[Any]) -> Iterable[Any]:
 
 
 def rate(batches: Iterable[Any]) -> float:
-    """Boxes of 4 in a batch, after one epoch to start."""
+    """Return the boxes per second in batches of 4, after one warm-up epoch."""
     sum(1 for _ in batches)
     start = time.perf_counter()
     count = sum(1 for _ in range(2) for _ in batches)
@@ -145,7 +145,7 @@ def rate(batches: Iterable[Any]) -> float:
 
 
 class Boxes(torch.utils.data.Dataset[tuple[NDArray[np.float32], NDArray[np.uint8]]]):
-    """The same boxes with the same probabilities, of volumes in memory: what the workers of a ``DataLoader`` do."""
+    """Boxes of volumes in memory, augmented with the same probabilities in the workers of a ``DataLoader``."""
 
     def __init__(self, dataset: sp.Dataset) -> None:
         with sp.Loader(dataset, 1, shuffle=False, fields=["volume", "mask"], cube="whole") as loader:
@@ -193,7 +193,7 @@ class Boxes(torch.utils.data.Dataset[tuple[NDArray[np.float32], NDArray[np.uint8
 
 
 class Monai(Boxes):
-    """The same with MONAI's transforms."""
+    """The same boxes, augmented with MONAI's transforms."""
 
     def __getitem__(self, number: int) -> Any:
         from monai import transforms as t

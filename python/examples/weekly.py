@@ -71,7 +71,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
 
 
 def whole(train: Path, epoch: int, generation: int) -> list[str]:
-    """Return the keys of an epoch that is loaded without a stop, for comparison."""
+    """Return the keys of an epoch that is loaded without interruption, for comparison."""
     with loader(sp.Dataset(train, generation=generation)) as batches:
         batches.set_epoch(epoch)
         return [key for batch in batches for key in batch.sample_keys]

@@ -59,7 +59,7 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return the rank and world size: the given values, or else those of ``torch.distributed``, or else 0 and 1."""
+    """Return the rank and world size: the given values, or else the values of ``torch.distributed``, or else 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
@@ -169,8 +169,7 @@ def _text(name: str, value: object, such_as: str) -> str:
 def _fields(
     fields: Sequence[str] | None, dataset: Dataset, cube: str, align: Sequence[tuple[str, str]]
 ) -> tuple[list[str], list[str], frozenset[str]]:
-    """Return three groups of names: all fields of a batch, the tensors among them, and the arrays that come as lists.
-    """
+    """Return three groups of names: all fields of a batch, the tensors among them, and the arrays returned as lists."""
     kinds = {field.name: field.kind for field in dataset.schema}
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
     # Patches all have the same size, so they form a tensor even if the arrays differ in shape.
@@ -317,7 +316,7 @@ def _augment(augment: str | Sequence[str] | None) -> str | None:
 def _mix_batch(
     augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset, has_aligned: bool
 ) -> tuple[list[str], int] | None:
-    """Return the batch augmentations as strings, and the number of classes, which is 0 if no label is mixed."""
+    """Return the batch augmentations as strings, and the number of classes. The number is 0 if no label is mixed."""
     texts = [augment] if isinstance(augment, str) else list(augment or ())
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"augment_batch: expected the result of shardpack.augment.mixup, cutmix or mosaic, found {augment!r}")
@@ -326,7 +325,7 @@ def _mix_batch(
             raise _shardpack.UsageError("num_classes has an effect only with augment_batch")
         return None
     if num_classes is None:
-        # The loader checks whether there is a label.
+        # No label is needed, or the loader itself checks for one.
         if dataset.classes is None and (has_aligned or all(text.startswith("mosaic") for text in texts)):
             return texts, 0
         if dataset.classes is None:

@@ -119,9 +119,9 @@ class _Lent:
     """
 
     def __init__(self) -> None:
-        # One pair per copy: an array that becomes ready once the copy is done, and the source of the copy.
+        # For each copy, an array that becomes ready once the copy is done, and the source of the copy.
         self._held: deque[tuple[Any, Any]] = deque()
-        # Per device: the input from which those arrays are computed.
+        # For each device, the input from which those arrays are computed.
         self._seeds: dict[Any, Any] = {}
         # Several threads may read fields at the same time.
         self._lock = threading.Lock()

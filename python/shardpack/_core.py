@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 class Core:
-    """A compiled loader of ``dataset``, which may be replaced by another one.
+    """Holds a compiled loader of ``dataset``, and replaces it when necessary.
 
     With ``asks``, each use of the loader rereads rank and world size from ``torch.distributed`` until the threads
     start, because frameworks may create loaders before they initialise the process group.

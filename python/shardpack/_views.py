@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Views:
-    """The view of each row of a batch: the visible part of its picture, the size, and whether it is mirrored. Rows
-    without a picture have zeros.
+    """The view of each row of a batch: the visible part of its picture, the size of that part in the batch, and true if
+    it is mirrored. Rows without a picture have zeros.
 
     All attributes are NumPy arrays with one entry per row of the batch. Coordinates are in pixels. The first pixel
     extends from 0 to 1, so its centre is 0.5.

@@ -21,7 +21,7 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     if options.get("values") is not None or options.get("max_error") is not None:
         return
     for field, figures in report["fidelity"].items():
-        # The figures of pictures have no count of changed values.
+        # The report does not count changed values for pictures.
         if figures.get("changed", 0) > 0:
             warn(
                 f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "

@@ -1,4 +1,4 @@
-"""Worker processes that call a transform of rows."""
+"""Calls a row transform in worker processes."""
 
 from __future__ import annotations
 

@@ -258,10 +258,10 @@ def random_affine_3d(
 ) -> str:
     """Rotate, scale and translate boxes of volumes about their centre, across their planes.
 
-    The volume, and all volumes and masks of the sample alike, is moved below its box: voxels come from beyond the box as
-    far as the volume has them, so no margin has to be cut. Volumes become trilinear means of eight voxels, computed in
-    float32 after ``mean`` and ``std``; integers become float32. A mean with no-data is no-data. Masks take the nearest
-    voxels. The map comes before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``.
+    All volumes and masks of a sample move in the same way. Voxels from outside the box are used as far as the volume has
+    them, so boxes need no margin. Each value of a volume becomes a trilinear mean of eight voxels, computed in float32
+    after ``mean`` and ``std``; integers become float32. If one of the eight is no-data, so is the mean. Masks take the
+    nearest voxels. This is done before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def random_invert(p: SupportsFloat = 0.5) -> str:
 
 
 def random_grayscale(p: SupportsFloat = 0.1) -> str:
-    """With probability ``p``, convert to gray, in three equal channels."""
+    """With probability ``p``, convert to grey, in three equal channels."""
     return _text("random_grayscale", p=_number("p", p, 0.1))
 
 
@@ -392,11 +392,12 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
 def random_low_resolution(
     scale: Range = (0.5, 1.0), p: SupportsFloat = 1.0, p_per_channel: SupportsFloat = 1.0
 ) -> str:
-    """Show channels of a volume's box at a low resolution, as nnU-Net's ``SimulateLowResolutionTransform``.
+    """Lower the resolution of channels of a volume's box, like nnU-Net's ``SimulateLowResolutionTransform``.
 
-    Each side of the box is reduced to a share of its voxels, the nearest ones (``nearest-exact`` in PyTorch), and brought
-    back by trilinear interpolation. It comes after :func:`random_affine_3d` and the changes of bands, before gamma and
-    noise, and applies to volumes, but not to their masks. Volumes must be cut to boxes (``cube="patchDxHxW"``).
+    Each side of the box is reduced to a share of its voxels by nearest-neighbour sampling (``nearest-exact`` in PyTorch),
+    and enlarged again by trilinear interpolation. This follows :func:`random_affine_3d` and the changes of bands, and
+    precedes gamma and noise. It applies to volumes, but not to their masks. Volumes must be cut to boxes
+    (``cube="patchDxHxW"``).
 
     Parameters
     ----------
@@ -451,7 +452,7 @@ def gaussian_noise(sigma: Range, p: SupportsFloat = 1.0) -> str:
 
 
 def nnunet(mirror: bool = True, mask_fill: SupportsFloat = 0) -> list[str]:
-    """The augmentation of nnU-Net's default trainer for boxes of volumes, as far as the loader has it.
+    """The augmentation of nnU-Net's default trainer for boxes of volumes, as far as the loader supports it.
 
     These are the steps, probabilities and ranges of ``nnUNetTrainer.get_training_transforms`` for isotropic 3-D patches
     (`nnU-Net 2 <https://github.com/MIC-DKFZ/nnUNet/blob/master/nnunetv2/training/nnUNetTrainer/nnUNetTrainer.py>`_):
@@ -459,9 +460,10 @@ def nnunet(mirror: bool = True, mask_fill: SupportsFloat = 0) -> list[str]:
     deviation of up to 0.1 (0.1), brightness 0.75 to 1.25 by channel (0.15), low resolution of 0.5 to 1 (0.25, half of the
     channels), gamma 0.7 to 1.5 (0.3), and mirroring along each axis.
 
-    It differs from nnU-Net: blur, contrast and the gamma of inverted values are left out, gamma does not restore mean and
-    deviation, ranges are drawn uniformly (scales by their size, not by its inverse), masks take the nearest voxel, and
-    noise is added last. Normalise with ``mean`` and ``std``, because nnU-Net does that before.
+    There are some differences from nnU-Net. Blur, contrast and the gamma of inverted values are left out. Gamma does not
+    restore mean and deviation. Ranges are drawn uniformly (for scales, the scale itself, not its inverse). Masks take
+    the nearest voxel, and noise is added last. Normalise with ``mean`` and ``std``, because nnU-Net expects normalised
+    values.
 
     >>> import shardpack as sp
     >>> len(sp.augment.nnunet()), len(sp.augment.nnunet(mirror=False))
@@ -488,7 +490,7 @@ def mixup(alpha: SupportsFloat = 1.0) -> str:
     """For ``Loader(augment_batch=…)``: mix each picture and its label with the previous row, using one weight.
 
     A row has the boxes, keypoints, polygons and masks of objects of both pictures (``align=``), and
-    :meth:`Batch.weights` their weights. A mask of classes is refused, because its classes have no weighted sum.
+    :meth:`Batch.weights` returns their weights. A mask of classes is refused, because classes have no weighted sum.
 
     Parameters
     ----------
@@ -503,9 +505,9 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
     """For ``Loader(augment_batch=…)``: replace a random rectangle of each picture by the same rectangle of the previous
     row's picture, and weight the two labels by area.
 
-    Masks that follow the picture (``align=``) get the same rectangle. Boxes, keypoints, polygons and masks of objects are
-    those of both pictures, as far as they are visible: a box becomes the smallest box around its visible part, and is
-    removed if less than the ``visible`` of :func:`shardpack.align.boxes` remains.
+    Masks that follow the picture (``align=``) get the same rectangle. A row has the visible boxes, keypoints, polygons
+    and masks of objects of both pictures. A box becomes the smallest box around its visible part, and is removed if a
+    smaller fraction than the ``visible`` of :func:`shardpack.align.boxes` remains.
 
     Parameters
     ----------
@@ -525,12 +527,13 @@ def mosaic(
 ) -> str:
     """For ``Loader(augment_batch=…)``: put four pictures together, as in the training of YOLO.
 
-    Each row becomes a mosaic of itself and the three rows before it. On a canvas of twice the height and width, the
-    pictures touch a random centre with one corner each, without the borders of :func:`shardpack.view.pad`. A random
-    affine map shows a part of the canvas in the size of the row. Pixels are bilinear means of four pixels; masks take
-    the nearest pixel, and have the ``fill`` of :func:`shardpack.align.mask` where no picture is. Boxes, keypoints,
-    polygons and masks of objects are those of all four pictures (``align=``). Boxes are clipped, and removed if less
-    than the ``visible`` of :func:`shardpack.align.boxes` remains. Each row draws its own centre and map.
+    Each row becomes a mosaic of itself and the three rows before it. A batch of one row stays unchanged. On a canvas
+    of twice the height and width, the pictures touch a random centre with one corner each, without the borders of
+    :func:`shardpack.view.pad`. A random affine map shows a part of the canvas in the size of the row. Pixels are
+    bilinear means of four pixels. Masks take the nearest pixel, and the ``fill`` of :func:`shardpack.align.mask`
+    outside the pictures. A row has the boxes, keypoints, polygons and masks of objects of all four pictures
+    (``align=``). Boxes are clipped, and removed if a smaller fraction than the ``visible`` of
+    :func:`shardpack.align.boxes` remains. Each row draws its own centre and map.
 
     Parameters
     ----------
@@ -596,7 +599,7 @@ def _number(name: str, value: object, default: float | None = None) -> str | Non
 
 
 def _axes(name: str, value: object) -> str:
-    """Return one range, or those of three axes separated by colons."""
+    """Return one range, or the ranges of three axes separated by colons."""
     ends = list(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else None
     if ends is not None and len(ends) == 3:
         return ":".join(str(_range(name, axis)) for axis in ends)

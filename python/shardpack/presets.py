@@ -1,12 +1,12 @@
-"""Recipes of others as options of a loader: ``sp.Loader(dataset, 16, **sp.presets.yolo(640), align=…)``.
+"""Well-known training recipes as loader options: ``sp.Loader(dataset, 16, **sp.presets.yolo(640), align=…)``.
 
 Each function returns a mapping of keywords for :class:`shardpack.Loader`. Further keywords, such as ``fields``,
 ``align``, ``dtype`` or ``to``, are yours. To change a part of a recipe, change the mapping: ``sp.presets.yolo(640) |
 {"image": "pad640"}``.
 
-Two recipes of torchvision's detection reference are missing: ``ssd`` and ``ssdlite`` crop by the overlap with the boxes
-(``RandomIoUCrop``), which the loader does not do; and ``multiscale`` makes pictures of several sizes, which do not fit
-into one tensor.
+Some recipes of torchvision's detection reference are missing. ``ssd`` and ``ssdlite`` choose crops by their overlap with
+the boxes (``RandomIoUCrop``), which the loader does not support. ``multiscale`` makes pictures of several sizes, which
+do not fit into one tensor.
 
 >>> import shardpack as sp
 >>> sp.presets.lsj(1024)
@@ -29,8 +29,8 @@ __all__ = ["detection", "lsj", "segmentation", "yolo"]
 def detection(hflip: float = 0.5) -> dict[str, Any]:
     """The recipe ``hflip`` of torchvision's detection reference: whole pictures, mirrored with probability ``hflip``.
 
-    Pictures keep their size, so ``batch["image"]`` is a :class:`shardpack.Ragged`, as the list of tensors that
-    torchvision's detectors take.
+    Pictures keep their size, so ``batch["image"]`` is a :class:`shardpack.Ragged`, whose rows can be passed to
+    torchvision's detectors as a list of tensors.
     """
     return {"image": view.whole(hflip=hflip)}
 
@@ -43,7 +43,7 @@ def lsj(
 ) -> dict[str, Any]:
     """The recipe ``lsj`` of torchvision's detection reference: large-scale jitter, crop or border, mirroring.
 
-    Parameters are those of :func:`shardpack.view.scale_jitter`. torchvision's reference fills borders with ``(123, 117,
+    The parameters are the same as in :func:`shardpack.view.scale_jitter`. torchvision's reference fills borders with ``(123, 117,
     104)``.
     """
     return {"image": view.scale_jitter(size, scale, fill, hflip)}
@@ -57,8 +57,8 @@ def segmentation(
 ) -> dict[str, Any]:
     """The recipe of torchvision's segmentation reference: a random size, a random crop, mirroring.
 
-    The shorter side becomes half to twice ``base_size`` pixels. Use ``align={"mask": sp.align.mask()}``, whose value of
-    borders is 255, as in the reference.
+    The shorter side becomes half to twice ``base_size`` pixels. Use ``align={"mask": sp.align.mask()}``, which fills
+    borders with 255, as in the reference.
     """
     side = view._integer("base_size", base_size)
     return {"image": view.random_crop(crop_size, (side // 2, 2 * side), fill, hflip)}
@@ -76,10 +76,10 @@ def yolo(
 ) -> dict[str, Any]:
     """The recipe of YOLO trainers: mosaics of four letterboxed pictures with a random affine map, colours, mirroring.
 
-    Names and defaults are those of Ultralytics' settings. Two things differ: colours and mirroring are drawn for each of
-    the four pictures, before they are put together; and ``hsv`` is the hue, saturation and brightness of
+    Names and defaults are the same as in Ultralytics' settings, with two differences. Colours and mirroring are drawn for each
+    of the four pictures before they are put together. ``hsv`` sets the hue, saturation and brightness of
     :func:`shardpack.augment.color_jitter`, whose saturation mixes with grey instead of scaling the S of HSV. Trainers
-    stop the mosaics some epochs before the end: continue with a loader of ``yolo(mosaic=0)`` and
+    usually stop the mosaics some epochs before the end. To do so, continue with a loader of ``yolo(mosaic=0)`` and
     ``load_state_dict``.
 
     Parameters

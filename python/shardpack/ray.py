@@ -1,7 +1,7 @@
 """Packs a dataset on a Ray cluster: Ray tasks pack the parts, then :func:`shardpack.merge` joins them.
 
-Ray places and restarts the tasks, and each task calls :func:`shardpack.pack` with a ``part``. Samples do not pass
-through Ray's object store, only a few numbers a second do. Install Ray with ``pip install ray``.
+Ray places and restarts the tasks, and each task calls :func:`shardpack.pack` with a ``part``. Only a few
+numbers per second pass through Ray's object store, and no samples. Install Ray with ``pip install ray``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "b
 
 
 class _Board:
-    """An actor that collects the latest figures of each part for :func:`pack`."""
+    """A Ray actor that collects the latest progress figures of each part for :func:`pack`."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, list[str]] = {}

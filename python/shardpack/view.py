@@ -137,9 +137,9 @@ def scale_jitter(
     """The picture in a random size (large-scale jitter). This is for the training of detection.
 
     The picture is resized to a random multiple of the size that just fits. Where it is larger than the result, a random
-    part is shown; where it is smaller, a border follows at the right or below. This is torchvision's ``ScaleJitter``,
-    followed by ``FixedSizeCrop``, whose crops lie on the diagonal, and by ``RandomHorizontalFlip``. Borders are as of
-    :func:`pad`.
+    part is shown. Where it is smaller, a border is added at the right or below. This is torchvision's ``ScaleJitter``,
+    followed by ``FixedSizeCrop``, whose crops lie on the diagonal, and by ``RandomHorizontalFlip``. Borders are filled
+    as by :func:`pad`.
 
     Parameters
     ----------
@@ -167,8 +167,8 @@ def random_crop(
 ) -> str:
     """A random crop, after the shorter side was resized to a random length. This is for the training of segmentation.
 
-    This is torchvision's ``RandomResize``, ``RandomCrop(pad_if_needed=True)`` and ``RandomHorizontalFlip``. A smaller
-    picture is at a random place, with borders as of :func:`pad`.
+    This is torchvision's ``RandomResize``, ``RandomCrop(pad_if_needed=True)`` and ``RandomHorizontalFlip``. A picture
+    that is smaller than the crop is placed at random, with borders as in :func:`pad`.
 
     Parameters
     ----------

@@ -51,8 +51,8 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     given.extract::<PathBuf>().map(OptionValue::Path)
 }
 
-/// Returns the number of cores that this process may use, from its affinity and its cgroup: the default number of
-/// loader threads.
+/// Returns the number of cores that this process may use, from its affinity and its cgroup. This is the default number
+/// of loader threads.
 #[pyfunction]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

@@ -182,7 +182,7 @@ impl PyTensor {
         format!("{order}{kind}{}", dtype.bytes())
     }
 
-    /// Returns the entries that NumPy's and the CUDA array interface have in common.
+    /// Returns the entries that NumPy's array interface and the CUDA array interface have in common.
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(

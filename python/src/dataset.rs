@@ -1,4 +1,4 @@
-//! A dataset, with its samples by index, its columns and its metadata.
+//! The Python class of a dataset: its samples by index, its columns and its metadata.
 
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
@@ -308,7 +308,7 @@ impl PyDataset {
         self.read(py, move |dataset| dataset.by_key(&key))
     }
 
-    /// Returns up to three keys that resemble a missing key. This reads all keys.
+    /// Returns up to three keys that resemble an unknown key. This reads all keys.
     fn keys_like(&self, py: Python<'_>, key: String) -> PyResult<Vec<String>> {
         self.read(py, move |dataset| Ok(dataset.keys_like(&key)))
     }

@@ -98,7 +98,7 @@ impl PyLoader {
         }
     }
 
-    /// Takes over from another loader: iterations that it began continue with this loader.
+    /// Replaces another loader: iterations that began with the other loader continue with this one.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -266,7 +266,7 @@ impl PyLoader {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Fails in a forked process, because the lock may be held by a thread that exists only in the parent process.
+    /// Returns an error in a forked process, because a thread that exists only in the parent process may hold the lock.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),

@@ -226,7 +226,7 @@ impl PyWriter {
         report.ok_or_else(|| PyRuntimeError::new_err("a defect of shardpack: no report"))
     }
 
-    /// Drops everything that has not been committed.
+    /// Discards everything that has not been committed.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid == std::process::id() {

@@ -42,7 +42,7 @@ def pack(source: Path, out: Path, *options: str) -> Path:
 
 
 def photo(number: int, height: int, width: int) -> Image.Image:
-    """A smooth picture, different for each number."""
+    """Returns a smooth picture, different for each number."""
     y, x = np.mgrid[:height, :width]
     planes = [
         (x * (3 + number % 5) + y * 2 + number * 37) % 256,
@@ -54,7 +54,7 @@ def photo(number: int, height: int, width: int) -> Image.Image:
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 JPEGs of several sizes in three classes."""
+    """Packs 60 JPEGs of several sizes in three classes."""
     source = tmp_path_factory.mktemp("photos")
     for number in range(PHOTOS):
         folder = source / CLASSES[number % 3]
@@ -70,7 +70,7 @@ def dataset(photos: Path) -> sp.Dataset:
 
 @pytest.fixture(scope="session")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """48 JPEGs of one size, in unequal classes: 36, 9 and 3."""
+    """Packs 48 JPEGs of one size in three classes of 36, 9 and 3 pictures."""
     source = tmp_path_factory.mktemp("squares")
     for number in range(48):
         folder = source / (CLASSES[0] if number < 36 else CLASSES[1] if number < 45 else CLASSES[2])
@@ -88,7 +88,7 @@ def cube_values() -> list[np.ndarray]:
 
 @pytest.fixture(scope="session")
 def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray]) -> Path:
-    """24 float32 cubes, stored without loss. Each has a mask filled with its number, except in the upper left pixel."""
+    """Packs 24 float32 cubes without loss. Each has a mask filled with its number, except in the upper left pixel."""
     source, masks = tmp_path_factory.mktemp("cubes"), tmp_path_factory.mktemp("masks")
     for number, values in enumerate(cube_values):
         np.save(source / f"{number:03}.npy", values)
@@ -101,14 +101,14 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
 
 @pytest.fixture(scope="session")
 def values() -> list[NDArray[np.float32]]:
-    """Scenes: cubes of several sizes with six bands. Rounding would change their values."""
+    """Returns scenes: cubes of several sizes with six bands, whose values rounding would change."""
     rng = np.random.default_rng(5)
     return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
 
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.float32]]) -> sp.Dataset:
-    """The scenes and their masks, with their sizes in the dataset's index."""
+    """Packs the scenes and their masks, with their sizes in the dataset's index."""
     out = tmp_path_factory.mktemp("scenes") / "packed"
     schema = {"cube": "array", "mask": "array", "height": "uint32", "width": "uint32", "channels": "uint32"}
     with sp.Writer(out, schema, values="keep", shuffle=False) as writer:

@@ -20,7 +20,7 @@ pil = pytest.importorskip("PIL.Image")
 
 
 def jpeg(seed: int, width: int = 40, height: int = 24) -> bytes:
-    """A small JPEG, different for each seed."""
+    """Returns a small JPEG, different for each seed."""
     return picture(seed, "JPEG", width, height)
 
 
@@ -31,7 +31,7 @@ def picture(seed: int, format: str, width: int = 40, height: int = 24) -> bytes:
 
 
 def pixels(seed: int, width: int = 40, height: int = 24) -> np.ndarray[Any, Any]:
-    """Pixels, uint8 `[height, width, 3]`, different for each seed."""
+    """Returns uint8 pixels `[height, width, 3]`, different for each seed."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
 
 

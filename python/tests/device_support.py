@@ -39,7 +39,7 @@ def gpu() -> None:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """96 detailed JPEGs of about 300 × 400 pixels, grey or in colour. Some are stored turned."""
+    """Packs 96 detailed JPEGs of about 300 × 400 pixels, grey or in colour. Some are stored rotated."""
     source, rng = tmp_path_factory.mktemp("big"), np.random.default_rng(5)
     for number in range(BIG):
         folder = source / ("even", "odd")[number % 2]

@@ -1,4 +1,4 @@
-"""Helpers of the loader's tests."""
+"""Code shared by the tests of the loader."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SCALING: dict[str, Any] = {"mean": {"cube": 2.5}, "std": {"cube": 4.0}}
 
 
 def places(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Source columns and rows of the pixels, measured from the upper left corner, by torchvision's definition."""
+    """Returns the source column and row of each pixel by torchvision's definition, from the upper left corner."""
     turn, shear = radians(ANGLE), radians(SHEAR)
     a, b, c, d = cos(turn), -cos(turn) * tan(shear) - sin(turn), sin(turn), -sin(turn) * tan(shear) + cos(turn)
     y, x = np.meshgrid(np.arange(height) + 0.5 - height / 2, np.arange(width) + 0.5 - width / 2, indexing="ij")
@@ -25,7 +25,7 @@ def places(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def bilinear(values: NDArray[np.float32], fill: float) -> NDArray[np.float64]:
-    """Bilinear means of four pixels of ``[height, width, bands]``, in float64."""
+    """Returns bilinear means of four pixels of ``[height, width, bands]``, in float64."""
     height, width, _ = values.shape
     x, y = places(height, width)
     around = np.full((height + 4, width + 4, values.shape[2]), fill)

@@ -1,5 +1,5 @@
-"""FFCV files. FFCV does not install any more, so they are written by code in this file, field by field from the layout
-in its `types.py` and `fields/`.
+"""Tests conversion from FFCV files. FFCV can no longer be installed, so code in this file writes the files, field by
+field, in the layout of FFCV's `types.py` and `fields/`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_beton(file: Path, fields: dict[str, tuple[int, bytes]], samples: list[
     descriptors = b"".join(
         bytes([kind]) + name.encode().ljust(16, b"\0") + arguments.ljust(1024, b"\0") for name, (kind, arguments) in fields.items()
     )
-    # A picture has 13 bytes without alignment; the other parts are aligned to 8.
+    # A picture takes 13 bytes without alignment. The other parts are aligned to 8 bytes.
     offsets, end = [], 0
     for kind, _ in fields.values():
         at = end if kind == 2 else -(-end // 8) * 8
@@ -165,7 +165,7 @@ def test_hostile_rows_and_holes_take_neither_memory_nor_time(tmp_path: Path) -> 
     file = write_beton(tmp_path / "a.beton", FIELDS, [sample(i) for i in (1, 2, 3)])
     rows = 24 + len(FIELDS) * 1041
     data = bytearray(file.read_bytes())
-    # The offset of the first picture, its mode and its sides.
+    # Damage the offset of the first picture, its mode and its sides.
     for at, changed, said in ((5, b"\xff" * 8, "value at offset"), (0, b"\x07", "mode 7"), (0, b"\x01\xff\xff\xff\xff\0\0\0\0\0\0\0\0", "at most|end of the file")):
         damaged = bytearray(data)
         damaged[rows + at : rows + at + len(changed)] = changed

@@ -1,4 +1,4 @@
-"""Conversion from DICOM files."""
+"""Tests conversion from DICOM files."""
 
 from __future__ import annotations
 

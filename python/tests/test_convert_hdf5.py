@@ -1,4 +1,4 @@
-"""Conversion from HDF5 files."""
+"""Tests conversion from HDF5 files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets in Parquet on the Hugging Face Hub, from a server of this file that answers as the hub does."""
+"""Tests conversion of Parquet datasets on the Hugging Face Hub, which a server in this file imitates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PINNED = f"me/pets@{COMMIT}"
 
 
 class Hub:
-    """A hub with one dataset, `me/pets`. Its files lie on a second server, to which it redirects."""
+    """A hub with one dataset, `me/pets`. It redirects requests for files to a second server."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
@@ -67,7 +67,7 @@ class Hub:
             return self._answer(request, 401, b"{}", x_error_code="RepoNotFound")
         api = "/api/datasets/me/pets"
         if path.startswith(f"{api}/revision/"):
-            # The branch moves with every request; the newest commit has no files.
+            # The branch moves with every request, and the newest commit has no files.
             self.moved += 1
             commit = f"{self.moved:040x}" if path.endswith("/main") else path.rpartition("/")[2]
             return self._answer(request, 200, json.dumps({"id": "me/pets", "sha": commit}).encode(), content_type="application/json")
@@ -90,7 +90,7 @@ class Hub:
 
 
 def parquet(first: int, last: int, rows: int = 5) -> bytes:
-    """Rows of pictures and labels in the layout of the library `datasets`, `rows` in each row group."""
+    """Returns rows of pictures and labels in the layout of the library `datasets`, with `rows` rows per row group."""
     from test_convert_parquet import hugging_face
 
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Conversion from LMDB environments."""
+"""Tests conversion from LMDB environments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(path: Path, entries: dict[bytes, bytes], subdir: bool = True) -> Path:
 def datum(
     image: np.ndarray | None = None, encoded: bytes = b"", label: int = 0, floats: tuple[float, ...] = ()
 ) -> bytes:
-    """Caffe's `Datum`, whose pixels are stored as [channels, height, width] in BGR."""
+    """Returns Caffe's `Datum`, with pixels stored as [channels, height, width] in BGR."""
     out = b""
     if image is not None:
         planes = image[..., ::-1].transpose(2, 0, 1) if image.ndim == 3 else image[None]

@@ -22,7 +22,7 @@ CLASSES = np.arange(24 * 40, dtype=np.uint16).reshape(24, 40) % 7
 
 
 def png(numbers: np.ndarray[Any, Any], mode: str | None = None) -> bytes:
-    """A PNG of class numbers, grey or with a palette of bright colours."""
+    """Returns a PNG of class numbers, grey or with a palette of bright colours."""
     out = io.BytesIO()
     picture = pil.fromarray(numbers if mode != "P" else numbers.astype(np.uint8))
     if mode == "P":

@@ -20,7 +20,7 @@ COLUMNS = {"image": ("jpeg", None), "label": ("int", 8), "caption": ("str", None
 
 
 def encoded_array(array: np.ndarray[Any, Any]) -> bytes:
-    """An array whose encoding names neither type nor shape. Supports int16 and float32, and axes shorter than 256."""
+    """Encodes an array without its type and shape. Supports int16 and float32, and axes shorter than 256."""
     code = {"int16": 17, "float32": 34}[array.dtype.name]
     return bytes([code, array.ndim << 2, *array.shape]) + array.tobytes()
 

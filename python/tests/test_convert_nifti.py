@@ -1,4 +1,4 @@
-"""Conversion from NIfTI files."""
+"""Tests conversion from NIfTI files."""
 
 from __future__ import annotations
 

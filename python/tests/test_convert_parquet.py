@@ -1,4 +1,4 @@
-"""Conversion from Parquet and Arrow files, including Hugging Face's."""
+"""Tests conversion from Parquet and Arrow files, including Hugging Face's."""
 
 from __future__ import annotations
 

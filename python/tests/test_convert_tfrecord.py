@@ -1,4 +1,4 @@
-"""Conversion from TFRecord files of `tf.train.Example`."""
+"""Tests conversion from TFRecord files of `tf.train.Example`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion from map-style datasets like torchvision's. torchvision need not be installed."""
+"""Tests conversion from map-style datasets like torchvision's. torchvision need not be installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion from WebDataset tars."""
+"""Tests conversion from WebDataset tars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion from Zarr groups."""
+"""Tests conversion from Zarr groups."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def rounded(exact: Fraction) -> np.float32:
-    """The nearest float32. Ties go to even."""
+    """Returns the nearest float32, with ties to even."""
     near = np.float32(float(exact))
     around = [np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)]
     even = lambda value: int(value.view(np.uint32)) % 2  # noqa: E731
@@ -32,7 +32,7 @@ def rounded(exact: Fraction) -> np.float32:
 
 
 def expected(levels: NDArray[np.uint8], scale: list[np.float32], bias: list[np.float32], dtype: str) -> NDArray[Any]:
-    """``level · scale + bias`` for pixels ``[…, 3]``, rounded once to float32 and then to ``dtype``."""
+    """Returns ``level · scale + bias`` for pixels ``[…, 3]``, rounded once to float32 and then to ``dtype``."""
     table = np.array(
         [
             [rounded(level * Fraction(float(a)) + Fraction(float(b))) for level in range(256)]

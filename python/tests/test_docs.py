@@ -48,7 +48,7 @@ def photos(folder: Path, count: int = 90) -> None:
 
 
 def scenes(folder: Path, count: int = 12) -> None:
-    """Cubes of 48 × 48 pixels and 20 bands as ``.npy``, and their masks."""
+    """Makes cubes of 48 × 48 pixels and 20 bands as ``.npy``, and their masks."""
     rng = np.random.default_rng(0)
     spectra = np.linspace(500, [1000, 2000, 3000], 20).T
     for part in ("cubes", "masks"):
@@ -61,7 +61,7 @@ def scenes(folder: Path, count: int = 12) -> None:
 
 
 def tars(folder: Path, source: Path) -> None:
-    """Two WebDataset tars with ``NAME.jpg`` and ``NAME.cls``."""
+    """Makes two WebDataset tars with ``NAME.jpg`` and ``NAME.cls``."""
     folder.mkdir()
     files = sorted(source.glob("*/*.jpg"))
     for number in range(2):
@@ -95,7 +95,7 @@ def augmentation(folder: Path) -> None:
 
 @page("alignment.md")
 def alignment(folder: Path) -> None:
-    """Pictures with three rectangles each, with masks, boxes, classes and a caption."""
+    """Makes pictures of three rectangles each, with masks, boxes, classes and a caption."""
     rng = np.random.default_rng(0)
     schema = {"image": "image", "mask": "array", "boxes": "array", "classes": "array", "caption": "text"}
     schema |= {"masks": "array", "segmentation": "json"}
@@ -116,7 +116,7 @@ def alignment(folder: Path) -> None:
 
 @page("folders.md")
 def folders(folder: Path) -> None:
-    """Animals in class folders of two splits, birds with a table of labels, and streets with masks."""
+    """Makes animals in class folders of two splits, birds with a table of labels, and streets with masks."""
     photos(folder / "animals" / "train", 60)
     photos(folder / "animals" / "val", 30)
     (folder / "birds" / "night").mkdir(parents=True)
@@ -132,7 +132,7 @@ def folders(folder: Path) -> None:
 
 @page("clips.md")
 def clips(folder: Path) -> None:
-    """Folders of 9 to 12 frames in two classes."""
+    """Makes folders of 9 to 12 frames in two classes."""
     rng = np.random.default_rng(0)
     for number in range(24):
         clip = folder / "clips" / ("left", "right")[number % 2] / f"{number:03}"

@@ -125,7 +125,7 @@ def test_detect() -> None:
 
 
 def rate_beside_torchvision(output: str) -> None:
-    """The loader's rate is there, also that of torchvision if it is installed, and no row was refused."""
+    """The output has the loader's rate, and torchvision's rate if it is installed. No row was refused."""
     other = r"torchvision with \d+ workers: [\d,]+" if importlib.util.find_spec("torchvision") else "torchvision: not installed"
     assert re.search(rf"loaded [1-9][\d,]* pictures a second; {other}; refused \{{\}}", output), output
 

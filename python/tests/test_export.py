@@ -207,7 +207,7 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_numbers_that_a_part_lacks_are_missing(tmp_path: Path) -> None:
-    """In a column of a concat, -1 and NaN mean missing values, not labels or scores."""
+    """In the columns of a concat, -1 and NaN mark missing values. They are not labels or scores."""
     cube = np.zeros((3, 3), np.float32)
     first = write(tmp_path / "a", {"a": {"x": cube, "label": 1}, "b": {"x": cube, "label": 0}})
     second = write(tmp_path / "b", {"c": {"x": cube, "score": 2.5}})

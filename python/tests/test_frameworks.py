@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """60 samples, each with a vector."""
+    """Writes 60 samples, each with a vector."""
     out = tmp_path_factory.mktemp("frameworks") / "vectors"
     with sp.Writer(out) as writer:
         for number in range(60):

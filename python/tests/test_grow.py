@@ -27,7 +27,7 @@ def photos(folder: Path, names: list[str]) -> Path:
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Path:
-    """Six photos of two classes, and then four more photos that add a third class."""
+    """Packs six photos of two classes, then adds four photos, one of which has a new class."""
     sp.pack(photos(tmp_path / "first", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(6)]), tmp_path / "out")
     report = sp.add(tmp_path / "out", photos(tmp_path / "week", [f"{'ab0'[i % 3]}/w{i}.jpg" for i in range(4)]))
     assert (report["samples"], report["samples_of_dataset"], report["generation"]) == (4, 10, 2)

@@ -17,7 +17,7 @@ from shardpack import _shardpack
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four cubes of 768 KiB each, which compress to much less."""
+    """Packs four cubes of 768 KiB each, which compress well."""
     out = tmp_path_factory.mktemp("limits") / "large"
     with sp.Writer(out, codec="blosc2-zstd", values="keep") as writer:
         for number in range(4):

@@ -51,7 +51,7 @@ def matrix(scale: float) -> NDArray[np.float64]:
 def moved(values: NDArray[Any], origin: NDArray[Any], scale: float, order: int, fill: float) -> NDArray[Any]:
     turn, half = matrix(scale), (np.array(BOX) - 1) / 2
     offset = origin + half - turn @ half
-    # With a border of the fill, the mean at the edge is that of the loader.
+    # With a border of the fill, the mean at the edge equals the loader's.
     around = np.pad(values, 1, constant_values=fill)
     return ndimage.affine_transform(around, turn, offset + 1, BOX, order=order, mode="constant", cval=fill)
 

@@ -4,7 +4,7 @@
 use super::args::Cli;
 use clap::{Command, CommandFactory};
 
-/// Puts the explanation of a command before its usage.
+/// Help template that puts the explanation of a command before its usage.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 /// Options that `-h` shows for commands with many options.

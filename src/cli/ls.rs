@@ -154,7 +154,7 @@ enum Operand {
     Text(String),
 }
 
-/// Decides whether the value, compared with the operand, meets the condition.
+/// Returns true if the result of comparing the value with the operand meets the condition.
 type Comparison = fn(Ordering) -> bool;
 
 /// Comparison operators. Longer ones come first, because `<=` starts with `<`.
@@ -216,7 +216,8 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // NaN equals no number, and a sample without a class has no class name.
+            // The value is NaN, which equals no number, or the sample has no class and thus no
+            // class name.
             _ => None,
         };
         order.is_some_and(self.comparison)

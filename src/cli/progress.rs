@@ -6,7 +6,7 @@ use shardpack_writer::Progress;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Seconds of work before a rate is shown.
+/// Minimum seconds of work before a rate is shown.
 const KNOWN_AFTER_S: f64 = 1.0;
 
 /// A progress bar that counts bytes and also shows samples. Without a terminal on stderr, it shows nothing.
@@ -80,7 +80,7 @@ impl Bar {
         }
         self.bar.set_length(of.max(1));
         self.bar.set_position(done);
-        // The estimate is zero until a rate is known.
+        // The bar's estimate is zero until a rate is known.
         let left = match self.bar.eta() {
             Duration::ZERO => String::new(),
             left => format!(", {} left", time_left(left.as_secs_f64())),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 pub(crate) trait OptionTable: 'static {
     fn about() -> Vec<&'static About>;
-    /// Returns an option's default as text, or `None` if it has none.
+    /// Returns the default of an option as text, or `None` if the option has no default.
     fn default_of(name: &str) -> Option<String>;
     fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError>;
 }

@@ -58,7 +58,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             Value::String(text) => Given::Text(text.clone()),
             Value::Integer(number) => Given::Integer((*number).into()),
             Value::Float(number) => Given::Float(*number),
-            // Off is the default of a switch, so skip it.
+            // Skip a switch that is off, because off is the default.
             Value::Boolean(false) => continue,
             Value::Boolean(true) => Given::Switch(true),
             other => bail!(

@@ -26,7 +26,7 @@ const TARGET: &str = "ssimulacra2=80";
 /// noise of the quietest band, which is below the noise of every other band, and from the noise of
 /// a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
-/// Errors count as equal if they differ by less than this factor.
+/// Maximum errors count as equal if they differ by less than this factor.
 const ALIKE: f64 = 1.2;
 
 pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {

@@ -440,7 +440,7 @@ fn a_picture_with_several_crops_has_one_wrong_index() {
     shard.identity.optional_features = SEGMENT_INDEXES;
     let path = scratch.path().join("three.shard");
     fs::write(&path, shard.bytes()).unwrap();
-    // The crops of the first list lie apart and are decoded one by one, those of the second are decoded together.
+    // The crops of the first list lie apart and are decoded one by one. The crops of the second list are decoded together.
     let part = |x| View::rectangle(Rect { x, y: 0, width: 8, height: 8 });
     for parts in [[0, 100, 376], [96, 100, 104]] {
         let dataset = Dataset::open(&path).unwrap();

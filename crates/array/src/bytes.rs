@@ -7,7 +7,7 @@ use shardpack_format::{Codec, Error, Limits, Result};
 /// Decoded size of a unit in bytes. A unit is the part of a payload that one zstd frame or Blosc2 chunk contains. The
 /// last unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
-/// Decoded lengths up to this are exempt from the limit on expansion.
+/// Fields with at most this many decoded bytes are exempt from the limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
 /// This limit is lower than the default of [`Limits::max_expansion`], so that readers with default limits accept the
 /// output.

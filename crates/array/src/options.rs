@@ -23,7 +23,7 @@ pub enum Values {
     Fixed,
 }
 
-/// Differences along the last axis.
+/// Choice between storing elements themselves and differences along the last axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {

@@ -1,23 +1,24 @@
-//! Affine maps of a volume's box across its planes, and its channels at a low resolution.
+//! Affine maps of a box of a volume across planes, and channels with a low resolution.
 //!
-//! Host and device compute the same: every product and sum is rounded by itself.
+//! Host and device compute identical results, because every product and every sum is rounded separately.
 
 use crate::region::Voxels;
 use crate::warp::{NEAR, Resampling, along};
 use shardpack_format::{Error, Result, to_usize};
 
-/// Sides and channels of a volume whose elements are in the order planes, rows, columns, channels.
+/// Size and number of channels of a volume whose elements are in the order planes, rows, columns, channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeShape {
     /// Depth, height and width.
     pub sides: [u64; 3],
-    /// Number of channels, 1 if the volume has no axis for them.
+    /// Number of channels; 1 if the volume has no channel axis.
     pub channels: u64,
 }
 
-/// How the voxels of a volume's box are made: by an affine map across planes, and then at a low resolution.
+/// Describes how the voxels of a box are computed: first by an affine map across planes, then by lowering the
+/// resolution.
 ///
-/// The map takes voxels from beyond the box as well, so the box has values at its edges.
+/// The map also reads voxels outside the box, so that voxels at the edges of the box have values.
 ///
 /// ```
 /// use shardpack_array::{As, Finish, Resampling, VolumeShape, VolumeWarp, Voxels};
@@ -37,26 +38,28 @@ pub struct VolumeShape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeWarp {
     /// Rows of the map for x, y and z: the output voxel at (x, y, z) shows the volume at (`map[0]` x + `map[1]` y +
-    /// `map[2]` z + `map[3]`, …). All count voxels to the right, down and deeper, from the centre of the box.
+    /// `map[2]` z + `map[3]`, …). Both positions are in voxels to the right, down and deeper, from the centre of
+    /// the box.
     pub map: [f64; 12],
-    /// How a voxel is made. A mean is that of eight voxels.
+    /// How a voxel is computed. Bilinear sampling uses the mean of eight voxels.
     pub sampling: Resampling,
-    /// The voxels that the map takes. All others count as outside the volume.
+    /// Voxels that the map may read. All other voxels count as outside the volume.
     pub within: Voxels,
-    /// For each channel, planes, rows and columns of the box at a low resolution; `None` if it keeps its resolution.
-    /// Empty if all channels do. Voxels must be means.
+    /// For each channel, the number of planes, rows and columns of the box at the low resolution, or `None` if the
+    /// channel keeps its resolution. Empty if all channels keep their resolution. Requires bilinear sampling.
     pub low: Vec<Option<[u64; 3]>>,
 }
 
-/// A voxel that a place is made of. It does not count if its weight is 0.
+/// A voxel that contributes to the value at a place. It is ignored if its weight is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct VoxelTap {
     pub(crate) weight: f32,
-    /// Number of the voxel in the reach of the box; `None` outside.
+    /// Index of the voxel among the voxels that the box depends on, or `None` outside.
     pub(crate) voxel: Option<usize>,
 }
 
-/// The two places along an axis that a place at a low resolution is made of, and the weight of the second.
+/// The two positions along an axis between which a low-resolution channel is interpolated, and the weight of
+/// the second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LowTaps {
     pub(crate) places: [usize; 2],
@@ -67,7 +70,7 @@ impl VolumeWarp {
     /// A map that leaves all voxels in place.
     pub const STILL: [f64; 12] = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0];
 
-    /// Returns the box of all voxels that box `part` is made of. It has at least one voxel, if `within` has one.
+    /// Returns the box of all voxels that box `part` depends on. It has at least one voxel if `within` has one.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of a side")]
     pub fn reach(&self, part: Voxels) -> Voxels {
@@ -87,7 +90,7 @@ impl VolumeWarp {
         let mut reach = self.within;
         for axis in 0..3 {
             let (first, last) = (origin[axis] as f64, (origin[axis] + size[axis].saturating_sub(1)) as f64);
-            // One voxel more than needed on each side, because places are rounded.
+            // Include one more voxel than needed on each side, because places are rounded.
             let low = (least[axis].floor() - 2.0).clamp(first, last) as u64;
             let high = (most[axis].floor() + 2.0).clamp(first, last) as u64;
             reach.origin[axis] = low;
@@ -96,7 +99,7 @@ impl VolumeWarp {
         reach
     }
 
-    /// Returns the place `[x, y, z]` in the volume that the voxel `[z, y, x]` of box `part` shows.
+    /// Returns the place `[x, y, z]` in the volume that voxel `[z, y, x]` of box `part` shows.
     pub(crate) fn place(&self, part: Voxels, [z, y, x]: [u64; 3]) -> [f64; 3] {
         let middle = |axis: usize| part.origin[axis] as f64 + part.size[axis] as f64 * 0.5;
         // A voxel's centre is half a voxel from its edge.
@@ -109,10 +112,11 @@ impl VolumeWarp {
         })
     }
 
-    /// Returns the number in `reach` of the voxel at this place; `None` outside.
+    /// Returns the index in `reach` of the voxel at this place, or `None` outside.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of a side")]
     pub(crate) fn nearest(&self, [x, y, z]: [f64; 3], reach: Voxels) -> Option<usize> {
-        // A quarter turn may lead to the edges between voxels, where rounded sines would choose at random.
+        // A quarter turn may lead exactly to an edge between voxels, where rounding errors of the sines would
+        // choose a side at random.
         let at = [z + NEAR, y + NEAR, x + NEAR];
         let is_inside = (0..3).all(|axis| {
             let first = self.within.origin[axis];
@@ -124,7 +128,7 @@ impl VolumeWarp {
         number_in(reach, at.map(|at| at as u64))
     }
 
-    /// Returns the eight voxels around this place by their numbers in `reach`, in reading order, with their weights.
+    /// Returns the eight voxels around this place, in reading order, as indices in `reach` with weights.
     pub(crate) fn around(&self, [x, y, z]: [f64; 3], reach: Voxels) -> [VoxelTap; 8] {
         const OUTSIDE: [VoxelTap; 8] = {
             let nothing = VoxelTap { weight: 0.0, voxel: None };
@@ -133,7 +137,7 @@ impl VolumeWarp {
         };
         let at = [z - 0.5, y - 0.5, x - 0.5];
         let Voxels { origin, size } = self.within;
-        // Also false for NaN.
+        // This is also false for NaN.
         let is_near =
             |axis: usize| at[axis] > origin[axis] as f64 - 1.0 && at[axis] < (origin[axis] + size[axis]) as f64;
         if !(0..3).all(is_near) {
@@ -148,12 +152,12 @@ impl VolumeWarp {
             };
             VoxelTap { weight: wide * high * deep, voxel }
         });
-        // The weights of eight voxels outside may not add up to 1.
+        // Outside the volume, the weights of the eight voxels may not add up to 1.
         let is_inside = |tap: &VoxelTap| tap.weight != 0.0 && tap.voxel.is_some();
         if taps.iter().any(is_inside) { taps } else { OUTSIDE }
     }
 
-    /// Fails unless the voxels that the map takes are in a volume of this shape, and the low resolutions fit the box.
+    /// Fails unless `within` lies in a volume of this shape and the low resolutions fit the box.
     pub(crate) fn check(&self, shape: &VolumeShape, part: Voxels) -> Result<()> {
         let fits = |part: Voxels| {
             let ends = part.origin.iter().zip(part.size).map(|(origin, size)| origin.checked_add(size));
@@ -172,16 +176,17 @@ impl VolumeWarp {
     }
 }
 
-/// Returns the number of the voxel at `[z, y, x]` in box `part`.
+/// Returns the index of the voxel at `[z, y, x]` in box `part`.
 fn number_in(part: Voxels, at: [u64; 3]) -> Option<usize> {
     let [z, y, x] = [0, 1, 2].map(|axis| at[axis].checked_sub(part.origin[axis]).filter(|n| *n < part.size[axis]));
     Some(to_usize((z? * part.size[1] + y?) * part.size[2] + x?))
 }
 
-/// Returns the taps of place `at` along a side of `side` voxels that is stored as `low` of them. Each of these is the
-/// voxel at its centre, as for `nearest-exact` in PyTorch, and values between them are linear.
+/// Returns the two positions and the weight for voxel `at` along a side of `side` voxels, if only `low` of these
+/// voxels are kept. The kept voxels are chosen like in PyTorch's `nearest-exact`. Values between them are
+/// interpolated linearly.
 pub(crate) fn low_taps(at: usize, low: u64, side: u64) -> LowTaps {
-    // In units of half a voxel, so that all numbers are whole.
+    // Count in units of half a voxel, so that all numbers are integers.
     let ahead = ((2 * at as u64 + 1) * low).saturating_sub(side);
     let (first, rest) = (ahead / (2 * side), ahead % (2 * side));
     let voxel = |n: u64| to_usize((2 * n.min(low - 1) + 1) * side / (2 * low));
@@ -216,7 +221,7 @@ mod tests {
                 (0.0625, Some(32))
             ]
         );
-        // On a voxel's centre, others do not count.
+        // If the place is the centre of a voxel, other voxels have no weight.
         let counted: Vec<_> = taps([2.5, 0.5, 1.5]).into_iter().filter(|tap| tap.0 != 0.0).collect();
         assert_eq!(counted, [(1.0, Some(22))]);
         for place in [[-0.5, 0.5, 0.5], [5.5, 0.5, 0.5], [0.5, 0.5, -0.5], [0.5, f64::NAN, 0.5]] {

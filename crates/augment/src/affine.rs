@@ -56,7 +56,7 @@ impl Affine {
         [xx, xy, cx - xx * (cx + tx) - xy * (cy + ty), yx, yy, cy - yx * (cx + tx) - yy * (cy + ty)]
     }
 
-    /// Returns the map of the pixels and points of a picture of this size.
+    /// Returns the map that moves the pixels and points of a picture of this size.
     #[must_use]
     pub fn of_size(&self, height: u32, width: u32) -> PixelMap {
         let [high, wide] = [height, width].map(f64::from);

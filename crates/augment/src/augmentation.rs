@@ -260,8 +260,8 @@ impl Augmentation {
         }
     }
 
-    /// Returns the map of a volume's box with this depth, height and width, with draws of its own; `None` if it does not
-    /// move across planes.
+    /// Returns the map of a volume's box with this depth, height and width, from its own draws. Returns `None` if the
+    /// box is not moved across planes.
     #[must_use]
     pub fn volume_map(&self, draws: &Draws, place: u32, sides: [u64; 3]) -> Option<VolumeMap> {
         let Self::RandomAffine3d { ranges, .. } = self else { return None };
@@ -269,7 +269,7 @@ impl Augmentation {
         ranges.drawn(sides, [0, 1, 2, 3, 4, 5].map(|n| own.pair(n)))
     }
 
-    /// Returns the ranges of a map across the planes of volumes; `None` if this augmentation has none.
+    /// Returns the ranges of the map if this augmentation moves volumes across planes, and `None` otherwise.
     #[must_use]
     pub const fn of_volumes(&self) -> Option<&VolumeAffine> {
         match self {

@@ -12,7 +12,7 @@ use std::str::FromStr;
 const FIRST: u32 = (1 << 31) + (1 << 18);
 /// Number of pairs of draws reserved for each augmentation: one pair per band.
 const PAIRS: u32 = 1 << 16;
-/// Index of the first pair for the choices of a whole sample, one for each augmentation.
+/// Number of the first pair of draws for choices that apply to a whole sample. Each augmentation has one such pair.
 const CHANCES: u32 = FIRST + (1 << 20);
 const _: () = assert!(BandAugmentation::MOST * PAIRS as usize <= 1 << 20, "no draw is used twice");
 
@@ -59,14 +59,14 @@ pub enum BandAugmentation {
         /// Replacement value.
         value: f32,
     },
-    /// Stores channels of a volume's box at a low resolution, and brings them back to its own. For volumes only. This
-    /// comes after all maps and changes by factors, before gamma and noise, wherever it is in the list.
+    /// Reduces channels of a volume's box to a low resolution and enlarges them again. For volumes only. It is
+    /// applied after all maps and factors but before gamma and noise, whatever its position in the list.
     RandomLowResolution {
-        /// Range of the share of each side, above 0 and at most 1.
+        /// Range of the low resolution as a share of each side, above 0 and at most 1.
         scale: (f64, f64),
         /// Probability that channels of a sample change. Default 1.
         p: f64,
-        /// Probability of each channel, which draws its own share. Default 1.
+        /// Probability that a channel changes. Each channel draws its own share. Default 1.
         p_per_channel: f64,
     },
     /// With probability `p`, raises all values, scaled to their range, to a power; see [`Gamma`]. It is applied after
@@ -102,7 +102,7 @@ impl BandAugmentation {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
         let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
-        // The factor of all bands, and whether bands change at all.
+        // For each change: the factor that all bands share, and true if the change applies to this sample.
         let gains: Vec<(f64, bool)> = (0..)
             .zip(places())
             .map(|(place, (first, change))| match change {
@@ -167,9 +167,9 @@ impl BandAugmentation {
         exponents.reduce(|one, other| one * other).map(Gamma::new)
     }
 
-    /// Returns the planes, rows and columns at which each channel of a box with these sides is stored, if that is fewer
-    /// than it has; empty if no channel is. Sides are rounded to the nearest, ties to even. If several changes lower
-    /// a channel's resolution, their shares are multiplied.
+    /// Returns the low resolution of each channel of a box with these sides, as numbers of planes, rows and columns;
+    /// `None` for channels that keep their resolution. The list is empty if all do. Sides are rounded to nearest,
+    /// ties to even. If several changes lower a channel's resolution, their shares are multiplied.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most the side")]
     pub fn low_resolution(changes: &[Self], draws: &Draws, channels: usize, sides: [u64; 3]) -> Vec<Option<[u64; 3]>> {
@@ -246,7 +246,7 @@ impl BandAugmentation {
     }
 }
 
-/// Returns true if the change at this place of a recipe happens to the sample.
+/// Returns true if the change at this position in the recipe applies to the sample.
 fn happens(draws: &Draws, place: u32, p: f64) -> bool {
     p >= 1.0 || draws.pair(CHANCES + place)[0] < p
 }
@@ -418,7 +418,8 @@ mod tests {
                 assert!(depth.abs_diff(height / 2) <= 1 && height.abs_diff(width * 128 / 500) <= 1);
             }
         }
-        // Of a quarter of the samples, three quarters have a channel that changes. Five standard deviations.
+        // The change applies to a quarter of the samples, and three quarters of these have a channel that changes.
+        // Allow five standard deviations.
         assert!((626..874).contains(&samples) && (820..1180).contains(&channels), "{samples} {channels}");
         let low = |texts: &[&str]| {
             let recipe: Vec<_> = texts.iter().map(|text| parsed(text)).collect();

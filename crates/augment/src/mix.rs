@@ -1,4 +1,4 @@
-//! Draws Mixup and CutMix, once for a whole batch, and mosaics, row by row.
+//! Draws the random choices of Mixup and CutMix, once per batch, and of mosaics, once per row.
 
 use super::mosaic::Mosaic;
 use super::parse::call;
@@ -36,7 +36,7 @@ pub enum Mix {
         /// Parameter of the share's Beta distribution. Default 1.
         alpha: f64,
     },
-    /// Four pictures around a point.
+    /// Combines four pictures that meet at a random point.
     Mosaic(Mosaic),
 }
 
@@ -58,7 +58,7 @@ pub enum Mixed {
         /// Share of the picture's area outside the rectangle, which keeps the row's own pixels.
         share: f64,
     },
-    /// Puts four rows together. Each row draws its own [`Mosaic::resolve`].
+    /// Combines four rows. The choices for each row are drawn by [`Mosaic::resolve`].
     Mosaic(Mosaic),
 }
 

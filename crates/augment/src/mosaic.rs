@@ -1,17 +1,18 @@
-//! Mosaics of four pictures, as in the training of YOLO: the places of the pictures, and the part that is shown.
+//! Mosaics of four pictures, as used to train YOLO. Determines where the pictures meet, and which part of them is
+//! shown.
 
 use super::affine::{Affine, PixelMap};
 use super::parse::OptionList;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 
-/// Index of the first pair of draws of a row, after those of Mixup and CutMix.
+/// Number of the first pair of draws for a row's mosaic. The pairs for Mixup and CutMix come before it.
 const FIRST: u32 = (1 << 31) + (1 << 17) + 2;
-/// Grey of the background, as is usual in the training of detectors.
+/// Default colour of the background: the grey with which detectors are usually trained.
 const GREY: [u8; 3] = [114; 3];
 
-/// Puts each row of a batch together with the three rows before it. The four pictures meet at a random point of a
-/// canvas of twice the height and width, of which a random affine map shows a part.
+/// Combines each row of a batch with the three rows before it. The four pictures meet at a random point of a canvas
+/// with twice the height and width. A random affine map selects the part of the canvas that is shown.
 ///
 /// ```
 /// use shardpack_augment::Mix;
@@ -35,9 +36,9 @@ pub struct Mosaic {
     pub scale: (f64, f64),
     /// Ranges of the shear in degrees along x and y, each −89 to 89. Default 0.
     pub shear: [(f64, f64); 2],
-    /// Probability for each row. Other rows stay as they are. Default 1.
+    /// Probability that a row becomes a mosaic. Default 1.
     pub p: f64,
-    /// Red, green and blue where no picture is. Default 114.
+    /// Red, green and blue of pixels that no picture covers. Default 114.
     pub fill: [u8; 3],
 }
 
@@ -59,7 +60,7 @@ pub struct MosaicPlan {
 }
 
 impl Mosaic {
-    /// Draws the mosaic of a row of this size; `None` if the row stays as it is.
+    /// Draws the mosaic of a row of this size; `None` if the row stays unchanged.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and twice the side")]
     pub fn resolve(&self, draws: &Draws, height: u32, width: u32) -> Option<MosaicPlan> {
@@ -123,14 +124,15 @@ impl Mosaic {
 }
 
 impl MosaicPlan {
-    /// Returns column and row of the canvas where the four pictures meet.
+    /// Returns the column and row of the canvas where the four pictures meet.
     #[must_use]
     pub const fn centre(&self) -> [u32; 2] {
         self.centre
     }
 
-    /// Returns column and row of the canvas at which a row begins, of which the rectangle `content` (left, top, right,
-    /// bottom) is shown. The pictures have the numbers 0 (upper left), 1, 2 and 3 (lower right) in reading order.
+    /// Returns the column and row of the canvas at which the row of picture `number` begins. `content` (left, top,
+    /// right, bottom) is the rectangle of that row that is shown. Pictures are numbered in reading order, from 0
+    /// (upper left) to 3 (lower right).
     #[must_use]
     pub fn offset(&self, number: usize, content: [u32; 4]) -> [i64; 2] {
         let [left, top, right, bottom] = content.map(i64::from);
@@ -182,7 +184,7 @@ mod tests {
             for place in &places {
                 assert!((0..2).all(|axis| (place[axis] - places[0][axis]).abs() < 1e-9), "{places:?}");
             }
-            // The map back leads from this place to the centre of the pictures.
+            // The inverse map must lead from this position to the point where the pictures meet.
             let [a, b, c, d, e, f] = plan.inverse();
             let [u, v] = [places[0][0] - 25.0, places[0][1] - 15.0];
             let back = [a * u + b * v + c + 50.0, d * u + e * v + f + 30.0];

@@ -230,7 +230,8 @@ impl<'a> OptionList<'a> {
         range(value).or(reach).map(Some).ok_or_else(|| self.bad(name, ANGLES))
     }
 
-    /// Takes ranges for depth, height and width, written as `A:B:C`, or one for all. `of` makes a range of a number.
+    /// Takes ranges for depth, height and width, written as `A:B:C`, or one for all. `of` converts a single number to
+    /// a range.
     fn ranges(&mut self, name: &str, default: (f64, f64), of: impl Fn(f64) -> (f64, f64)) -> Result<[(f64, f64); 3]> {
         let Some(value) = self.take(name) else { return Ok([default; 3]) };
         let one = |text: &str| {

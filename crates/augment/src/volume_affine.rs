@@ -4,11 +4,11 @@ use shardpack_format::{Error, Result};
 
 /// Largest angle in degrees, in either direction.
 const TURNS: f64 = 360.0;
-/// Angles that are tried for each axis to find the largest reach of a box.
+/// Angles to try for each axis when searching for the largest reach of a box, as fractions of the range of angles.
 const TRIED: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
-/// Rows of a map for x, y and z, as in `[a, b, c, d]`: the output voxel at (x, y, z), from the centre of the box,
-/// comes from a x + b y + c z + d, and so on.
+/// The three rows `[a, b, c, d]` of a map, for x, y and z. The output voxel at (x, y, z) has its source at a x + b y
+/// + c z + d along the row's axis. Positions are relative to the centre of the box.
 pub type VolumeMap = [f64; 12];
 
 /// Ranges from which the map of a volume's box is drawn. Axes are in the order depth, height, width.
@@ -24,8 +24,9 @@ pub type VolumeMap = [f64; 12];
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VolumeAffine {
-    /// Range in degrees of the rotation about each axis, −360 to 360. Default 0. Voxels are rotated about the axis of
-    /// width, then of height, then of depth, each like `numpy.rot90` along the two other axes in their order.
+    /// Range in degrees of the rotation about each axis, −360 to 360. Default 0. Voxels are rotated about the width
+    /// axis first, then about the height axis, and then about the depth axis. Each rotation is like `numpy.rot90`
+    /// with the other two axes, in their order.
     pub degrees: [(f64, f64); 3],
     /// Range of the scale along each axis of the volume, above 0. A scale above 1 enlarges. Default 1.
     pub scale: [(f64, f64); 3],
@@ -37,11 +38,11 @@ pub struct VolumeAffine {
     pub p_rotation: f64,
     /// Probability of the scaling. Default 1.
     pub p_scaling: f64,
-    /// Probability of all of it. Default 1.
+    /// Probability that the box changes at all. Default 1.
     pub p: f64,
 }
 
-/// The choices for one box.
+/// The random choices for one box.
 struct Chosen {
     degrees: [f64; 3],
     scale: [f64; 3],
@@ -79,8 +80,8 @@ impl VolumeAffine {
         Some(chosen.map())
     }
 
-    /// Returns about the largest box of voxels that a box with these sides is made of. Angles between those that are
-    /// tried may need a little more.
+    /// Returns the approximate size of the largest box of source voxels that a box with these sides needs. Angles
+    /// between the tried ones may need a slightly larger box.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above 0; saturates")]
     pub fn most_reach(&self, sides: [u64; 3]) -> [u64; 3] {
@@ -148,7 +149,7 @@ impl Chosen {
         let shift = [down_x, down_y, down_z];
         let mut map = [0.0; 12];
         for (row, scale) in [wide, high, deep].into_iter().enumerate() {
-            // + 0 so that no number is -0.
+            // Add 0 to turn -0 into 0.
             let line = turned[row].map(|number| number / scale + 0.0);
             map[4 * row..4 * row + 3].copy_from_slice(&line);
             map[4 * row + 3] = 0.0 - (line[0] * shift[0] + line[1] * shift[1] + line[2] * shift[2]);
@@ -175,14 +176,15 @@ mod tests {
     #[test]
     fn quarters_turn_like_numpy() {
         let quarter = |text| map(text, 0, [4, 4, 4]).unwrap().map(|number| (number * 1e9).round() / 1e9 + 0.0);
-        // About the axis of depth, x comes from -y, and y from x.
+        // In a quarter turn about the depth axis, x comes from -y, and y from x.
         let about_z = quarter("random_affine_3d(degrees=90..90:0:0)");
         assert_eq!(about_z, [0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         let about_y = quarter("random_affine_3d(degrees=0:90..90:0)");
         assert_eq!(about_y, [0.0, 0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
         let about_x = quarter("random_affine_3d(degrees=0:0:90..90)");
         assert_eq!(about_x, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
-        // Width first, then depth: the map undoes the rotation about the axis of depth first.
+        // Voxels are rotated about the width axis and then about the depth axis, so the map undoes the depth rotation
+        // first.
         let both = quarter("random_affine_3d(degrees=90..90:0:90..90)");
         assert_eq!(both, [0.0, -1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
         let apart = quarter("random_affine_3d(scale=2:4:5,isotropic=false)");

@@ -1,4 +1,4 @@
-//! Asks the operating system about this process.
+//! Queries the operating system about this process.
 
 /// Returns the peak resident memory of the process in bytes, or 0 if unknown.
 #[must_use]

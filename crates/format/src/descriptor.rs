@@ -12,7 +12,7 @@ pub const MAX_RANK: u8 = 8;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
-    /// None: the stored elements are the values, so `stored == decoded`.
+    /// No conversion. The stored elements are the values, so `stored == decoded`.
     None,
     /// Stored as float16, which converts exactly to `decoded` (float32 or float16).
     F16,
@@ -248,7 +248,7 @@ impl ArrayDescriptor {
             1 => Transform::F16,
             2 => Transform::Integer,
             3 => {
-                // Compare the size of the tables with the available bytes before allocating the tables.
+                // Check that the input has enough bytes for the tables before allocating memory for them.
                 let bands = shape.last().copied().unwrap_or(1);
                 let table_bytes = bands
                     .checked_mul(4)

@@ -98,8 +98,8 @@ impl Dtype {
     /// Returns the size in bytes of a dense array of this type, or 0 if an axis has length 0.
     ///
     /// # Errors
-    /// `Format` if the product of element size and axes overflows 64 bits. Axes of length 0 are left out of the
-    /// product, so that the order of the axes does not matter and an empty array cannot hide an absurd axis.
+    /// `Format` if the product of element size and axes overflows 64 bits. Axes of length 0 are left out of
+    /// the product. The order of the axes then does not matter, and an empty array cannot hide an absurdly long axis.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         let bytes = shape
             .iter()

@@ -7,7 +7,7 @@ use std::fmt;
 /// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Place of an error in a dataset. A parser knows only its own slice, so every part is optional. Callers add the
+/// Place of an error in a dataset. Every part is optional, because a parser sees only its own slice. Callers add the
 /// missing parts with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,7 +48,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// An error in bytes, or in a request to encode bytes.
+/// An error in parsed bytes, or in a request to encode bytes.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -102,8 +102,8 @@ pub enum Error {
     },
 }
 
-/// Returns a hint about the option that raises a limit. A limit without an option is so high that no real dataset
-/// reaches it.
+/// Returns a hint that names the option for raising a limit. Limits without an option are so high that no real
+/// dataset reaches them.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",

@@ -9,7 +9,8 @@ use crate::limits::Limits;
 /// Size of the footer in bytes.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// Number of bytes to read first from the end of a shard. They include the footer and, in most shards, the whole index.
+/// Number of bytes to read first from the end of a shard. These bytes include the footer and, in most shards, the
+/// whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";

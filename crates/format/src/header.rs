@@ -15,8 +15,8 @@ pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
 pub const VERSION: (u16, u16) = (1, 0);
 /// Required-feature bits that this crate knows. Shards with other bits are refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
-/// Optional-feature bit for shards with segment indexes (spec §5.5). To readers that do not know the bit, the indexes
-/// are just another field of bytes.
+/// Optional-feature bit for shards with segment indexes (spec §5.5). Readers that do not know the bit treat the
+/// indexes as just another field of bytes.
 pub const SEGMENT_INDEXES: u64 = 1;
 
 /// Identifier of a dataset, 16 bytes. All its shards have the same id.

@@ -83,7 +83,7 @@ impl Setting {
     }
 }
 
-/// A suggestion for the user's next step. Consists of words and options.
+/// A suggestion for the user's next step, made of words and options.
 ///
 /// ```
 /// use shardpack_format::{Hint, Setting, Voice};

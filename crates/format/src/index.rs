@@ -90,7 +90,7 @@ impl IndexBuilder {
         self.offsets.len() as u64
     }
 
-    /// True if there are no records yet.
+    /// Returns true if there are no records yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()

@@ -1,4 +1,4 @@
-//! Defines upper bounds on sizes in files, which are checked before memory is allocated.
+//! Defines limits on sizes in files. Parsers check them before allocating memory.
 
 use crate::error::{Error, Result};
 
@@ -28,10 +28,10 @@ pub struct Limits {
     /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of one value are
     /// limited by `max_run_bytes` instead. Default 1000.
     pub max_expansion: u64,
-    /// Maximum decoded size of all runs of one value in a field, in bytes. Runs that decode to at most `max_expansion`
-    /// times the field's stored bytes are always allowed. Runs have their own limit because a chunk of 32 bytes can
-    /// encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of 23,170 × 23,170 pixels. If only a region is
-    /// read, only the runs in that region count.
+    /// Maximum total decoded size of the runs of one value in a field, in bytes. Runs that decode to at most
+    /// `max_expansion` times the field's stored bytes are always allowed. Runs have their own limit because a chunk of
+    /// 32 bytes can encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of 23,170 × 23,170 pixels. If
+    /// only a region is read, only the runs in that region count.
     pub max_run_bytes: u64,
     /// Maximum length of an axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,
@@ -100,7 +100,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// `Limit` if there are too many.
+    /// `Limit` if the bytes are over this limit.
     pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
         if bytes > 1 << 20 && bytes > most {
@@ -119,7 +119,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// `Limit` if there are too many.
+    /// `Limit` if the bytes are over this limit.
     pub fn check_runs(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_run_bytes.max(self.max_expansion.saturating_mul(stored));
         if bytes > most {

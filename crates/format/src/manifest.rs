@@ -69,8 +69,8 @@ pub struct ShardEntry {
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// The footer's own CRC32 ([`Footer::crc32`](crate::Footer::crc32)). It ties the manifest to this shard and can be
-    /// checked with one small read.
+    /// The footer's own CRC32 ([`Footer::crc32`](crate::Footer::crc32)). It ties the manifest to this shard, and
+    /// checking it takes one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
     /// SHA-256 of the file.

@@ -398,8 +398,8 @@ mod tests {
             Field::stored("image", FieldKind::Image),
             Field::segments("image"),
             Field::stored("mask", FieldKind::Array),
-            // None of these is a segment index: no picture is named `mask`, `b.segments` is text, and no field is named
-            // `bb`.
+            // None of these fields is a segment index: no picture is named `mask`, `b.segments` is text, and no field
+            // is named `bb`.
             Field::segments("mask"),
             Field::stored("b", FieldKind::Image),
             Field::stored("b.segments", FieldKind::Text),

@@ -14,8 +14,8 @@ struct Taps {
     u32 inside;
 };
 
-// Size of the region, or of each plane of a box, in pixels. In an array of two axes, and in a volume without channels,
-// bands are columns.
+// Size of the region, or of each plane of a box, in pixels. In an array of two axes, and in a volume without
+// channels, the columns count as bands.
 FN u32 affine_columns(const Cube& c) { return c.flat ? c.picks_count : c.region_columns; }
 FN u32 affine_rows(const Cube& c) {
     if (!c.boxed) return c.region_rows;
@@ -149,8 +149,8 @@ struct Means {
     float outside;
 };
 
-// Returns the mean of the stored elements of four pixels in a band, as bits of a float32. `factors` are the factors
-// of the band, if there are any. The result equals `affine_value` before its conversion to the output type.
+// Returns the mean of the stored elements of four pixels in a band, as float32 bits. `factors` contains the band's
+// scale and bias, if it has any. The result equals `affine_value` before its conversion to the output type.
 template <bool HALF>
 FN u32 mean_of(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Means& m, const Array<u32, 4>& q,
                const Array<float, 4>& weight, u32 inside, u32 band, uint2 factors) {

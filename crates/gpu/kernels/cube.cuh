@@ -139,7 +139,8 @@ struct Cube {
     // that receives no noise, both as float32 bits. `noise_key` and `noise_sample` determine the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
-    // `affine` is an Affine. `flat` is 1 if the pixels of an array are moved whose columns count as bands.
+    // `affine` is an Affine. `flat` is 1 if the pixels of an array with two axes are moved, whose columns count as
+    // bands.
     u32 affine, flat;
     // Number of rows and of columns of the view, and number of maps that move its pixels.
     u32 view_rows, view_columns, view_moves;

@@ -677,7 +677,7 @@ KERNEL(cube_view, CubeParams, VIEW_THREADS) {
     cube_put(c, p.slot, out, p.status, view_element(p, c, shown.row, shown.column, pick.band), pick, n);
 }
 
-// Element of a volume at [z, y, x]. In a volume without channels, columns are bands.
+// Returns the element of a volume at [z, y, x]. In a volume without channels, the columns count as bands.
 CALLED u64 volume_element(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& at, u32 channel) {
     u32 pixel = at[0] * v.height + at[1], band = at[2];
     if (!c.flat) pixel = pixel * v.width + at[2], band = channel;
@@ -698,12 +698,13 @@ FN CubePick volume_pick(const Cube& c, const Array<u32, 3>& at, u32 channel) {
     return {c.flat ? at[2] : channel, c.flat ? 0 : channel};
 }
 
-// Value of the nearest voxel, as bits of the output type.
+// Returns the value of the nearest voxel, as bits of the output type.
 FN u64 volume_nearest(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& voxel, u32 channel) {
     Array<u32, 3> at;
 #pragma unroll
     for (u32 axis = 0; axis < 3; axis++) {
-        // A quarter turn may lead to the edges between voxels, where rounded sines would choose at random.
+        // After a quarter turn, positions may be exactly on the edge between two voxels. The rounding of the sine
+        // would then choose one of the two at random, so positions are moved by a small distance first.
         const double place = volume_place(v, voxel, axis) + AFFINE_NEAR, first = (double)v.within[axis];
         if (!(place >= first && place < first + (double)v.within_size[axis])) return c.outside;
         at[axis] = (u32)place;
@@ -711,7 +712,8 @@ FN u64 volume_nearest(const CubeParams& p, const Cube& c, const VolumeMove& v, c
     return cube_value(c, p.slot, p.status, volume_element(p, c, v, at, channel), volume_pick(c, at, channel));
 }
 
-// Mean of the eight voxels around the place of a voxel, as bits of a float32; bit 32 is set for no-data.
+// Returns the mean of the eight voxels around a voxel's source position, as bits of a float32. Bit 32 is set for
+// no-data.
 CALLED u64 volume_mean(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& voxel, u32 channel) {
     Array<double, 3> first;
     Array<float, 3> second;
@@ -719,7 +721,7 @@ CALLED u64 volume_mean(const CubeParams& p, const Cube& c, const VolumeMove& v, 
 #pragma unroll
     for (u32 axis = 0; axis < 3; axis++) {
         const double place = volume_place(v, voxel, axis) - 0.5, low = (double)v.within[axis];
-        // Also false for NaN.
+        // The condition is also false for NaN.
         is_near = is_near && place > low - 1.0 && place < low + (double)v.within_size[axis];
         second[axis] = is_near ? axis_of(place, first[axis]) : 0.0f;
     }
@@ -748,14 +750,14 @@ CALLED u64 volume_mean(const CubeParams& p, const Cube& c, const VolumeMove& v, 
         sum = is_first ? term : rounded_sum(sum, term);
         is_first = false;
     }
-    // The weights of eight voxels outside may not add up to 1.
+    // If all eight voxels are outside, use their common value, because the weights may not add up to 1.
     if (!is_inside) sum = own;
-    // Processors disagree about the bits of a NaN in a product and sum.
+    // Processors produce different NaNs from products and sums, so replace every NaN by the same one.
     const u32 mean = float_bits(sum);
     return (u64)no_data << 32 | (is_nan32(mean) ? 0x7FC00000u : mean);
 }
 
-// The same at a low resolution, if the channel has one.
+// Same as volume_mean, but at the channel's low resolution, if it has one.
 FN u64 volume_low(const CubeParams& p, const Cube& c, const VolumeMove& v, const Array<u32, 3>& voxel, u32 channel) {
     const Ptr<const u32> low = cast<const u32>(p.slot + c.view + sizeof(VolumeMove)) + 3 * channel;
     if (v.channels == 0 || low[0] == 0) return volume_mean(p, c, v, voxel, channel);
@@ -786,7 +788,8 @@ FN u64 volume_low(const CubeParams& p, const Cube& c, const VolumeMove& v, const
     return (u64)no_data << 32 | (is_nan32(mean) ? 0x7FC00000u : mean);
 }
 
-// Takes cube `blockIdx.y` of the batch, if it is a box that is moved across planes. A thread takes an element of the box.
+// Converts cube `blockIdx.y` of the batch if it is a box that is moved across planes, one element of the box per
+// thread.
 KERNEL(cube_volume, CubeParams, VOLUME_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.affine != AFFINE_VOLUME_NEAREST && c.affine != AFFINE_VOLUME_MEAN) return;

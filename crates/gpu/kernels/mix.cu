@@ -1,5 +1,5 @@
-// Mixup and CutMix: mixes each row of a batch with the original of the previous row, and the first row with the last.
-// Mosaics: puts four rows together.
+// Mixes the rows of a batch. Mixup and CutMix mix each row with the original of the previous row, and the first row
+// with the last. Mosaics combine four rows.
 #include "device.cuh"
 
 #define MIX_THREADS 256
@@ -14,8 +14,8 @@ struct MixConfigParams {
     Ptr<u32> out;
 };
 
-// One of the four pictures of a mosaic: its row among the mixed ones, the column and row of the canvas at which the row
-// begins, and the left, top, right and bottom of the part with the picture.
+// One of the four pictures of a mosaic: the index of its row among the mixed rows, the column and row of the canvas
+// at which that row begins, and the left, top, right and bottom edges of the part that contains the picture.
 struct MosaicTile {
     u64 row;
     i64 x, y;
@@ -26,7 +26,7 @@ struct MosaicTile {
 struct MosaicRow {
     Array<double, 6> inverse;
     u32 centre_x, centre_y;
-    u32 is_mosaic;  // 0 if the row stays as it is.
+    u32 is_mosaic;  // 0 if the row stays unchanged.
     u32 unused;
 };
 
@@ -48,9 +48,9 @@ struct MixParams {
     u32 is_rectangle;     // True if a rectangle is copied from the other row.
     u32 channels_first;
     u32 channels;
-    u32 element;          // Elements of the kernel in an element of the field, which the kernel may copy as bytes.
+    u32 element;          // Number of kernel elements per field element, which may be copied as bytes.
     u32 height, width;
-    u32 top, left, rows_of, columns;  // Rectangle.
+    u32 top, left, rows_of, columns;  // First row, first column, number of rows and columns of the rectangle.
 };
 
 FN float value_of(Ptr<const u8> row, u64 n, u32 dtype) {
@@ -107,11 +107,11 @@ KERNEL(mix, MixParams, MIX_THREADS) {
 
 struct CopyParams {
     Ptr<u8> to;
-    Ptr<const u8> from;  // Both are multiples of 8.
+    Ptr<const u8> from;  // `to` and `from` are multiples of 8.
     u64 bytes;
 };
 
-// Copies the rows before mosaics are made of them.
+// Copies the rows, from which the mosaics are then made.
 KERNEL(mix_copy, CopyParams, MIX_THREADS) {
     const u64 words = p.bytes / 8, step = (u64)gridDim.x * blockDim.x;
     const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -128,17 +128,17 @@ struct MosaicParams {
     Ptr<const MosaicRow> mosaics;
     Ptr<const MosaicTile> tiles;  // Four for each row.
     u64 start;
-    Array<u64, 3> fill;    // Bits of the elements where no picture is. Further channels get the last one.
+    Array<u64, 3> fill;    // Bits of elements that no picture covers. Further channels use the last value.
     u32 count;
-    u32 dtype;             // Of bilinear means.
-    u32 element;           // Bytes.
+    u32 dtype;             // Element type, for bilinear means.
+    u32 element;           // Size of an element in bytes.
     u32 is_bilinear;
     u32 channels_first;
     u32 channels;
     u32 height, width;
 };
 
-// The two pixels around a place along an axis, within the picture, and the weight of the second.
+// Finds the two pixels around a position along an axis, clamped to the picture, and the weight of the second.
 FN void mosaic_axis(double at, u32 low, u32 high, Array<u32, 2>& pixel, float& weight) {
     const double first = floor(at - 0.5);
 #pragma unroll
@@ -157,8 +157,8 @@ FN void mosaic_fill(Ptr<u8> to, u64 bits, u32 element) {
     for (u32 n = 0; n < element; n++) to[n] = (u8)(bits >> 8 * n);
 }
 
-// One pixel of a mosaic for each thread, as on the host (crates/loader, stage/row_mosaic.rs); products and sums are
-// rounded separately.
+// Computes one pixel of a mosaic per thread. The host computes the same results (crates/loader, stage/row_mosaic.rs),
+// so products and sums are rounded separately.
 KERNEL(mosaic, MosaicParams, MIX_THREADS) {
     const u64 plane = (u64)p.height * p.width;
     const double wide = (double)p.width, high = (double)p.height;

@@ -1,29 +1,31 @@
-// Boxes of volumes that an affine map moves across planes, and channels at a low resolution. The host computes the same
-// (crates/array, volume_warp.rs and finish/volume.rs); products and sums are rounded separately.
+// Boxes of volumes that an affine map moves across planes, and channels at a low resolution. The host computes the
+// same results (crates/array, volume_warp.rs and finish/volume.rs), so products and sums are rounded separately.
 #pragma once
 #include "affine.cuh"
 
 #define VOLUME_THREADS 256u
 
-// How the voxels of a box are made. Axes are in the order planes, rows, columns. Unless `channels` is 0, planes, rows
-// and columns of each channel at a low resolution follow, 0 for channels that keep theirs.
+// How the voxels of a box are computed. Axes are in the order planes, rows, columns. Unless `channels` is 0, the low
+// resolution of each channel follows, as numbers of planes, rows and columns. They are 0 for channels that keep their
+// resolution.
 struct VolumeMove {
-    // Rows of the map for x, y and z, from the centre of the box.
+    // Rows of the map for x, y and z, relative to the centre of the box.
     Array<double, 12> map;
-    // The voxels that the map takes, and the box.
+    // First voxel and size of the part that the map may read, and then of the box.
     Array<u32, 3> within, within_size, origin, size;
     // Rows and columns of the volume.
     u32 height, width;
     u32 channels, unused;
 };
 
-// A place along an axis at a low resolution: the two places that it is made of, and the weight of the second.
+// The two positions along an axis from which a position at a low resolution is interpolated, and the weight of the
+// second.
 struct LowTaps {
     Array<u32, 2> places;
     float second_weight;
 };
 
-// In units of half a voxel, so that all numbers are whole.
+// Computes in units of half a voxel, so that all numbers are whole.
 FN LowTaps low_taps(u32 at, u32 low, u32 side) {
     const u64 sum = (2 * (u64)at + 1) * low, ahead = sum > side ? sum - side : 0, both = 2 * (u64)side;
     const u64 first = ahead / both, rest = ahead % both;
@@ -37,7 +39,7 @@ FN LowTaps low_taps(u32 at, u32 low, u32 side) {
     return taps;
 }
 
-// Place of the box's voxel [z, y, x] in the volume, along axis `axis`.
+// Returns the source position in the volume of the box's voxel [z, y, x], along axis `axis`.
 FN double volume_place(const VolumeMove& v, const Array<u32, 3>& voxel, u32 axis) {
     // A voxel's centre is half a voxel from its edge.
     const double z = (double)voxel[0] + 0.5 - (double)v.size[0] * 0.5;

@@ -15,10 +15,10 @@ const THREADS: u32 = 256;
 const MOST_BLOCKS: u64 = 4096;
 /// Maximum number of blocks along the axis of the rows.
 const MOST_ROWS: usize = 65_535;
-/// Bytes of a tile and of a mosaic in the table.
+/// Sizes of a tile and of a mosaic in the table, in bytes.
 const TILE_BYTES: u32 = 40;
 const MOSAIC_BYTES: u32 = 64;
-/// The copy of the rows begins at a multiple of this.
+/// Alignment of the copy of the rows, in bytes.
 const COPY_ALIGNMENT: usize = 256;
 
 pub(crate) const SOURCE: KernelSource<3> = KernelSource {
@@ -28,30 +28,31 @@ pub(crate) const SOURCE: KernelSource<3> = KernelSource {
     expected: [THREADS, TILE_BYTES, MOSAIC_BYTES],
 };
 
-/// Memory on the device that kernels of a mix use.
+/// Device memory that the kernels of a mix use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MixMemory {
-    /// Address and bytes of the output of the batch.
+    /// Address of the batch's output, followed by its size in bytes.
     pub(crate) out: u64,
     pub(crate) output_bytes: usize,
-    /// Address of further memory, a multiple of 256.
+    /// Address of the work memory, a multiple of 256.
     pub(crate) work: u64,
 }
 
-/// The launches, and the table that they read.
+/// The kernel launches of a mix, and the table that the kernels read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mixing {
     pub(crate) launches: Vec<Launch>,
-    /// Belongs at the beginning of the work memory.
+    /// Bytes to copy to the start of the work memory.
     pub(crate) table: Vec<u8>,
 }
 
 /// A way to mix rows on the device.
 pub(crate) trait DeviceMix {
-    /// Returns the bytes of work memory.
+    /// Returns the size of the work memory in bytes.
     fn work_bytes(&self, rows: &[Range<usize>]) -> usize;
 
-    /// Returns `None` if the kernels do not support the mix, or a row is outside the output.
+    /// Returns the launches and their table, or `None` if the kernels do not support the mix or a row is outside the
+    /// output.
     fn mixing(&self, rows: &[Range<usize>], memory: MixMemory) -> Option<Mixing>;
 }
 
@@ -165,17 +166,18 @@ impl DeviceMix for RowMosaic {
     }
 }
 
-/// Bytes of the table of a mosaic, up to the copy of the rows.
+/// Returns the size in bytes of a mosaic's table, padded so that the copy of the rows can follow.
 fn table_bytes(rows: usize) -> usize {
     (rows * (8 + MOSAIC_BYTES + 4 * TILE_BYTES) as usize).next_multiple_of(COPY_ALIGNMENT)
 }
 
-/// Returns the part of the output that holds the rows, from a multiple of 8 on.
+/// Returns the part of the output that contains the rows. Its start is a multiple of 8.
 fn copied(rows: &[Range<usize>]) -> Option<Range<usize>> {
     Some(rows.first()?.start / 8 * 8..rows.last()?.end)
 }
 
-/// Returns the first bytes of the rows, then their mosaics, then the tiles of these.
+/// Returns a table with the offset of each row, followed by the mosaic of each row, followed by the tiles of all
+/// mosaics.
 fn mosaic_table(mosaic: &RowMosaic, rows: &[Range<usize>]) -> Vec<u8> {
     let mut table = starts(rows);
     for row in &mosaic.rows {

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Folders with files that grow and names that can be made durable. All paths are full paths.
+/// A file system with folders, append-only files, and names that can be made durable. All paths are full paths.
 ///
 /// # Errors
 /// Every operation returns the error of the operating system. [`is_unsupported`] recognises the errors for
@@ -46,7 +46,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Of kind `NotFound` if there is no such file.
     fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
-    /// Renames a file, and replaces any existing file of the new name.
+    /// Renames a file, and replaces any existing file with the new name.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.

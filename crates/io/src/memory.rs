@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A storage of objects in memory, which are found by name.
+/// A storage that keeps named objects in memory.
 #[derive(Debug)]
 pub struct MemoryStorage {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// Creates a storage of these objects. Messages name it `path`.
+    /// Creates a storage with these objects. Messages refer to it as `path`.
     pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
     }

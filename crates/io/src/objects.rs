@@ -7,23 +7,23 @@ use std::io::Read;
 /// A storage for writing objects. Each object appears whole or not at all. The implementation retries
 /// requests and keeps credentials out of messages.
 pub trait Objects: Storage {
-    /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object of that name
-    /// stays in place until the new one is complete.
+    /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object with that
+    /// name stays in place until the new one is complete.
     ///
     /// # Errors
-    /// `Io` if the source cannot be read, or the store does not answer or refuses. If only the answer to the last
-    /// request is lost, the whole object may exist. Sending it again does no harm.
+    /// `Io` if the source cannot be read, the store does not respond, or it rejects the request. If only the
+    /// response to the last request is lost, the complete object may exist. Sending it again does no harm.
     fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64>;
 
-    /// Writes a small object unless an object of that name exists. Returns true if the object contains `bytes`
-    /// afterwards.
+    /// Writes a small object unless an object with that name exists. Returns true if the object contains
+    /// `bytes` afterwards.
     ///
     /// # Errors
-    /// `Io` if the store does not answer, refuses, or does not support conditional writes.
+    /// `Io` if the store does not respond, rejects the request, or does not support conditional writes.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool>;
 
-    /// Writes `new` as a small object if there is no object of that name, or if the existing object contains `old`.
-    /// Returns true if the object contains `new` afterwards.
+    /// Writes `new` as a small object if there is no object with that name, or if the existing object contains
+    /// `old`. Returns true if the object contains `new` afterwards.
     ///
     /// # Errors
     /// Same as [`create`](Self::create).
@@ -32,6 +32,6 @@ pub trait Objects: Storage {
     /// Removes an object if it exists.
     ///
     /// # Errors
-    /// `Io` if the store does not answer or refuses.
+    /// `Io` if the store does not respond or rejects the request.
     fn remove(&self, name: &str) -> Result<()>;
 }

@@ -33,7 +33,7 @@ pub(crate) fn drop_cached(file: &File) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn advise_sequential(_: &File) {}
 
-/// Does nothing: this system has no call for it.
+/// Does nothing, because this system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub fn advise_soon(_: &File, _: u64, _: u64) {}
 

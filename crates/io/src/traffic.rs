@@ -1,4 +1,4 @@
-/// Counts of a storage's network requests since it was opened.
+/// Network statistics of a storage since it was opened.
 ///
 /// ```
 /// use shardpack_io::Traffic;
@@ -11,7 +11,7 @@ pub struct Traffic {
     pub requests: u64,
     /// Number of retries after an error, a timeout or a truncated response.
     pub retries: u64,
-    /// Number of duplicate requests, each sent because the first request is slow.
+    /// Number of duplicate requests, each sent because the first request was slow.
     pub hedges: u64,
     /// Number of bytes received.
     pub fetched_bytes: u64,
@@ -19,11 +19,11 @@ pub struct Traffic {
     pub peak_in_flight: u64,
     /// Maximum number of bytes held for readers at any time.
     pub peak_held_bytes: u64,
-    /// Counts of the cache on the local disk, or zeros if there is none.
+    /// Statistics of the local disk cache. All zero if there is no cache.
     pub cache: CacheStats,
 }
 
-/// Counts of a cache on the local disk, for this process alone.
+/// Statistics of a local disk cache. They cover only this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -44,7 +44,7 @@ pub struct CacheStats {
 }
 
 impl CacheStats {
-    /// Returns the sums of the counts of two caches.
+    /// Adds the statistics of two caches.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl CacheStats {
 }
 
 impl Traffic {
-    /// Returns the sums of the traffic of two storages. The peaks are added as well, as if they had coincided.
+    /// Adds the traffic of two storages. The peaks are added as well, as if they had coincided.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

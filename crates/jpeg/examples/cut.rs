@@ -49,7 +49,7 @@ struct Figures {
     whole: u64,
     source_bytes: u64,
     cut_bytes: u64,
-    /// Size of the sources that were really cut rather than copied, in bytes.
+    /// Total size in bytes of the sources that were cut, without those that were copied whole.
     scanned_bytes: u64,
     scanned: u64,
     time: Duration,

@@ -1,4 +1,4 @@
-//! An area of a picture.
+//! Defines a picture area with fractional coordinates.
 
 use super::Rect;
 

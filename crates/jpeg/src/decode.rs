@@ -49,8 +49,8 @@ pub struct Decoded {
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow with the largest picture so far: 3 bytes per decoded pixel, 4 more for CMYK, and the bytes of a
-/// cut or of its scan. Buffers above 64 MiB are freed after the picture; the others are kept. For each picture,
+/// Its buffers grow to fit the largest picture so far: 3 bytes per decoded pixel, 4 more for CMYK, and the bytes of
+/// a cut or of its scan. Buffers above 64 MiB are freed after the picture; the others are kept. For each picture,
 /// libjpeg-turbo allocates its own pools, and the resizer its tables of weights. The pixels need no other memory.
 ///
 /// ```

@@ -170,8 +170,8 @@ pub enum AxisFilter {
     Copy,
     /// Uses the pixel that contains the centre of the new pixel ([`Interpolation::Nearest`]).
     Nearest {
-        /// True to use the left or upper pixel when the centre is between two pixels. This is the case if the
-        /// upright picture is mirrored along this axis.
+        /// True if the upright picture is mirrored along this axis. A centre on the border between two pixels
+        /// then selects the left or upper pixel instead of the right or lower one.
         mirrored: bool,
     },
     /// An antialiased triangle filter, two output pixels wide.

@@ -239,7 +239,7 @@ proptest! {
     }
 }
 
-/// Compares with numbers from the data set's description and from other software.
+/// Compares the parsed headers with numbers from the data set's description and from other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

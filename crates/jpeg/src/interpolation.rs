@@ -1,4 +1,4 @@
-//! The methods of interpolation, with their names.
+//! Defines the interpolation methods and their names.
 
 use shardpack_format::{Error, Result};
 use std::fmt;
@@ -14,8 +14,8 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Interpolation {
-    /// The pixel that contains the centre of the new pixel, or the right or lower pixel if the centre is on a
-    /// border between pixels. Adds no new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's
+    /// Copies the pixel that contains the centre of the new pixel, or the right or lower pixel if the centre is
+    /// on a border between pixels. Creates no new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's
     /// `NEAREST` except on such borders. With this method, pictures are never decoded at a smaller scale.
     Nearest,
     /// A triangle filter over the neighbours, widened when the picture shrinks.

@@ -1,29 +1,31 @@
-//! Views of pictures in a random size: large-scale jitter, and random crops of resized pictures.
+//! Views that resize a picture to a random size: large-scale jitter, and random crops of resized pictures.
 
 use super::{Area, Draws, Rect};
 use shardpack_format::{Error, Result};
 
-/// Largest shorter side after resizing, in pixels: the limit of a JPEG.
+/// Maximum length of the shorter side after resizing, in pixels. JPEG has the same limit.
 const SIDE_MAX: u32 = 65_535;
-/// Largest scale, which limits the work for a picture.
+/// Maximum scale. It limits the work per picture.
 const SCALE_MAX: f64 = 16.0;
 
-/// The random size of a picture before it is cropped or padded.
+/// Random size to which a picture is resized before it is cropped or padded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rescaled {
-    /// A multiple of the size that just fits into the output. A smaller picture begins at the upper left corner.
+    /// A random multiple of the size that just fits into the output. A picture smaller than the output is placed
+    /// at the upper left corner.
     Fit {
-        /// Range of the multiple, drawn uniformly. Default 0.1 to 2.
+        /// Range from which the multiple is drawn uniformly. Default 0.1 to 2.
         scale: (f64, f64),
     },
-    /// A length of the shorter side, in whole pixels. A smaller picture is at a random place.
+    /// A random length of the shorter side, in whole pixels. A picture smaller than the output is placed at
+    /// random.
     ShortSide {
-        /// Range of the length, drawn uniformly, with both ends.
+        /// Inclusive range from which the length is drawn uniformly.
         range: (u32, u32),
     },
 }
 
-/// Where a picture lies in its output, before the reflection.
+/// Position of a picture in its output, before the flip.
 pub(crate) struct RescaledPicture {
     pub(crate) area: Area,
     pub(crate) window: Rect,
@@ -51,8 +53,8 @@ impl Rescaled {
     }
 }
 
-/// Places a picture of this width and height in an output of `room`, which also is width and height. `support` is the
-/// reach of the filter.
+/// Places a picture in the output. `room` is the width and height of the output, and `support` is the reach of the
+/// filter.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited by `check`")]
 pub(crate) fn placed(
     size: Rescaled,
@@ -86,14 +88,14 @@ pub(crate) fn placed(
     }
 }
 
-/// One axis of a placed picture.
+/// Placement of a picture along one axis.
 struct RescaledAxis {
-    /// Part of the picture, in its pixels.
+    /// Start and length of the part to show, in pixels of the picture.
     start: f64,
     extent: f64,
-    /// Range of the pixels that the filter reaches, with an exclusive end.
+    /// Range of the pixels that the filter reads, with an exclusive end.
     seen: (u32, u32),
-    /// Its pixels in the output.
+    /// First pixel and number of pixels in the output.
     first: u32,
     count: u32,
 }
@@ -112,11 +114,11 @@ impl RescaledAxis {
     }
 }
 
-/// Returns the pixels that the filter reaches from this part of a side. `scale` is the number of pixels for
-/// each pixel of the result.
+/// Returns the range of pixels that the filter reads for this part of a side. `scale` is the number of source
+/// pixels per output pixel.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 pub(crate) fn seen([start, end]: [f64; 2], scale: f64, side: u32, support: f64) -> (u32, u32) {
-    // The reach of the filter, and one more pixel for its rounding.
+    // Add one pixel to the reach of the filter, because the filter rounds.
     let reach = scale.max(1.0) * support + 1.0;
     ((start - reach).floor().max(0.0) as u32, (end + reach).ceil().min(f64::from(side)) as u32)
 }
@@ -133,12 +135,12 @@ mod tests {
             let key = DrawKey { seed: 5, epoch: 0, sample };
             let [draw, _] = key.draws().pair(2);
             let crop = View::scale_jitter((60, 80)).resolve(100, 50, &key).unwrap();
-            // It just fits at 80 × 40 pixels.
+            // The picture just fits into the output at 80 × 40 pixels.
             let scale = 0.8 * (0.1 + 1.9 * draw);
             let [width, height] = [100.0 * scale, 50.0 * scale].map(|side: f64| (side as u32).max(1));
             let inner = Rect { x: 0, y: 0, width: width.min(80), height: height.min(60) };
             assert_eq!((crop.inner, crop.height, crop.width), (inner, 60, 80));
-            // Each pixel of the output shows as many pixels of the picture as resizing makes of them.
+            // The number of picture pixels per output pixel must match the resizing.
             let ratio = [crop.area.width / f64::from(inner.width), crop.area.height / f64::from(inner.height)];
             assert!((ratio[0] - 100.0 / f64::from(width)).abs() < 1e-9, "{ratio:?}");
             assert!((ratio[1] - 50.0 / f64::from(height)).abs() < 1e-9, "{ratio:?}");

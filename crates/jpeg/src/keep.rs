@@ -1,4 +1,4 @@
-//! The reasons for storing a picture unchanged rather than tiled.
+//! Lists the reasons why a picture is stored unchanged rather than tiled.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;

@@ -246,7 +246,7 @@ fn a_damaged_size_takes_no_memory() {
     let error = decoder.decode_shared(&picture, &crops, &Rendering::default(), &mut shared).unwrap_err();
     assert!(error.to_string().contains("max_expansion"), "{error}");
     assert_eq!(shared.pixels.capacity(), 0);
-    // A single crop is no different.
+    // Decoding a single crop must fail too.
     let how = Rendering { view: View::resize((2, 2)), ..Rendering::default() };
     let error = decoder.decode_into(&picture, &how, &mut [0; 12]).unwrap_err();
     assert!(error.to_string().contains("max_expansion"), "{error}");

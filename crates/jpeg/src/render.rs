@@ -97,7 +97,7 @@ impl RenderPlan {
     }
 }
 
-/// Crops, resizes and turns pictures in one thread. Its buffers grow with the largest output and stay
+/// Crops, resizes and turns pictures in one thread. Its buffers grow to fit the largest output so far, and stay
 /// allocated until they are trimmed.
 pub(crate) struct Renderer {
     resizer: Resizer,

@@ -117,7 +117,7 @@ impl Scaling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatTable(Floats);
 
-/// Bytes of the float for each level of red, green and blue.
+/// Floats as bytes, indexed by channel (red, green, blue) and level.
 type FloatLevels<const N: usize> = [[[u8; N]; 256]; 3];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -159,7 +159,7 @@ impl FloatTable {
     /// Converts decoded pixels of three channels to little-endian floats.
     ///
     /// # Errors
-    /// `Usage` if `out` does not have the size of the floats.
+    /// `Usage` if `out` is not exactly as long as the floats.
     pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
         let filled = match &self.0 {
             Floats::Half(table) => look_up(table, levels, layout, out),
@@ -186,7 +186,7 @@ fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<FloatLevel
     table
 }
 
-/// Converts levels with a table. Returns false if `out` does not have the size of the floats.
+/// Converts levels with a table. Returns false if `out` is not exactly as long as the floats.
 fn look_up<const N: usize>(table: &FloatLevels<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {

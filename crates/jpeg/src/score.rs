@@ -1,4 +1,4 @@
-//! Visual difference between a re-encoded picture and its source: SSIMULACRA2.
+//! Scores the visual difference between a re-encoded picture and its source with SSIMULACRA2.
 //!
 //! A score of 100 means that the pictures are identical. At 90 they look identical side by side, 70 means high
 //! quality, and 50 medium quality. Pixels are assumed to be sRGB. Scoring needs planes of floats. To limit their

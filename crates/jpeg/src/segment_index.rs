@@ -90,7 +90,7 @@ impl Packed<'_> {
     }
 }
 
-/// Takes numbers one after another.
+/// Reads packed numbers one after another.
 struct Unpacker<'a> {
     numbers: Packed<'a>,
     mask: u32,
@@ -316,7 +316,7 @@ impl<'a> SegmentIndex<'a> {
     /// Iterates over the starts of these segments and the end of the last one. The first of them starts at
     /// `start`.
     ///
-    /// This is several times as fast as finding each of the numbers alone.
+    /// This is several times as fast as looking up each number separately.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "parsing has checked the range of DC coefficients")]
     pub fn boundaries(&self, segments: Range<u32>, start: u64) -> impl Iterator<Item = SegmentBoundary> + use<'a> {

@@ -88,9 +88,9 @@ pub enum Framing {
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Range of the size.
+        /// Random size of the picture.
         size: Rescaled,
-        /// Red, green and blue of the border. Default 114, 114, 114.
+        /// Colour of the border: red, green and blue. Default 114, 114, 114.
         fill: [u8; 3],
     },
 }
@@ -247,16 +247,16 @@ impl View {
         Self::new(Framing::Pad { height, width, fill: GREY })
     }
 
-    /// Shows the picture at 0.1 to 2 times the size that just fits (large-scale jitter). A random part is shown of what
-    /// is larger; what is smaller begins at the upper left corner of a grey of 114.
+    /// Shows the picture at 0.1 to 2 times the size that just fits (large-scale jitter). A picture larger than the
+    /// output is cropped at random. A smaller picture is placed at the upper left corner, on gray (114).
     #[must_use]
     pub fn scale_jitter(size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::Rescaled { height, width, size: Rescaled::FIT, fill: GREY })
     }
 
-    /// Shows a random crop of the picture after it was resized to a random shorter side, in pixels. What is smaller is
-    /// at a random place of a grey of 114.
+    /// Resizes the picture to a random length of its shorter side, in pixels, and shows a random crop. A picture
+    /// smaller than the output is placed at random on gray (114).
     #[must_use]
     pub fn random_crop(size: impl Into<ViewSize>, short_side: (u32, u32)) -> Self {
         let ViewSize { height, width } = size.into();

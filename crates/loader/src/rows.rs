@@ -67,20 +67,20 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// A handle that gives the right to write the parts of one row.
+/// A handle with the exclusive right to write the parts of one row.
 pub(crate) struct RowMut {
     block: Arc<Rows>,
     row: usize,
 }
 
-/// A handle that gives the right to write a part of one field, after the row was divided.
+/// A handle with the exclusive right to write a part of one field, after the row was divided.
 pub(crate) struct PartMut {
     row: Arc<RowMut>,
     field: Range<usize>,
     share: Share,
 }
 
-/// The bytes of a field that one thread writes: those that come from certain pixels.
+/// The bytes of a field that one thread writes. They all come from the pixels of one part.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub(crate) origins: Origins,

@@ -5,8 +5,8 @@ use shardpack_io::ReadAt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of bytes per announcement: large enough to hide the latency of a request, small enough to keep many
-/// requests in flight.
+/// Number of bytes per announcement. It is large enough to hide the latency of a request, and small enough to keep
+/// many requests in flight.
 pub(crate) const STEP_BYTES: u64 = 8 << 20;
 
 /// A byte range of a file that is read front to back, and announced ahead of the reader.

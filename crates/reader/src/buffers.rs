@@ -1,10 +1,10 @@
-//! A limited number of buffers, passed between the read-ahead threads and the consumer.
+//! Provides a limited number of buffers, which the read-ahead threads and the consumer pass back and forth.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of runs in flight: being read, waiting, or in use by the consumer.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Maximum number of bytes in flight. However large the runs are, two may be in flight: one being read and one in use.
+/// Maximum number of bytes in flight. Two runs of any size are always allowed: one being read and one in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
 /// Size above which a buffer counts as large. At most two large buffers are kept for later records.
 const LARGE_BYTES: usize = 4 << 20;

@@ -3,7 +3,7 @@
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
-/// Source of a record's CRC32.
+/// Specifies where a record's CRC32 comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Crc {
     /// Compute it from the bytes.

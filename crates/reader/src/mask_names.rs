@@ -21,11 +21,12 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Names that only mean masks on their own: `label_text`, `bottle_label` and `semantic_features` are not masks.
+/// Names that mean masks only if they are the whole name. For example, `label_text`, `bottle_label` and
+/// `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// Names that only mean masks for folders. A field named `gt` may contain photos, such as the targets of
-/// super-resolution.
+/// Names that mean masks only if a folder has this name. A field named `gt` may contain photos, such as the targets
+/// of super-resolution.
 const FOLDERS: &[&str] = &["gt"];
 
 const MOST_WORDS: usize = 2;

@@ -178,8 +178,8 @@ pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpac
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Offsets of the parts of a record from its start, for a type that owns its record and so cannot contain
-/// references into it.
+/// Offsets of a record's parts, relative to its start. Used by a type that owns its record and therefore cannot
+/// contain references into it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordOffsets {
     frame: Frame,

@@ -230,8 +230,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Reads a record, including padding. Also returns how to obtain its CRC32, which is already computed
-    /// during the read if the record is large.
+    /// Reads a record, including padding. Also returns the source of its CRC32: the CRC32 of a large record is
+    /// already computed during the read.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -263,7 +263,7 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    /// Returns whether the options ask to compute or to skip CRC32s.
+    /// Returns [`Crc::Compute`] or [`Crc::Skip`], as the options request.
     pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }
@@ -314,7 +314,7 @@ impl Shard {
         Ok(first.offset..end)
     }
 
-    /// Checks that a record does not exceed the limits. Call it before allocating memory for the record.
+    /// Checks that a record does not exceed the limits. Call this before allocating memory for the record.
     ///
     /// # Errors
     /// `Limit` if it exceeds `max_record_bytes`; `Usage` if there is no such record.

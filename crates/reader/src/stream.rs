@@ -34,10 +34,10 @@ struct Place {
     records: Range<u64>,
 }
 
-/// A run that was read, or an error. Errors keep a buffer too, to bound the number of pending errors.
+/// A run that was read, or an error. An error also occupies a buffer, which bounds the number of pending errors.
 #[derive(Debug)]
 struct Delivery {
-    /// Position of the delivery in dataset order.
+    /// Position of this delivery in dataset order, counted from 0.
     number: u64,
     buffer: Vec<u8>,
     /// Size that the buffer was requested for, in bytes.
@@ -65,10 +65,10 @@ struct Current {
 /// Streams a dataset in stored order. Records are borrowed rather than copied: [`Stream::next_record`] returns
 /// views into the current run.
 ///
-/// Two threads take turns reading runs ahead of the caller, and compute their CRC32s while the bytes are in the
-/// CPU cache. The caller's thread only walks through the records. The runs are read into a few recycled
-/// buffers, which take up to 24 MiB, or four times the largest record, plus the bytes that the storage reads
-/// ahead ([`Dataset::read_ahead_bytes`]).
+/// Two threads take turns reading runs ahead of the caller. They compute the CRC32s while the bytes are in the CPU
+/// cache. The caller's thread only walks through the records. The runs are read into a few recycled buffers, which
+/// take up to 24 MiB, or four times the largest record, plus the bytes that the storage reads ahead
+/// ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -356,8 +356,8 @@ impl Drop for Stream {
         // buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A hanging read must not block the caller. Wait as long as a slow disk might need, then leave the
-        // threads to end on their own.
+        // A hanging read must not block the caller. Wait as long as a slow disk might need, then let the threads end
+        // on their own.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

@@ -11,7 +11,7 @@ pub enum Order {
     /// The samples are sorted by key.
     #[serde(rename = "as the keys sort")]
     Keys,
-    /// In the order in which a program added the samples.
+    /// The samples are in the order in which a program added them.
     #[serde(rename = "as they were added")]
     Added,
     /// The samples are shuffled with this seed.

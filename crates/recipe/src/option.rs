@@ -44,7 +44,7 @@ pub struct About {
     pub jpeg: &'static [Jpeg],
 }
 
-/// Declaration of an option that changes an `O`.
+/// Declaration of an option that changes a value of type `O`.
 #[derive(Debug)]
 pub struct Declared<O: 'static> {
     /// The description of the option.
@@ -134,7 +134,7 @@ pub fn is_given(given: &[(String, OptionValue)], name: &str) -> bool {
 /// Checks that no two of the given options contradict each other.
 ///
 /// # Errors
-/// An error that names both options.
+/// Fails if two options contradict each other. The error names both options.
 pub fn check<'a>(
     options: impl IntoIterator<Item = &'a About>,
     given: &[(String, OptionValue)],

@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
         assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
-        // A codec that decodes slowly is chosen only if it saves much.
+        // A codec that decodes slowly is chosen only if it makes the data much smaller.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
         // If no candidate meets all conditions, the candidate that comes closest is recommended.

@@ -1,4 +1,4 @@
-//! Files that cannot be packed, with their problems and hints for the user.
+//! Describes files that cannot be packed, with their problems and hints for the user.
 
 use crate::words::plural;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ pub use shardpack_recipe::OnBadInput;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Category of a file's problem, for counting.
+/// Category of a file's problem, used for counting files by category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
@@ -40,7 +40,7 @@ pub enum BadKind {
 }
 
 impl BadKind {
-    /// Returns the name of the category in the plural, for a list of counts.
+    /// Returns the plural name of the category, as used in a list of counts.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl BadKind {
     }
 }
 
-/// A problem of a file, without the file's name.
+/// A problem with a file, without the file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// Category of the problem, for counting.
@@ -131,7 +131,7 @@ const HINTS: usize = 3;
 pub struct BadInputs {
     /// All files, sorted by key.
     pub list: Vec<BadInput>,
-    /// Number of files and samples examined, good or bad.
+    /// Number of examined files and samples, whether good or bad.
     pub of: u64,
 }
 

@@ -21,7 +21,7 @@ use shardpack_format::{Hint, Note};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Number of files in a store that are announced together, before the first of them is examined.
+/// Number of files in a store that are announced together before any of them is examined.
 const LOOKED_AT_TOGETHER: usize = 256;
 
 /// Lists the samples of `src`.
@@ -47,7 +47,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     Ok(enumerate_tree(src, options)?.0)
 }
 
-/// Sorted folders of the first two levels, the second level as whole keys.
+/// Sorted folders of the first two levels. Second-level folders include the name of their parent.
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
@@ -188,7 +188,7 @@ fn sort_out(
     wanted: Option<SourceKind>,
     bad: &mut Vec<BadInput>,
 ) -> Result<(Option<SourceKind>, Vec<SourceSample>)> {
-    // A header claims its data file by path, even if the header itself is bad.
+    // A header claims its data file by path, even if the header itself cannot be read.
     let claimed: HashSet<&Path> = found
         .iter()
         .filter_map(|found| match found {
@@ -209,7 +209,7 @@ fn sort_out(
     }
     let kind = tally.decide(wanted, src)?;
 
-    // Look up the claims before the keys are moved.
+    // Look up the claims first, because the keys are moved below.
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
     let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
     for (i, found) in found.iter().enumerate() {

@@ -97,7 +97,7 @@ pub enum SourceError {
     Listing {
         /// Path of the listing file.
         file: PathBuf,
-        /// The invalid part of the file.
+        /// Name of the invalid part of the file.
         what: String,
         /// Expected content.
         expected: String,

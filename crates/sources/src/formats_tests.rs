@@ -1,4 +1,4 @@
-//! Checks that every list of formats in the docs is complete.
+//! Tests that every list of formats in the docs is complete.
 
 use crate::cubes::CubeKind;
 use crate::pictures::PictureFormat;

@@ -293,8 +293,8 @@ mod tests {
                  samples are in 2 folders below it (`cat`, `dog`)\n\
                  hint: pack `SRC/x/y` instead, which contains these folders"]
         );
-        // No note: each of these sources has a single class folder, and its samples are not all in
-        // several folders further down.
+        // These sources get no note, because each has a single class folder, and its samples are
+        // not all in several folders further down.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }
@@ -318,8 +318,7 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // Now a picture is next to the folders. The folders are then classes only if the user says
-        // so.
+        // With a picture next to the folders, the folders are classes only if the user says so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

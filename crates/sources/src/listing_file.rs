@@ -301,7 +301,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// A reader that keeps only one line in memory at a time.
+/// Reads lines, keeping only one of them in memory at a time.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,
@@ -326,7 +326,8 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
-        // The vector grows with the lines that exist, whatever number the header claims.
+        // Do not allocate by the number of lines in the header. The vector grows only with lines
+        // that really exist.
         let mut out = Vec::new();
         for _ in 0..count {
             out.push(self.next()?);

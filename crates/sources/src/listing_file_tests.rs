@@ -100,5 +100,5 @@ fn a_changed_sample_is_an_error_when_it_is_read() {
     fs::write(src.join("2.npy"), b"shorter").unwrap();
     let listing = read(&file, &src, &options).unwrap();
     let error = listing.check_unchanged(&listing.samples[2]).unwrap_err().to_string();
-    assert!(error.contains("2.npy` changed since it was listed: expected 176 bytes"), "{error}");
+    assert!(error.contains("2.npy` has changed since it was listed: expected 176 bytes"), "{error}");
 }

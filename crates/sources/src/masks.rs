@@ -165,7 +165,8 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // The bad files include pipes, which are not opened, and links out of the folder, which are not followed.
+        // Bad files of the mask folder may include pipes, which must not be opened, and links out of the folder,
+        // which must not be followed.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);

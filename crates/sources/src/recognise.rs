@@ -75,7 +75,7 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
         return Some("classic NetCDF: `nccopy -k nc4 IN OUT` converts the file to HDF5, which shardpack reads".into());
     }
-    // DICOM files have no usual extension.
+    // DICOM files often have no extension, so recognise them by their content.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
     let format = by_name.or_else(is_dicom)?;
     let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
@@ -127,7 +127,7 @@ pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     }) && pngs
 }
 
-/// Number of samples of each kind, and the key of the first.
+/// Number of samples of each kind, and the key of the first sample of that kind.
 #[derive(Debug, Default)]
 pub(crate) struct KindCounts<'a> {
     pictures: (u64, Option<&'a str>),

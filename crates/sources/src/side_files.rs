@@ -1,4 +1,4 @@
-//! Files next to a sample that belong to it or come from other programs.
+//! Handles files next to a sample that belong to it or that other programs have written.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};
@@ -37,9 +37,9 @@ const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA2
 /// Extensions of tables that may contain labels.
 const TABLES: &[&str] = &["csv", "jsonl"];
 
-/// Removes files from `bad` that no user expects to be packed, judging by their names and contents. Returns the
-/// number of removed files, and a note that names the first of each kind. If there are no labels, the note
-/// mentions tables that may contain them.
+/// Removes files from `bad` that are clearly not meant to be packed, judging by their names and contents. Returns the
+/// number of removed files, and a note that names the first of each kind. If there are no labels, the note mentions
+/// tables that may contain them.
 pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {

@@ -64,7 +64,7 @@ fn folders_and_files_that_are_no_splits_get_a_note() {
     let found = enumerate(root.path(), &SourceOptions::default()).unwrap();
     let told: Vec<_> = found.notes.iter().map(|note| note.text.as_str()).collect();
     let expected = [
-        "`annotations` is not packed: no samples",
+        "`annotations` is not packed: no samples were found there",
         "ignored 1 file that is not a sample: `annotations/train.json`",
         "1 class has no samples in any split: `empty`",
     ];

@@ -325,7 +325,7 @@ fn every_file_of_a_sample_counts_in_its_fingerprint() {
     assert_eq!(seen.len(), 2);
     for (i, name) in ["a.hdr", "a.raw", "masks/a.npy"].iter().enumerate() {
         let file = fs::File::options().write(true).open(root.path().join(name)).unwrap();
-        // An older time counts as a change too, because files unpacked from archives have old times.
+        // An older time also counts as a change, because files from archives keep their old times.
         for seconds in [1000, 1_000_000_000 + i as u64] {
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
             assert!(seen.insert(entry(Some(&masks)).fingerprint_mtime_ns()), "{name}");

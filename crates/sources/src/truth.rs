@@ -13,7 +13,7 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::path::Path;
 
-/// Additional words in the name of a cube that keep its ground truth.
+/// Additional words in a cube's name that do not affect which ground truth belongs to it.
 const VERSIONS: &[&str] = &["corrected"];
 
 const NAMED: usize = 4;
@@ -242,7 +242,7 @@ mod tests {
             assert!(listing.samples.len() == 2 && listing.notes.is_empty(), "{:?}", listing.notes);
         }
         assert_eq!(of(&[("X_gt.npy", cube.clone()), ("X.npy", cube.clone())]).samples.len(), 2);
-        // Several cubes match, so it is unclear which one the mask belongs to.
+        // Several cubes match, so it is unclear to which of them the mask belongs.
         let listing = of(&[("X_1.npy", cube.clone()), ("X_2.npy", cube.clone()), ("X_gt.npy", truth)]);
         assert_eq!(listing.samples.len(), 3);
         let said = told(&listing);
@@ -253,7 +253,7 @@ mod tests {
             "{said:?}"
         );
         assert!(said[0].ends_with("and pass `--masks DIR`"), "{said:?}");
-        // Fractions cannot be class numbers.
+        // Fractions cannot be class numbers, so this file is not a mask.
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);

@@ -129,7 +129,7 @@ mod tests {
         assert!(listing.samples[0].meta.is_some() && listing.samples[1].meta.is_none());
         assert_eq!(listing.samples[0].source_bytes(), listing.samples[0].bytes + 21);
 
-        // A dataset may have samples without masks, but there must be a note.
+        // A dataset may have samples without masks, but the user must get a note.
         file("a/x.mask.npy", npy_of(&[2, 3]));
         let one = list(&SourceOptions::default()).unwrap();
         assert_eq!(one.samples.iter().map(|sample| sample.mask.is_some()).collect::<Vec<_>>(), [true, false]);
@@ -138,12 +138,12 @@ mod tests {
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
-        // One mask has the wrong size, and one metadata file is invalid.
+        // Create a mask of the wrong size and an invalid metadata file.
         file("a/y.mask.npy", npy_of(&[3, 3]));
         file("a/x.meta.json", b"[1]".to_vec());
         let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
         assert!(matches!(list(&skip), Err(SourceError::Empty { bad: 2, .. })));
-        // Without its cube, a mask is an ordinary sample.
+        // A mask without a cube is an ordinary sample.
         let alone = tempfile::tempdir().unwrap();
         put(alone.path(), "z.mask.npy", npy());
         assert_eq!(enumerate(alone.path(), &SourceOptions::default()).unwrap().samples[0].key, "z.mask.npy");

@@ -34,13 +34,13 @@ impl<'a> Attempts<'a> {
         (self.begun, self.number) = (Instant::now(), 1);
     }
 
-    /// Pauses before the next attempt.
+    /// Pauses before the next attempt at the request.
     ///
     /// # Errors
     /// Returns `error` if no attempts are left.
     pub(crate) async fn pause_after(&mut self, error: RequestError) -> Result<(), RequestError> {
         let (options, counters) = (&self.folder.options, &self.folder.counters);
-        // Reduce only the rate of reads, because writes send few parallel parts anyway.
+        // Reduce only the rate of reads, because writes send only a few parts in parallel.
         if error.slow_down && !self.is_patient {
             self.folder.schedule().tuner.slow_down();
         }
@@ -58,8 +58,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns a random pause of 50 to 100 % of a time that doubles with each attempt. The randomness keeps
-/// requests that failed together from being repeated together.
+/// Returns a random pause of 50 to 100 % of a time that doubles with each attempt. Because of the randomness,
+/// requests that failed together are not repeated at the same time.
 fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

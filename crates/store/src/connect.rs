@@ -16,14 +16,14 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// Disables the retries of `object_store`, because this crate has its own retries and pauses.
+/// Disables the retries of `object_store`, because this crate has its own logic for retries and pauses.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // The first byte and pauses have their own time-outs. The whole body may take any time, as long as bytes keep
-    // arriving.
+    // The wait for the first byte and pauses between bytes have their own time-outs. The whole body may take any
+    // amount of time, as long as bytes keep arriving.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
             format!("cannot make a secure connection{to}: the server does not use TLS on this port"),
         )
         .with_hint("if the server does not support TLS, use http://"),
-        // A new attempt would find the same certificate and the same protocol versions.
+        // Do not try again, because the certificate and the protocol versions would be the same.
         (
             Some(
                 TlsError::InvalidCertificate(_)
@@ -73,7 +73,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     }
 }
 
-/// Returns the innermost error, which explains the cause. The outer errors only say where it occurred.
+/// Returns the innermost error, which explains the cause. The outer errors only say where the cause occurred.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {

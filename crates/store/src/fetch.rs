@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) enum Extent {
     Range(Range<u64>),
     Suffix(u64),
-    /// The whole object if it has at most this many bytes, and only the metadata of a larger object.
+    /// Fetch the whole object if it has at most this many bytes, and only the metadata of a larger object.
     Whole(u64),
     Meta,
 }
@@ -52,7 +52,7 @@ impl Answer {
 }
 
 /// Passes the bytes to `push` in order, piece by piece. A new attempt continues where the failed one ended. Stops
-/// early if no reader waits any more.
+/// early once no reader is waiting.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -182,7 +182,8 @@ async fn try_once(
 /// such as `aws-chunked` and never remove them.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Checks the rate of an answer. An answer that only trickles never stalls, but would take forever.
+/// Checks the rate of an answer. An answer whose bytes only trickle in never counts as stalled, but would take
+/// forever.
 struct Pace {
     least: u64,
     window: Duration,

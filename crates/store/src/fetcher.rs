@@ -57,7 +57,7 @@ impl Fetcher {
     }
 }
 
-/// A request in progress. Dropping it notifies the waiting readers, even during a panic.
+/// A request in progress. When dropped, notifies the waiting readers, even during a panic.
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,

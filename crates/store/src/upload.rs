@@ -161,7 +161,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// Makes a request and repeats it if needed. The returned future must be passed to [`Self::wait`].
+    /// Sends a request, and repeats it if needed. The returned future must be passed to [`Self::wait`].
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,

@@ -159,8 +159,8 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // The store does not know the upload any more. If it received the last request and only its answer was
-            // lost, the object may exist.
+            // The store no longer knows the upload. The object may still exist: the store may have received the last
+            // request, and only its answer was lost.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -179,7 +179,8 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Checks that the spool belongs to this user. Any user can create a spool in a folder for temporary files.
+/// Checks that the spool belongs to this user. In a shared folder for temporary files, any user could have created
+/// the spool.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {

@@ -1,5 +1,5 @@
-//! Acquires and releases the locks of a run that writes to a store: a lock file in the spool, and a
-//! claim in the store.
+//! Acquires and releases the locks of a run that writes to a store. These are a lock file in the spool and a claim in
+//! the store.
 //!
 //! The lock file excludes other runs on this machine, and a *claim* excludes runs on other machines. A claim is an
 //! object that is created only if its name is free. It contains the name of the run and the number of its spool. The

@@ -37,7 +37,8 @@ pub(crate) struct Committer<'a, T> {
 }
 
 impl<T> Committer<'_, T> {
-    /// Handles messages until the writer ends. After a failure or a stop, it only removes temporary files.
+    /// Handles messages until the writer closes the channel. Once the run has failed or been stopped, it commits
+    /// nothing more and only removes temporary files.
     pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
         for message in messages {
             let result = match message {
@@ -56,8 +57,9 @@ impl<T> Committer<'_, T> {
         }
     }
 
-    /// Syncs the file, renames it, syncs the folder and writes the journal, in this order. Whenever a crash happens,
-    /// the final name is then either a whole shard or missing, and the journal names only shards that exist.
+    /// Syncs the file, renames it, syncs the folder and writes the journal, in this order. If the machine crashes at
+    /// any point, the file under the final name is then either complete or missing, and the journal lists only shards
+    /// that exist.
     fn commit(&self, finished: Finished) -> Result<(), StopReason> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
@@ -91,7 +93,8 @@ impl<T> Committer<'_, T> {
 
 fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), StopReason> {
     file.sync().map_err(|e| match e.kind() {
-        // With delayed allocation, a full disk may first show up here. Writing the shard again would not help.
+        // With delayed allocation, this may be the first call that reports a full disk. Writing the shard again would
+        // not help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             StopReason::Fatal(Error::io("sync", path, e))
         }

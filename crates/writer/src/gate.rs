@@ -10,13 +10,14 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Samples may run ahead of the writer by this number of bytes, even if these are more than two samples per thread.
-/// This is enough to hide a slow sample among small ones, and small compared to the budget.
+/// Number of bytes by which samples may always run ahead of the writer, even if that is more than two samples per
+/// thread. The other threads can then keep encoding small samples while one slow sample is encoded. The number is
+/// small compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
 /// Maximum number of samples that run ahead. The bookkeeping of tiny samples takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
-/// Result of one sample. Its bytes count towards the budget until [`Gate::release`].
+/// Result of encoding one sample. Its bytes count towards the budget until [`Gate::release`].
 pub(crate) struct SampleResult<T> {
     pub(crate) sample: u64,
     pub(crate) key: String,
@@ -40,7 +41,7 @@ impl From<Error> for StopReason {
     }
 }
 
-/// Error of a run that has stopped. The gate keeps the reason.
+/// Returned if the run has stopped. The gate stores the reason.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// The figures needed for a new generation.
+/// Figures of the dataset that a new generation needs.
 pub struct Next<'a, T> {
     /// Figures of the unchanged shards, by number.
     pub kept: BTreeMap<u32, T>,

@@ -202,7 +202,7 @@ impl Journal {
     }
 }
 
-/// A reader that holds only one line in memory at a time.
+/// Reads lines, keeping only one of them in memory at a time.
 struct Lines<'a, R> {
     path: &'a Path,
     file: R,

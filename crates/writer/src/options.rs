@@ -1,4 +1,4 @@
-//! Options of a run. None of them affects the bytes of the dataset.
+//! Options of a run. No option affects the bytes of the dataset.
 
 use crate::part::Part;
 use crate::report::Progress;

@@ -37,8 +37,8 @@ pub trait SampleSource: Sync {
         0
     }
 
-    /// Announces that a sample will be encoded soon. Must not block. Returns how many of the
-    /// [`read_ahead_bytes`](Self::read_ahead_bytes) the sample takes until its encoding begins.
+    /// Announces that a sample will be encoded soon. Must not block. Returns the number of bytes of
+    /// [`read_ahead_bytes`](Self::read_ahead_bytes) that the sample occupies until its encoding begins.
     fn announce(&self, sample: u64) -> u64 {
         let _ = sample;
         0

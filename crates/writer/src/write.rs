@@ -107,7 +107,7 @@ pub(crate) fn write_locked<S: SampleSource>(
     Ok(Report { notes: weaknesses(target, lock), ..report })
 }
 
-/// Describes the guarantees that the file system cannot provide, and the consequences.
+/// Describes the guarantees that the file system cannot provide, and the consequences for the user.
 pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
@@ -177,8 +177,8 @@ pub(crate) fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Some finished shards may be missing from the journal because the disk became full. With the temporary file
-        // removed, there is room for their lines.
+        // A full disk may have kept some finished shards out of the journal. Now that the temporary file is removed,
+        // there is room for their lines.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -212,7 +212,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals over finished shards. Before a run starts, they show how much work need not be repeated.
+/// Totals over finished shards. Before a run starts, they show how much of the work is already done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -244,8 +244,8 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that stopped right after writing the manifest leaves its journals behind. They contain more figures than
-    // the manifest.
+    // A run that stopped right after writing the manifest leaves its journals behind. These journals contain figures
+    // that the manifest lacks.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();

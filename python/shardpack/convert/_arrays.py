@@ -54,7 +54,9 @@ class Column:
         return None
 
     def bytes_of(self, axes: int) -> int:
-        """Size in bytes of the values along all axes but the first `axes`. For varying elements, this is a minimum."""
+        """Return the size in bytes of the values along all axes except the first `axes`. For varying elements, this is
+        a minimum.
+        """
         return math.prod(self.shape[axes:]) * (self.element_bytes or _REFERENCE_BYTES)
 
     def chunks(self) -> int:
@@ -68,8 +70,8 @@ Tree = Mapping[str, Any]
 
 
 class Varying:
-    """The rows of a block with elements of varying size. Only a few elements are in memory at a time, because each may
-    be large.
+    """Reads the rows of a block with elements of varying size. Only a few elements are in memory at a time, because
+    each may be large.
     """
 
     def __init__(self, column: Column, begin: int, end: int, max_bytes: int) -> None:

@@ -79,7 +79,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Same as :func:`is_file`, but for a folder."""
+    """True if a folder of this name exists. False for an invalid name."""
     try:
         return path.is_dir()
     except (OSError, ValueError):

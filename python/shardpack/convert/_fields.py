@@ -25,7 +25,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Fields:
-    """The caller's options for columns and, after the first sample, the field of each column."""
+    """Holds the caller's options for columns and, after the first sample, the field of each column."""
 
     rename: Mapping[str, str]
     image: str | None

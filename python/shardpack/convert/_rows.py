@@ -184,7 +184,7 @@ def _by_rows(
 
 
 def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) -> None:
-    """Count samples before they are read, so that too many are refused."""
+    """Count samples before they are read. Raise an error if there are too many for the stored bytes."""
     known = sum(column.bytes_of(0) + column.chunks() * _PIECE_BYTES for column in columns.values())
     expansion.add(samples, known)
 

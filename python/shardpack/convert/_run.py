@@ -221,7 +221,7 @@ class Run:
         # Use the source's name for the sample, not the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
-            # `where` already names the key, so the message need not repeat it.
+            # The message need not repeat the key, because `where` contains it.
             text = f"another sample has this key\nhint: {hint}"
         if isinstance(error, KnownKeyError):
             # This is not bad input, so `on_bad_input="skip"` does not apply.

@@ -34,7 +34,7 @@ _MOST_MESSAGE = 20_000
 
 
 def bounded(text: str) -> str:
-    """Shorten a long text for a message. A name, for example, may have a megabyte."""
+    """Shorten a long text for a message. A name, for example, may be a megabyte long."""
     if len(text) <= _MOST_LINE:
         return text
     lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))

@@ -22,7 +22,7 @@ _ATTRIBUTES = ".zattrs"
 _CONSOLIDATED = ".zmetadata"
 """File of consolidated metadata. It is not read, because each document is checked under its own name."""
 _MOST_METADATA = 64 << 20
-"""Maximum bytes of a metadata document."""
+"""Maximum size of a metadata document in bytes."""
 
 
 class CheckedStore(Store):

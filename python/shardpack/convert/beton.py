@@ -1,8 +1,8 @@
-"""FFCV files (`.beton`), read without FFCV.
+"""Reads FFCV files (`.beton`) without FFCV.
 
-Layout, from FFCV's `types.py` and `fields/`, all numbers little-endian: a header; a descriptor for each field; a row of
-metadata for each sample, with numbers, and the offsets of larger values; pages of values; and a table of the sizes of
-all values at those offsets.
+According to FFCV's `types.py` and `fields/`, a file consists of a header; a descriptor for each field; a row of
+metadata for each sample, with numbers and the offsets of larger values; pages of values; and a table with the sizes of
+all values at those offsets. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _VERSION = 2
 _HEADER = np.dtype([("version", "<u2"), ("fields", "<u2"), ("page", "<u4"), ("samples", "<u8"), ("sizes_at", "<u8")])
 _FIELD = np.dtype([("type", "u1"), ("name", "u1", 16), ("arguments", "u1", 1024)])
 _VALUE = np.dtype([("sample", "<u8"), ("at", "<u8"), ("size", "<u8")])
-"""Entry of the table of sizes."""
+"""Type of an entry in the table of sizes."""
 _ARRAY = np.dtype([("shape", "<u8", 32), ("type_bytes", "<u8")])
-"""Arguments of an array field; its type follows as JSON."""
+"""Type of the arguments of an array field. The element type of the field follows them as JSON."""
 _PICTURE = np.dtype([("mode", "u1"), ("width", "<u2"), ("height", "<u2"), ("at", "<u8")])
 _BYTES = np.dtype([("at", "<u8"), ("size", "<u8")])
 _JPEG, _RAW = 0, 1
@@ -63,7 +63,7 @@ def open(src: Paths, *, drop: Collection[str] = (), max_sample_bytes: int = 1 <<
 
 
 class _Values:
-    """The values of a file, read by offset."""
+    """Reads the values of a file by their offsets."""
 
     def __init__(self, stream: BinaryIO, size: int, table: np.ndarray[Any, Any], most: int) -> None:
         self._stream = stream
@@ -97,15 +97,15 @@ class _Field(NamedTuple):
     kind: str | None
     """Kind of the field; None if the first value decides."""
     stored: np.dtype[Any]
-    """Its part of a row of metadata."""
+    """Type of the field's part of a metadata row."""
     take: Callable[[Any, _Values], Any]
-    """Returns the value for its part of a row."""
+    """Returns the value that the field's part of a metadata row describes."""
     described: tuple[Any, ...]
-    """Type, and shape and element type of arrays."""
+    """Type of the field. For arrays, also the shape and the element type."""
 
 
 class _Beton:
-    """The head of a file: its fields, and where everything is."""
+    """The head of a file: its fields, and the offsets of its parts."""
 
     def __init__(self, file: Path, drop: Collection[str], most: int) -> None:
         self.file = file
@@ -128,7 +128,7 @@ class _Beton:
         check_drop(self.where, drop, names)
         self.samples = int(header["samples"])
         self._rows_at = _HEADER.itemsize + described.nbytes
-        # As FFCV builds it: nested types keep their own layout, and the row is aligned.
+        # FFCV aligns the row, but nested types keep their own layout.
         self._row = np.dtype([(f"f{number}", field.stored) for number, field in enumerate(self.fields)], align=True)
         self._sizes_at = int(header["sizes_at"])
         Expansion(self.where, lambda needed: min(needed, stored), EXPANSION).add(self.samples, 0)
@@ -146,7 +146,8 @@ class _Beton:
             try:
                 fields.append(_field(name, int(one["type"]), one["arguments"]))
             except ValueError as error:
-                # Without its type, the place of the fields behind it is unknown. So dropping it would not help.
+                # If the type is unknown, so are the positions of the following fields. So dropping the field would not
+                # help.
                 refused[name] = str(error)
         if refused:
             listed = "\n".join(f"  {shown(name)}: {reason}" for name, reason in refused.items())
@@ -163,7 +164,7 @@ class _Beton:
     def samples_of(self, drop: frozenset[str]) -> Iterator[Item]:
         """Yield the samples in the order of the file."""
         with open_regular(self.file) as stream:
-            # Each value has an entry, and each field of a sample at most one value.
+            # Each value has an entry in the table, and each field of a sample has at most one value.
             entries = min((self._size - self._sizes_at) // _VALUE.itemsize, self.samples * len(self.fields))
             stream.seek(self._sizes_at)
             values = _Values(stream, self._size, _read(stream, _VALUE, entries, self._size), self._most)
@@ -187,7 +188,8 @@ class _Beton:
 
 
 def _read(stream: BinaryIO, kind: np.dtype[Any], count: int, size: int) -> np.ndarray[Any, Any]:
-    """Read `count` values from a file of `size` bytes, and check that it holds them before allocating memory."""
+    """Read `count` values from a file of `size` bytes. Check that the file is large enough before allocating memory.
+    """
     needed = count * kind.itemsize
     if stream.tell() + needed > size:
         raise ValueError(f"expected {needed} bytes at offset {stream.tell()}, found the end of the file at {size}")
@@ -203,7 +205,7 @@ def _samples(files: list[_Beton], drop: frozenset[str]) -> Iterator[Item]:
 
 
 def _field(name: str, type: int, arguments: np.ndarray[Any, Any]) -> _Field:
-    """Return a field by the number of its type in FFCV."""
+    """Return the field for a type number of FFCV."""
     if type == 0:
         return _Field(name, "float64", np.dtype("<f8"), lambda value, values: float(value), (type,))
     if type == 1:
@@ -252,7 +254,7 @@ def _json(row: Any, values: _Values) -> Any:
 
 
 def _array_type(arguments: np.ndarray[Any, Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return element type and shape of an array field."""
+    """Return the element type and shape of an array field."""
     head = np.frombuffer(arguments.tobytes()[: _ARRAY.itemsize], _ARRAY)[0]
     length = int(head["type_bytes"])
     try:

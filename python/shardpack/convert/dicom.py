@@ -69,7 +69,7 @@ positions, so the gaps are never quite equal.
 
 
 class _Slice(NamedTuple):
-    """A frame of an enhanced file, or the whole of any other file."""
+    """A frame of an enhanced file, or any other file as a whole."""
 
     dataset: Any
     frame: int = 0
@@ -89,7 +89,7 @@ class _Slice(NamedTuple):
 
 
 def _slices(dataset: Any) -> list[_Slice]:
-    """Return the frames of an enhanced file, or the whole of any other file. Raise an error unless there is a
+    """Return the frames of an enhanced file, or any other file as a single slice. Raise an error unless there is a
     functional group for each frame.
     """
     groups = dataset.get("PerFrameFunctionalGroupsSequence", None)
@@ -175,8 +175,8 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
     Raises
     ------
     ValueError
-        If a deflated file unpacks to more bytes than a sample may have, or than its size can explain. pydicom itself
-        has no such limit.
+        If a deflated file unpacks to more bytes than the limit for a sample, or to more than `_MOST_RATIO` times its
+        stored size. pydicom itself has no such limits.
     """
     with open_found(path) as file:
         # pydicom closes the descriptor that it gets, so give it a duplicate.

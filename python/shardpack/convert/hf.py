@@ -1,4 +1,4 @@
-"""Datasets in Parquet on the Hugging Face Hub, read with huggingface_hub and pyarrow. No whole file is downloaded."""
+"""Reads Parquet datasets on the Hugging Face Hub with huggingface_hub and pyarrow. No whole file is downloaded."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def _group(path: str) -> tuple[str, str]:
 
 
 class _Stream(io.RawIOBase):
-    """A file on the hub as a stream. Every read is a request for just these bytes.
+    """A file on the hub as a stream. Every read requests only the bytes that it returns.
 
-    A failed request is an `OSError` with a number. It is not damage, so ``on_bad_input`` does not skip it.
+    A failed request raises an `OSError` with an error number. It is not damage, so ``on_bad_input`` does not skip it.
     """
 
     def __init__(self, system: Any, path: str, size: int) -> None:

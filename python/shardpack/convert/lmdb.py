@@ -85,7 +85,7 @@ def open(
 
 
 def _nothing() -> None:
-    """Do nothing. For sources that have nothing to close."""
+    """Do nothing. Used for sources that have nothing to close."""
 
 
 def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:

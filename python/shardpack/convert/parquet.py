@@ -57,7 +57,7 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
 
 
 def of_tables(tables: list[Table], drop: Collection[str], key: str | None, masks: Collection[str]) -> Source:
-    """Return the source whose samples are the rows of `tables`, one table after the other. The options are those of
+    """Return the source whose samples are the rows of `tables`, one table after another. The options are the same as in
     :func:`open`.
     """
     schema = tables[0].schema
@@ -99,8 +99,8 @@ class Table:
     """A Parquet or Arrow file, with its rows in parts."""
 
     def __init__(self, file: PathLike, stream: Any = None, size: int = 0) -> None:
-        """Open the local file `file`. With `stream`, a Parquet file of `size` bytes that is read through it; then `file`
-        is its name in messages.
+        """Open the local file `file`. With `stream`, open a Parquet file of `size` bytes through the stream instead, and
+        use `file` as its name in messages.
         """
         pyarrow, parquet = library("pyarrow", "parquet"), library("pyarrow.parquet", "parquet")
         self.file = file
@@ -345,7 +345,7 @@ def _samples(
 
 
 def _rows(table: Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
-    """Yield the place and the values of each row, or a problem for rows that cannot be read."""
+    """Yield the position and the values of each row, or a problem for rows that cannot be read."""
     begin = 0
     for part in table.parts:
         row = begin

@@ -37,7 +37,7 @@ _MOST_HEADERS = 16
 _MAX_GLOBAL = 1 << 20
 """Maximum total size in bytes of all global headers. It is limited because tarfile keeps them in memory."""
 _MAX_NAME = 4096
-"""Maximum bytes of a member's name, like PATH_MAX on Linux."""
+"""Maximum size of a member's name in bytes, equal to PATH_MAX on Linux."""
 _MAX_CLASSES = 64 << 20
 _PIECE = 1 << 16
 _MOST_WINDOW = 1 << 30
@@ -45,7 +45,7 @@ _MOST_WINDOW = 1 << 30
 _MOST_MEMBERS = 1000
 """Maximum number of members of one sample, not counting the frames of its clips."""
 MOST_FRAMES = 100_000
-"""Maximum number of frames in all clips of a sample: more than an hour at 25 a second."""
+"""Maximum number of frames in all clips of a sample: more than an hour at 25 frames per second."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
@@ -236,7 +236,7 @@ class _Tar(tarfile.TarFile):
     headers = 0
     """Number of headers since the last member."""
     global_bytes = 0
-    """Total bytes of the global headers."""
+    """Total size of the global headers in bytes."""
 
 
 _DAMAGE = (
@@ -245,9 +245,9 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    # Raised for an invalid size in a header.
+    # tarfile raises this for an invalid size in a header.
     OverflowError,
-    # Raised for invalid numbers in a sparse member.
+    # tarfile raises this for invalid numbers in a sparse member.
     ValueError,
 )
 """Errors that tarfile and its decompressors raise on damaged files."""
@@ -374,8 +374,8 @@ class _Group:
     def add(self, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Iterator[Item]:
         """Add a member. If it begins a new sample, yield the previous sample first."""
         path = member.name.removeprefix("./")
-        # Hidden files (such as `._x.jpg` from macOS), and names that begin with two underscores, which the webdataset
-        # library also ignores.
+        # Ignore hidden files (such as `._x.jpg` from macOS), and names that begin with two underscores. The webdataset
+        # library ignores these names too.
         if path.startswith("__") or path.rpartition("/")[2].startswith("."):
             return
         length = len(path.encode("utf-8", "replace"))

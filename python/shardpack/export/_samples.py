@@ -19,7 +19,7 @@ _LOOKED_AT = 8
 
 
 class Samples:
-    """The samples of a dataset in stored order, and the progress of the export."""
+    """Reads the samples of a dataset in stored order, and reports the progress of the export."""
 
     def __init__(
         self,

@@ -5,7 +5,8 @@ use crate::cli::progress::Bar;
 use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// Data moved in one epoch, and the time taken by its stages. Thread times are summed over all threads of the loader.
+/// Bytes moved in one epoch, and the time that each stage took. Thread times are summed over all
+/// threads of the loader.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
@@ -41,7 +42,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the remaining time of `threads` threads, spent planning or idle.
+    /// Returns the remaining seconds, which `threads` threads spent planning or idle.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -91,7 +92,8 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // This mean covers all calls so far. An epoch has one more call than batches, because the last call finds the end.
+    // This mean covers all calls so far. Each epoch makes one call more than it has batches,
+    // because the last call only finds the end.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
         seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),

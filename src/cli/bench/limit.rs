@@ -5,9 +5,9 @@ use crate::cli::units;
 
 /// Share of core time above which a stage counts as keeping the cores busy.
 const BUSY: f64 = 0.75;
-/// Share of their time that threads may wait for a core before cores count as scarce.
+/// Share of time waiting for a core above which cores count as scarce.
 const QUEUED: f64 = 0.25;
-/// Share of the bytes that must come from a disk or a store for its speed to matter.
+/// Minimum share of the bytes that must come from a disk or a store for its speed to matter.
 const FROM_DISK: f64 = 0.05;
 /// Minimum duration of an epoch in seconds. A shorter one mostly measures the start of the threads.
 const SHORTEST_S: f64 = 0.02;

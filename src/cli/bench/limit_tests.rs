@@ -110,9 +110,9 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`--order windowed`"],
         ),
         ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
-        // All bytes come from a store's cache.
+        // In this case, all bytes come from the local cache of a store.
         ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it delivered 49.5 MB/s"]),
-        // A fast disk is not the limit even if all bytes come from it.
+        // A fast disk is not the bottleneck, even if all bytes come from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (
             "memory",

@@ -23,7 +23,7 @@ fn damaged() -> Hinted {
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so the first Ctrl-C may end the process at once.
+    // This command writes nothing, so the first Ctrl-C may end the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }

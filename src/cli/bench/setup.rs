@@ -79,7 +79,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
         bail!("`--bands {}` has no effect on `--cube raw`", view.text);
     }
-    // Read every index before measuring, because that is not the loader's work.
+    // Read every index before measuring, because reading indexes is not part of the loader's work.
     for number in dataset.shard_numbers() {
         dataset.shard(number)?;
     }

@@ -6,7 +6,7 @@ use shardpack_reader::Scalar;
 
 pub(super) struct Span {
     pub(super) field: Field,
-    /// Minimum and maximum value, ignoring NaN.
+    /// Minimum and maximum of the values, ignoring NaN.
     pub(super) range: Option<(Scalar, Scalar)>,
     pub(super) nan: u64,
 }

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 
 const SHOWN_CANDIDATES: usize = 6;
 const SHOWN_SKIPPED: usize = 20;
-/// Share of values below float16's normal range that triggers a warning.
+/// Share of values below float16's normal range above which a warning is printed.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
@@ -211,7 +211,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates only cover the work of this run, whereas sizes cover the whole dataset.
+    // Rates cover only the work of this run, whereas sizes cover the whole dataset.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! Prints the verdict and the candidates in a few lines.
+//! Prints a short text with the verdict and the candidates.
 
 use super::super::{show, units};
 use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};

@@ -361,7 +361,7 @@ fn walk_stream(
     let size = i32::from_le_bytes(*size);
     let offset = at + 4;
     let Ok(bytes) = usize::try_from(size) else {
-        // A run is stored as minus its byte, followed by a token with bit 0 set.
+        // The length field of a run contains the negated byte value. A token with bit 0 set follows.
         let value = u8::try_from(-i64::from(size));
         return match (value, data.first()) {
             (Ok(value), Some(1)) => {

@@ -29,7 +29,7 @@ pub struct Fill {
     pub with: f32,
 }
 
-/// The bit patterns that mean no-data in an element type.
+/// Bit patterns that represent no-data in an element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDataBits {
     /// A single little-endian value, in the lowest bytes of this number.

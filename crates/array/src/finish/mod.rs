@@ -105,7 +105,8 @@ pub struct Finish {
     pub fill: Option<Fill>,
     /// Affine map of the pixels, applied before flips and rotations.
     pub warp: Option<Warp>,
-    /// Changes of a volume's box across its planes, instead of `warp`; see [`Finish::apply_to_volume`].
+    /// Affine map and low resolution for a box of a volume. Used instead of `warp` by
+    /// [`Finish::apply_to_volume`].
     pub volume: Option<VolumeWarp>,
     /// Flips and rotations of the pixels.
     pub turn: Turn,
@@ -173,7 +174,7 @@ impl Finish {
         Ok(element)
     }
 
-    /// Returns how pixels or voxels are made, if they are moved.
+    /// Returns how output pixels or voxels are computed, or `None` if there is no affine map.
     fn sampling(&self) -> Option<Resampling> {
         self.volume.as_ref().map(|volume| volume.sampling).or(self.warp.map(|warp| warp.sampling))
     }

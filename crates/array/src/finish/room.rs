@@ -3,7 +3,7 @@
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Access to the writable bytes of an output row.
+/// Gives a writer access to its bytes of an output row.
 pub trait OutputRow {
     /// Returns these bytes of the row, or `None` if some of them are outside the row or belong to another writer.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
@@ -18,7 +18,7 @@ impl OutputRow for &mut [u8] {
 /// Returns these bytes of a row for writing.
 ///
 /// # Errors
-/// `Usage` if the row of the caller does not include these bytes.
+/// `Usage` if the caller's row does not include these bytes.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
     row.bytes(range).ok_or_else(|| Error::usage(format!("output row: not all bytes up to {end} are writable")))
@@ -39,11 +39,11 @@ pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origins {
-    /// Bytes of one plane.
+    /// Number of bytes per plane.
     pub plane_bytes: usize,
-    /// Bytes of one pixel in its plane.
+    /// Number of bytes per pixel within a plane.
     pub unit_bytes: usize,
-    /// Index of the pixel to which the first byte belongs.
+    /// Number of pixels per line.
     pub columns: usize,
     /// Index of the pixel that the first byte belongs to.
     pub start: i64,

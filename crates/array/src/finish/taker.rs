@@ -54,8 +54,8 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// True if units are held until all of them have arrived. This is the case if rows become columns, because the
-    /// output can then be written contiguously, and if an output pixel depends on several input pixels.
+    /// True if units are held until all of them have arrived. Units are held if rows become columns, because the
+    /// output can then be written contiguously, or if an output pixel depends on several input pixels.
     fn holds(&self) -> bool {
         self.target.warp.is_some() || self.target.turn.transpose && !self.target.is_straight()
     }

@@ -236,8 +236,8 @@ impl Target {
         Ok(())
     }
 
-    /// Returns the value that replaces no-data, if elements must be marked. This is the case if
-    /// pixels are interpolated, because a mean that includes no-data becomes no-data.
+    /// Returns the value that replaces no-data, if elements must be marked. Elements are marked only if pixels
+    /// are interpolated, because a mean that includes no-data becomes no-data.
     pub(super) fn marked_fill(&self) -> Option<f32> {
         let is_mixed = self.warp.is_some_and(|warp| warp.sampling.mixes());
         self.fill.filter(|_| is_mixed).map(|fill| fill.with)

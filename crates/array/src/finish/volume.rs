@@ -1,4 +1,4 @@
-//! Makes the voxels of a volume's box that a map across planes or a low resolution changes.
+//! Computes the voxels of a box of a volume, with an affine map across planes and low-resolution channels.
 
 use super::singles::{self, RUN};
 use super::target::Target;
@@ -13,11 +13,11 @@ use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
 /// Values of a box as float32, in the order planes, rows, columns, channels.
 struct Singles {
     values: Vec<f32>,
-    /// For each value, 1 if it is no-data; empty if none is.
+    /// For each value, 1 if it is no-data and 0 otherwise. Empty if no value is no-data.
     marks: Vec<u8>,
 }
 
-/// A box whose voxels are made.
+/// A box whose voxels are computed.
 struct Made<'a> {
     warp: &'a VolumeWarp,
     part: Voxels,
@@ -28,8 +28,9 @@ struct Made<'a> {
 }
 
 impl Finish {
-    /// Makes box `part` of a volume by `volume`, which must be set, and turns it. `elements` are all decoded elements
-    /// of the volume, and `out` gets those of the box, both in the order planes, rows, columns, channels.
+    /// Computes box `part` of a volume with the map in `volume`, which must be set, and then flips and rotates the
+    /// box. `elements` are all decoded elements of the volume. `out` receives the elements of the box. Both are in
+    /// the order planes, rows, columns, channels.
     ///
     /// # Errors
     /// Same as [`Finish::check`]; `Usage` if the box is not within the volume, if `volume` does not fit it or is not
@@ -70,7 +71,7 @@ impl Finish {
 }
 
 impl Made<'_> {
-    /// Converts all elements of the reach to this type.
+    /// Converts all elements that the box depends on to this type.
     fn converted(&self, to: As, decoded: Dtype, held: &[u8]) -> Result<Vec<u8>> {
         let [planes, rows, columns] = self.reach.size;
         let shape = [planes * rows, columns, self.channels as u64];
@@ -94,7 +95,7 @@ impl Made<'_> {
         Ok(Singles { values, marks })
     }
 
-    /// Calls `each` with the voxels of the box by plane, row and column.
+    /// Calls `each` with the plane, row and column of every voxel of the box.
     fn voxels(&self, mut each: impl FnMut([u64; 3])) {
         let [planes, rows, columns] = self.part.size;
         for (plane, row) in (0..planes).flat_map(|plane| (0..rows).map(move |row| (plane, row))) {
@@ -102,7 +103,7 @@ impl Made<'_> {
         }
     }
 
-    /// Makes the voxels of the box of those of its reach.
+    /// Computes the voxels of the box from the voxels that it depends on.
     fn moved(&self, from: Singles, outside: f32) -> Singles {
         let quiet = |value: f32| if value.is_nan() { QUIET_NAN } else { value };
         if self.warp.map == VolumeWarp::STILL {
@@ -132,7 +133,7 @@ impl Made<'_> {
         Singles { values, marks }
     }
 
-    /// Lowers the resolution of the channels that have a low one.
+    /// Lowers the resolution of the channels for which a low resolution was requested.
     fn lower(&self, singles: &mut Singles) {
         let Singles { values, marks } = singles;
         let ([planes, rows, columns], each) = (self.part.size.map(to_usize), self.channels);
@@ -172,7 +173,7 @@ impl Made<'_> {
         }
     }
 
-    /// Calls `put` with the bytes of each row of the output, and the numbers of its voxels in the box.
+    /// Calls `put` for each row of the output, with the row's bytes and the indices of its voxels in the box.
     fn rows(&self, out: &mut [u8], mut put: impl FnMut(&[usize], &mut [u8]) -> Result<()>) -> Result<()> {
         let (turn, [planes, rows, columns]) = (&self.finish.turn, self.part.size.map(to_usize));
         let mut numbers = Vec::with_capacity(columns);

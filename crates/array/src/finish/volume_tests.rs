@@ -1,4 +1,4 @@
-//! Boxes moved across planes and lowered in resolution, against slow twins.
+//! Compares boxes with an affine map or a low resolution with slow reference implementations.
 
 use super::{As, Factors, Fill, Finish};
 use crate::region::Voxels;
@@ -11,7 +11,7 @@ use shardpack_format::{Dtype, Error, Layout};
 const SHAPE: VolumeShape = VolumeShape { sides: [9, 11, 13], channels: 2 };
 const WITHIN: Voxels = Voxels { origin: [0; 3], size: SHAPE.sides };
 const PART: Voxels = Voxels { origin: [2, 3, 4], size: [5, 6, 6] };
-/// A turn about all axes, with scales and shifts.
+/// A rotation about all three axes, with scaling and shifts.
 const MAP: [f64; 12] = [0.8, -0.5, 0.3, 4.25, 0.45, 0.9, -0.2, -0.5, -0.25, 0.35, 1.1, 0.75];
 
 fn elements() -> Vec<f32> {
@@ -33,7 +33,7 @@ fn mean(map: [f64; 12], low: Vec<Option<[u64; 3]>>) -> VolumeWarp {
     VolumeWarp { map, sampling: Resampling::Bilinear { outside: 0.5 }, within: WITHIN, low }
 }
 
-/// Value of a channel at a voxel; `None` outside.
+/// Returns the value of a channel at a voxel, or `None` outside the volume.
 fn value(values: &[f32], at: [i64; 3], channel: usize) -> Option<f64> {
     let [depth, height, width] = SHAPE.sides.map(|side| side as i64);
     let [z, y, x] = at;
@@ -41,7 +41,7 @@ fn value(values: &[f32], at: [i64; 3], channel: usize) -> Option<f64> {
     is_inside.then(|| f64::from(values[2 * ((z * height + y) * width + x) as usize + channel]))
 }
 
-/// Place of a voxel of the box, by axis.
+/// Returns the place in the volume, one coordinate per axis, that a voxel of the box shows.
 fn place(map: [f64; 12], part: Voxels, at: [u64; 3]) -> [f64; 3] {
     let [z, y, x] = [0, 1, 2].map(|axis| at[axis] as f64 + 0.5 - part.size[axis] as f64 / 2.0);
     [0, 1, 2].map(|axis| {
@@ -114,7 +114,7 @@ fn a_low_resolution_takes_the_voxels_at_the_centres_and_is_linear_between_them()
     };
     for (n, at) in voxels(PART).enumerate() {
         assert_eq!(f64::from(found[2 * n]), own(at, 0), "the first channel keeps its resolution");
-        // The definitions of PyTorch's `nearest-exact` and `trilinear`.
+        // Follow PyTorch's definitions of `nearest-exact` and `trilinear`.
         let taps = [0, 1, 2].map(|axis| {
             let (full, few) = (PART.size[axis] as f64, low[axis] as f64);
             let source = ((at[axis] as f64 + 0.5) * few / full - 0.5).max(0.0);
@@ -146,7 +146,8 @@ fn the_map_comes_before_the_low_resolution() {
 }
 
 proptest! {
-    /// A map within planes is the map of arrays, plane by plane; and turns come after both.
+    /// A map that stays within planes must have the same effect as the map of an array, applied plane by plane.
+    /// Flips and rotations come after either map.
     #[test]
     fn maps_within_planes_are_those_of_arrays(
         (a, b, c, d, e, f) in (0.4..1.6, -0.9..0.9, -2.0..2.0, -0.9..0.9, 0.4..1.6, -2.0..2.0),

@@ -1,4 +1,4 @@
-//! A box within a volume.
+//! Defines a box within a volume.
 
 use shardpack_format::{ArrayDescriptor, Error, Result};
 

@@ -143,7 +143,7 @@ fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
         .collect();
     let mut array = values.clone();
     array[5] = -1.0;
-    // Add a value next to no-data to each band, so that the step next to no-data is really used.
+    // Add a value next to no-data to each band, so that the encoder has to use the step next to no-data.
     let near = values.len() - bands as usize;
     array[near..].fill(-1.0 + 4e-7);
     let array = cube(&array, bands as usize, Dtype::F64);

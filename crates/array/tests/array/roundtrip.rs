@@ -400,7 +400,7 @@ fn a_trial_for_a_device_prefers_coders_of_many_streams() {
     let (device, size) = (found(Prefer::Device), found(Prefer::Size));
     assert_eq!(size.settings.coder, Coder::Blosc2Zstd);
     assert!(device.settings.coder.has_filters(), "{}", device.settings);
-    // With noise like that of real cubes, the candidate with the fewest bytes wins, because the bus is slower than the
+    // With noise as in real cubes, the candidate with the fewest bytes wins, because the bus is slower than the
     // kernels.
     let fewest = device.table.iter().map(|row| row.payload_bytes).min().unwrap();
     let first = device.table.first().unwrap();

@@ -1,4 +1,4 @@
-//! Checks every fixture against the layout alone, without decoding values or searching for files or duplicates.
+//! Tests every fixture against the layout alone, without decoding values or searching for files or duplicates.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, missing_docs)]
 
 use shardpack_format::{
@@ -83,8 +83,7 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
         let parts: Vec<&str> = line.split('\t').collect();
         let result = read(parts[0], &Limits::default());
         let beyond = BEYOND_THE_LAYOUT.contains(&name_of(parts[0]));
-        // Compressed streams and segment indexes are just bytes to the layout, so faults in them
-        // are not detected.
+        // The layout treats compressed streams and segment indexes as plain bytes, so their faults are not detected.
         let stream = ["invalid/C", "invalid/V02-segment-index"].iter().any(|start| parts[0].starts_with(start));
         match (parts[1], result) {
             ("ok", Ok(())) => {}

@@ -1,4 +1,4 @@
-//! Checks that encoded parts parse back to equal values, and that no bytes make a parser panic.
+//! Tests that parsing encoded parts returns equal values, and that no bytes make a parser panic.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation, missing_docs)]
 
 use proptest::prelude::*;
@@ -135,7 +135,7 @@ proptest! {
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
             if let Some(first) = &pair[0] {
-                // The value starts at the right offset, before it, after it, or at the start of the
+                // Put the value at the right offset, before it, after it, or at the start of the
                 // buffer.
                 let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
                 for at in [place, place - 61, place + 3, 0] {

@@ -1,4 +1,5 @@
-//! Affine maps of pixels and voxels, in the form that the kernels need. `Affine` in `kernels/cube.cuh` has the kinds.
+//! Affine maps of pixels and voxels, in the form that the kernels need. `Affine` in `kernels/cube.cuh` lists the
+//! kinds.
 
 use shardpack_array::{Finish, Resampling, element_bytes};
 use shardpack_format::ElementType;
@@ -12,7 +13,7 @@ pub(super) const AFFINE_VIEW: u32 = 3;
 pub(super) const AFFINE_VOLUME_NEAREST: u32 = 4;
 pub(super) const AFFINE_VOLUME_MEAN: u32 = 5;
 
-/// Affine map of the pixels.
+/// How pixels are moved: the kind of map, its coefficients, and the value of pixels from outside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AffineRow {
     pub(super) kind: u32,

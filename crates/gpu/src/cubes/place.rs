@@ -376,8 +376,8 @@ fn blocks_of<'a>(
     })
 }
 
-/// Returns the frames of a plain zstd payload if the host decodes them. This is the case for parts of arrays, because
-/// a part needs whole frames of 4 MiB, and a CPU core decodes them faster than a warp.
+/// Returns the frames of a plain zstd payload if the host decodes them. The host does so for parts of arrays, because
+/// a part needs whole frames of 4 MiB, and a CPU core decodes a frame faster than a warp.
 fn for_the_host<'a>(payload: &'a PayloadSource<'_>, blocks: &Blocks) -> Option<&'a [&'a [u8]]> {
     match payload {
         PayloadSource::Walked(Units::Zstd(frames), _) if !blocks.is_all() => Some(frames),

@@ -1,11 +1,10 @@
-//! Boxes of volumes that are moved across planes, in the form that the kernels need. `kernels/volume.cuh` has the other
-//! side.
+//! Writes boxes of volumes that are moved across planes, in the form that the kernels read (`kernels/volume.cuh`).
 
 use super::put::put_all;
 use shardpack_array::{Finish, VolumeWarp, Voxels};
 use shardpack_format::{ArrayDescriptor, Error, Result};
 
-/// Threads per block of `cube_volume`, each of which takes an element of the output.
+/// Threads per block of `cube_volume`. Each thread computes one element of the output.
 pub(super) const VOLUME_THREADS: u32 = 256;
 
 /// `VolumeMove`: a map across planes, with its box and the volume.
@@ -20,10 +19,9 @@ pub(super) struct VolumeRow<'a> {
 impl<'a> VolumeRow<'a> {
     pub(super) const BYTES: usize = 160;
 
-    /// Creates the row of box `part`, if `finish` moves it across planes.
+    /// Creates the table entry of box `part` if `finish` moves the box across planes.
     ///
-    /// # Errors
-    /// `Usage` if the box, or the voxels that the map takes, are not within the volume.
+    /// # Errors `Usage` if the box, or the part that the map may read, is not within the volume.
     pub(super) fn of(finish: &'a Finish, descriptor: &ArrayDescriptor, part: Option<&Voxels>) -> Result<Option<Self>> {
         let Some(warp) = &finish.volume else { return Ok(None) };
         let Some(&part) = part else {

@@ -307,7 +307,7 @@ pub(super) struct CubeRow {
     pub(super) gamma: f64,
     pub(super) affine: AffineRow,
     pub(super) view: ViewRow,
-    /// True if the pixels of an array are moved whose columns count as bands.
+    /// True if the pixels of an array with two axes are moved, whose columns count as bands.
     pub(super) flat: bool,
     /// True if `cube_means` processes the cube instead of `cube_affine`.
     pub(super) means: bool,

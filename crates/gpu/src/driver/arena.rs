@@ -52,13 +52,13 @@ pub struct ArenaPart<'a> {
     pub bytes: &'a mut [u8],
 }
 
-/// State of the bytes that are handed out, in multiples of [`ALIGN`].
+/// Limits of the bytes that are handed out. All are multiples of [`ALIGN`].
 #[derive(Debug, Default)]
 struct ArenaState {
     front: usize,
     /// First byte handed out from the back.
     back: usize,
-    /// Reserved bytes between the two.
+    /// Number of reserved bytes between the front and the back.
     reserved: usize,
 }
 

@@ -27,8 +27,8 @@ impl Stream {
             return Ok(());
         }
         let _current = self.device.bind()?;
-        // SAFETY: both ranges are within their memory. `from` neither hands out bytes nor is freed before the event
-        // that is recorded next. `to` is not freed before the device is idle.
+        // SAFETY: both ranges are within their memory. `from` hands out no bytes and is not freed until the event
+        // that `used_by` records has occurred. `to` is not freed before the device is idle.
         unsafe {
             let from = std::slice::from_raw_parts(from.start().as_ptr().add(range.start), count);
             result::memcpy_htod_async(to.address() + at as u64, from, self.handle)

@@ -145,7 +145,7 @@ impl Device {
         &self.context.properties
     }
 
-    /// Returns the most shared memory that a block may have.
+    /// Returns the maximum shared memory of a block in bytes.
     pub(crate) fn shared_bytes(&self) -> u32 {
         self.context.shared_bytes
     }

@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 use shardpack_loader::stage::StreamHandle;
 use std::ffi::c_void;
 
-/// Shared memory that a launch may ask for without a setting of the kernel.
+/// Bytes of shared memory that a launch may use without setting an attribute of the kernel.
 const ALWAYS_SHARED_BYTES: u32 = 48 << 10;
 
 /// A queue of copies and kernels, executed in order.

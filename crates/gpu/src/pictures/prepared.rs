@@ -48,7 +48,7 @@ pub(crate) struct Destination<'a> {
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
     /// Where the slot receives the scan if it is on the device: an offset, which is a multiple of 16.
-    /// [`PreparedPicture::gathered_bytes`] gives the size.
+    /// [`PreparedPicture::gathered_bytes`] returns the size.
     pub(crate) gathered: u64,
     /// First element in the output.
     pub(crate) out: u64,

@@ -1,19 +1,19 @@
-//! The blocks of threads in which the segments of a batch are decoded.
+//! Determines the number and size of the thread blocks that decode the segments of a batch.
 
 use super::layout::{DECODE_THREADS, MOST_DECODE_THREADS, WARP_BLOCKS_BYTES};
 use crate::driver::Launch;
 
 const WARP: u32 = 32;
 
-/// Number and size of the blocks that decode segments. By default there are as many small blocks as there is work, so
-/// that a batch is decoded soon, on all multiprocessors at once. A few large blocks take longer, but leave the other
+/// Number and size of the blocks that decode segments. By default, there are as many small blocks as the work needs,
+/// so that all multiprocessors decode a batch at once. A few large blocks take longer, but leave the other
 /// multiprocessors to kernels that run at the same time, such as those of a training step. As many warps as possible
 /// then share a multiprocessor, because a warp alone waits most of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DecodeShape {
-    /// Warps of a block.
+    /// Number of warps per block.
     warps: u32,
-    /// Most blocks of a launch.
+    /// Maximum number of blocks per launch.
     blocks: u32,
 }
 
@@ -24,14 +24,14 @@ impl Default for DecodeShape {
 }
 
 impl DecodeShape {
-    /// Returns at most `blocks` blocks of up to `warps` warps, of which each has room in the `shared_bytes` that a
-    /// block of the device may have.
+    /// Returns a shape of at most `blocks` blocks with up to `warps` warps each. The number of warps is reduced if
+    /// their shared memory would exceed `shared_bytes`, the maximum for a block on the device.
     pub(crate) fn few(blocks: u32, warps: u32, shared_bytes: u32) -> Self {
         let most = (MOST_DECODE_THREADS / WARP).min(shared_bytes / WARP_BLOCKS_BYTES);
         Self { warps: warps.min(most).max(1), blocks: blocks.max(1) }
     }
 
-    /// Returns the launch with blocks of this shape if it decodes segments, or else unchanged.
+    /// Changes a launch that decodes segments to blocks of this shape. Returns any other launch unchanged.
     pub(crate) fn applied(self, launch: Launch) -> Launch {
         if launch.kernel != "picture_blocks" {
             return launch;

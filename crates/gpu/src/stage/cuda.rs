@@ -103,8 +103,8 @@ impl CudaStage {
         Self { decoding: Decoding::Host, scenes: None, ..self }
     }
 
-    /// Decodes the segments of pictures in at most `blocks` blocks of up to `warps` warps, to measure how that
-    /// changes kernels that run at the same time. Call it before the stage has slots.
+    /// Decodes the segments of pictures in at most `blocks` blocks of up to `warps` warps, to measure the effect on
+    /// kernels that run at the same time. Call it before the stage has slots.
     #[doc(hidden)]
     #[must_use]
     pub fn decoding_in(self, blocks: u32, warps: u32) -> Self {

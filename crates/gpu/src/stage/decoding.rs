@@ -107,7 +107,7 @@ impl Decoding {
     /// after the largest possible upload, which leaves a gap among the words of pictures.
     pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
         if matches!(self, Self::Host) {
-            // Only mosaics need memory in between.
+            // If the host decodes, only mosaics need intermediate memory.
             return staging_bytes(room).saturating_add(room.between_bytes);
         }
         let staged = room.staged_bytes.saturating_mul(3);

@@ -1,4 +1,4 @@
-//! The clock of the examples that measure time.
+//! Provides the clock for the timing examples.
 
 use std::sync::LazyLock;
 use std::time::Instant;

@@ -1,9 +1,9 @@
-//! Finds the photos for the examples that measure times.
+//! Finds the photos for the timing examples.
 #![allow(clippy::unwrap_used, reason = "for programs of developers")]
 
 use std::path::{Path, PathBuf};
 
-/// Returns the sorted paths of all JPEGs below a folder, by their extension.
+/// Returns the sorted paths of all files below a folder that have a JPEG extension.
 pub(crate) fn jpegs(folder: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     walk(Path::new(folder), &mut paths);

@@ -41,8 +41,8 @@ pub(super) struct Reading<'a> {
     /// Number of blocks in the previous band.
     size: usize,
     index: usize,
-    /// The next MCU. This field and the next two are used only if segments are longer than a row: the segment that is
-    /// partly decoded, and the DC predictions.
+    /// Next MCU to decode. Like the two fields below (the partly decoded segment and the DC predictions), it is used
+    /// only if segments are longer than a row.
     mcu: usize,
     current: Option<Segment<'a>>,
     predictions: [i32; 3],

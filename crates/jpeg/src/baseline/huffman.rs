@@ -7,7 +7,7 @@ use super::bits::Bits;
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
 
-/// Meaning of the next bits of a stream.
+/// Table entry that tells how to decode the next bits of a stream.
 ///
 /// Bits 0 to 7: number of bits to consume. Bits 8 to 15: distance to the coefficient (1 to 16 positions) or one of
 /// the marks below. Bits 16 to 31: value of the coefficient.

@@ -34,7 +34,7 @@ pub(super) struct Layout {
     /// True if no segment is longer than a row. Short segments are always decoded as a whole, longer ones row
     /// by row as far as needed.
     pub(super) short: bool,
-    /// MCUs whose samples are computed: those of the window, and the neighbours that upsampling needs.
+    /// MCUs whose samples are computed: the MCUs of the window, and the neighbours that upsampling needs.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
     pub(super) band: usize,

@@ -39,7 +39,7 @@ use tables::Tables;
 pub(super) use transcode::BaselineTranscoder;
 pub(super) use walk::{ScanWalker, Walked};
 
-/// A decoder for one thread. Its buffers grow with the largest picture so far. They store the picture's
+/// A decoder for one thread. Its buffers grow to fit the largest picture so far. They store the picture's
 /// entropy-coded bytes, and a few MCU rows of coefficients and samples.
 pub(super) struct BaselineDecoder {
     tables: Tables,

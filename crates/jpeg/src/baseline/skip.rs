@@ -7,15 +7,17 @@ use super::huffman::{Huffman, parts};
 /// Number of bits that index a table.
 const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
-/// Maximum number of bits that a lookup consumes, and number of lookups before the buffer must be filled again.
+/// Maximum number of bits that a lookup consumes. `TURN` is the number of lookups before the buffer must be
+/// refilled.
 const MOST_BITS: u32 = 18;
 pub(super) const TURN: usize = 3;
 const _: () = assert!(TURN * MOST_BITS as usize <= 56);
 
-/// The symbols that the next bits begin with: as many as fit, each with its value.
+/// Table entry for the symbols at the start of the next bits. It covers as many symbols as fit, with their
+/// values.
 ///
-/// Bits 0 to 4: number of bits to consume. Bits 5 to 15: distance to the last coefficient, 1 to 62 positions; END
-/// more if the block ends after it, and ODD if one symbol at a time must be read.
+/// Bits 0 to 4: number of bits to consume. Bits 5 to 15: distance to the last coefficient, 1 to 62 positions. END
+/// is added if the block ends after that coefficient. ODD means that the next symbol must be read on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Skip(u16);
 
@@ -34,10 +36,10 @@ impl Skip {
     }
 }
 
-/// Symbols of which the index of a table contains all codes. The value of the last one may go beyond the index.
+/// Symbols whose codes all fit into a table index. The value of the last symbol may extend past the index.
 #[derive(Debug, Clone, Copy)]
 struct Symbols {
-    /// Bits of the index that tell the symbols: all but the value of the last one.
+    /// Number of index bits that determine the symbols: all bits except the bits of the last symbol's value.
     known: u32,
     bits: u32,
     step: u32,
@@ -56,7 +58,7 @@ impl Symbols {
         Self { known: length, bits: length + parts(symbol).1, step }
     }
 
-    /// Adds the symbols that follow these, if an index contains the codes of all of them.
+    /// Appends the symbols that follow. Returns `None` if the codes of all symbols do not fit into an index.
     fn and(self, next: Self) -> Option<Self> {
         let (known, bits) = (self.bits + next.known, self.bits + next.bits);
         let (coefficients, end) = (self.step + (next.step & (Skip::END - 1)), next.step & Skip::END);
@@ -66,13 +68,13 @@ impl Symbols {
     }
 }
 
-/// The table of one Huffman code.
+/// Lookup table for one Huffman code.
 pub(super) struct SkipTable {
     lookup: Box<[Skip; ENTRIES]>,
-    /// Tables of one symbol, and of up to two, from which the table is made.
+    /// Intermediate tables whose entries cover one symbol, and up to two symbols. `lookup` is built from them.
     one: Vec<Symbols>,
     two: Vec<Symbols>,
-    /// Number of codes of each length, and symbols, of the code.
+    /// Definition of the current code: the number of codes of each length, and the symbols.
     counts: [u8; 16],
     symbols: Vec<u8>,
 }
@@ -83,7 +85,7 @@ impl SkipTable {
         Self { lookup, one: Vec::new(), two: Vec::new(), counts: [0; 16], symbols: Vec::new() }
     }
 
-    /// Makes the table of an AC code, unless it is the current one.
+    /// Builds the table for an AC code, unless it is already the current code.
     pub(super) fn set(&mut self, code: &Huffman) {
         let (counts, symbols) = code.source();
         if (&self.counts, self.symbols.as_slice()) == (counts, symbols) {
@@ -110,7 +112,7 @@ impl SkipTable {
         }
     }
 
-    /// Returns the entry of the next bits.
+    /// Returns the entry for the next bits.
     #[inline(always)]
     pub(super) fn next(&self, bits: &Bits<'_>) -> Option<Skip> {
         self.lookup.get(bits.peek::<LOOKUP>()).copied()
@@ -130,7 +132,7 @@ mod tests {
         (code, skips)
     }
 
-    /// Reads the symbol at the next bits alone.
+    /// Decodes only the next symbol.
     fn one(code: &Huffman, bits: &Bits<'_>) -> Option<CodeEntry> {
         let mut bits = *bits;
         bits.refill();
@@ -145,7 +147,7 @@ mod tests {
             drawn in prop::collection::vec((0..16_u8, 0..7_u8, 0..4_u8), 256),
             bytes in prop::collection::vec(any::<u8>(), 200),
         ) {
-            // Most symbols occur in photos: short runs, small values, and ends of blocks.
+            // Prefer symbols that are common in photos: short runs, small values, and ends of blocks.
             let symbol = |&(run, size, how): &(u8, u8, u8)| match how {
                 0 => (run << 4) | (size * 2),
                 mask => ((run & mask) << 4) | size,
@@ -159,7 +161,7 @@ mod tests {
                 let skip = skips.next(&bits).unwrap();
                 let (mut used, mut coefficients, mut ends) = (0, 0, false);
                 if skip.step() == Skip::ODD {
-                    // The walk reads such a symbol alone: it is irregular, or longer than a lookup.
+                    // The walk reads a symbol on its own only if it is irregular or longer than a lookup.
                     prop_assert!(one(&code, &bits).is_none_or(|entry| entry.bits() > LOOKUP));
                     continue;
                 }
@@ -194,7 +196,7 @@ mod tests {
         assert_eq!(skip(0b0110_1010 << 24), (4, Skip::END + 1), "nothing follows the end of a block");
         assert_eq!(skip(0b1_1011_0110 << 23), (11, 49), "three times 16 zeros, and a value");
         assert_eq!(skip(0b1110 << 28), (0, Skip::ODD), "there is no such code");
-        // Another code replaces the table.
+        // Setting a different code must replace the table.
         let (code, _) = tables(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].map(|n: u8| n / 2), &[0x02]);
         let mut other = skips;
         other.set(&code);

@@ -28,10 +28,10 @@ pub(crate) enum Walked {
     Unknown,
 }
 
-/// Walks through pictures. Its buffers grow with the largest picture so far.
+/// Walks through pictures. Its buffers grow to fit the largest picture so far.
 pub(crate) struct ScanWalker {
     tables: Tables,
-    /// Tables of the AC codes of each component.
+    /// Skip table for the AC code of each component.
     skips: [SkipTable; 3],
     /// Bytes of one restart interval without stuffing.
     bytes: Vec<u8>,

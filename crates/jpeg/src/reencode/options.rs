@@ -1,4 +1,4 @@
-//! The options for re-encoding.
+//! Defines the options for re-encoding.
 
 use crate::TileOptions;
 use crate::score::IDENTICAL;

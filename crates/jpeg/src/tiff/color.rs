@@ -84,7 +84,7 @@ impl Ink {
     }
 }
 
-/// Number of bits per sample.
+/// Bit depth of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depth(pub(super) u32);
 

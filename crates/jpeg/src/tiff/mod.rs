@@ -31,7 +31,7 @@ const PACKED_TIMES: u64 = 16;
 /// Maximum number of bands: four for CMYK, plus one extra band.
 const MAX_BANDS: usize = 5;
 
-/// A picture, as its tags describe it.
+/// A TIFF picture whose tags have been read.
 #[derive(Debug)]
 pub(crate) struct Tiff<'a> {
     file: &'a [u8],

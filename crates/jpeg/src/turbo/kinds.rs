@@ -1,4 +1,4 @@
-//! Parameters of libjpeg-turbo, with the numeric values of its interface.
+//! Defines the parameters of libjpeg-turbo with the numeric values that its interface uses.
 
 use crate::kinds::PixelFormat;
 use std::ffi::c_int;

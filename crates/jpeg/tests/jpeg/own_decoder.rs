@@ -1,4 +1,4 @@
-//! Tests common kinds of pictures: the pixels, and the error for a damaged picture.
+//! Tests that common kinds of pictures decode to the right pixels, and that a damaged picture is an error.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_format::Limits;

@@ -253,10 +253,9 @@ impl Batch {
         Some(rows)
     }
 
-    /// Returns the weight of each value of an aligned field of arrays, row by row, such as one weight for each box: the
-    /// weight of the picture that the value belongs to. Weights are 1, except in batches made by Mixup. A
-    /// row's weights are `None` where [`objects`](Self::objects) gives `None`. For any other field the result
-    /// as a whole is `None`.
+    /// Returns, row by row, the weight of each value of an aligned field of arrays, such as one weight for each box.
+    /// A value has the weight of its picture, which is 1 except in batches made by Mixup. A row's weights are `None`
+    /// if [`objects`](Self::objects) returns `None` for the row. For any other field, the method returns `None`.
     #[must_use]
     pub fn weights(&self, field: &str) -> Option<Vec<Option<Vec<f32>>>> {
         let number = self.0.fields.objects.iter().position(|plan| plan.name == field)?;

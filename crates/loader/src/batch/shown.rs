@@ -43,7 +43,7 @@ impl Batch {
     }
 }
 
-/// Returns the part of the picture that each row shows, before the batch is mixed. The errors are those of
+/// Returns the part of the picture that each row shows, before the batch is mixed. Returns the same errors as
 /// [`Batch::shown`].
 pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
     let plan = &lent.plan;

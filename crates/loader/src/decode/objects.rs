@@ -29,8 +29,8 @@ pub(crate) fn of_sample(
     Ok(objects)
 }
 
-/// Lets the objects of a sample follow their pictures. `shape` gives the shape of a picture; `None` if the
-/// sample has no such picture.
+/// Lets the objects of a sample follow their pictures. `shape` returns the shape of a picture, or `None` if the
+/// sample lacks that picture.
 ///
 /// # Errors
 /// The error of a value that contradicts its declaration, with the name of its field.

@@ -36,8 +36,8 @@ impl VisiblePart {
         }
     }
 
-    /// Returns the smallest box around the visible part of a box, and the share of its area that is visible. `None` if
-    /// nothing is.
+    /// Returns the smallest box around the visible part of a box, and the visible share of the box's area. Returns
+    /// `None` if nothing is visible.
     fn of_box(self, at: [f64; 4]) -> Option<([f64; 4], f64)> {
         let (is_inside, rectangle) = match self {
             Self::All => return Some((at, 1.0)),
@@ -55,7 +55,7 @@ impl VisiblePart {
             return Some((at, 1.0));
         }
         let (is_wide, is_high) = (cx0 <= x0 && cx1 >= x1, cy0 <= y0 && cy1 >= y1);
-        // What remains is narrower only if the rectangle covers a whole side.
+        // The visible part is narrower only if the rectangle covers a whole side of the box.
         let cut = |low: f64, high: f64, from: f64, to: f64| {
             if from <= low {
                 (to, high)

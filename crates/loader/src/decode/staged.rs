@@ -1,5 +1,5 @@
-//! Decodes rows for a device. The stage takes the rows; the host decodes those that the stage refuses or
-//! later reports as odd.
+//! Decodes rows for a device. The stage accepts rows, and the host decodes the rows that the stage refuses or later
+//! reports as odd.
 
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_row_size};

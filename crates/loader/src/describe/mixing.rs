@@ -49,8 +49,8 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     plan_label(plans, mix, !options.view.align.is_empty())
 }
 
-/// Makes integer labels weights of classes, unless all batches are mosaics. Batches with fields that follow
-/// their picture need no labels.
+/// Converts integer labels to class weights, unless all batches are mosaics. Batches with fields that follow their
+/// picture need no labels.
 fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Result<()> {
     let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
     let mosaics = mix.choices.iter().filter(|mix| matches!(mix, Mix::Mosaic(_))).count();

@@ -13,9 +13,9 @@ pub(crate) struct VolumeField {
     pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
-    /// About the largest box that a random map makes a box of. Its place does not count.
+    /// Approximate size of the largest box of source voxels that a random map needs. Its place is ignored.
     pub(crate) reach: Voxels,
-    /// How voxels are made if random affine maps move them, or if channels get a low resolution.
+    /// How voxels are resampled if random affine maps move them, or if channels get a low resolution.
     pub(crate) sampling: Option<Resampling>,
     /// True if channels are augmented. Then `finish` has factors.
     pub(crate) is_banded: bool,
@@ -35,7 +35,7 @@ impl VolumeField {
                 voxels.saturating_mul(descriptor.shape.get(3).copied().unwrap_or(1))
             };
             let reach = [0, 1, 2].map(|axis| descriptor.shape.get(axis).copied().unwrap_or(0));
-            // A map across planes takes the voxels of the box, and at most those of the volume.
+            // A map across planes needs the voxels of the box, and source voxels that are at most the whole volume.
             let moved = elements(self.part.size).saturating_add(elements(reach));
             let held = if self.sampling.is_some() { moved.saturating_mul(MOVED_BYTES) } else { 0 };
             Some(bytes.saturating_add(held))

@@ -19,9 +19,8 @@ use std::sync::Arc;
 /// Mixes the rows of a batch before it is handed out, if the options say so. The host uses `threads` threads
 /// for mosaics.
 ///
-/// # Errors
-/// `Io` if the device cannot mix the batch; `Limit` if the objects of a row become too large; `Usage` if
-/// objects that come together have different shapes.
+/// # Errors `Io` if the device cannot mix the batch; `Limit` if the objects of a row become too large; `Usage` if the
+/// objects of pictures that are combined have different shapes.
 pub(crate) fn mix(options: &LoaderOptions, threads: usize, lent: &mut Lent) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     let Some(mixing) = Mixing::of(&mix.choices, lent) else { return Ok(()) };
@@ -29,12 +28,12 @@ pub(crate) fn mix(options: &LoaderOptions, threads: usize, lent: &mut Lent) -> R
     objects::mix(&mixing, lent)
 }
 
-/// The rows of a batch that are mixed, and how.
+/// The rows of a batch to mix, and the ways to mix them.
 struct Mixing<'a> {
     choices: &'a [Mix],
     /// Numbers of the rows, ascending.
     rows: Vec<usize>,
-    /// Draws of each of the rows.
+    /// Random draws of each of these rows.
     draws: Vec<Draws>,
     pictures: Vec<MixedPicture>,
 }
@@ -45,7 +44,7 @@ struct MixedPicture {
     position: usize,
     /// Height and width.
     size: [u32; 2],
-    /// For each of the mixed rows the rectangle with the picture: left, top, right, bottom.
+    /// For each of the mixed rows, the rectangle that contains the picture: left, top, right, bottom.
     contents: Vec<[u32; 4]>,
 }
 
@@ -69,7 +68,7 @@ fn sides(field: &FieldPlan, layout: PixelLayout) -> Option<Sides> {
 }
 
 impl<'a> Mixing<'a> {
-    /// Returns `None` if fewer than two rows can be mixed.
+    /// Selects the rows of a batch to mix. Returns `None` if there are fewer than two.
     fn of(choices: &'a [Mix], lent: &Lent) -> Option<Self> {
         let plan = &lent.plan;
         let is_whole = |row: &usize| {
@@ -87,7 +86,7 @@ impl<'a> Mixing<'a> {
         Some(mixing)
     }
 
-    /// Returns how pictures of this height and width are mixed. The first row draws it.
+    /// Returns the way to mix pictures of this height and width. It is drawn with the key of the first row.
     fn how(&self, [height, width]: [u32; 2]) -> Option<Mixed> {
         Mix::resolve(self.choices, self.draws.first()?, height as usize, width as usize)
     }
@@ -96,7 +95,7 @@ impl<'a> Mixing<'a> {
         self.pictures.iter().find(|picture| picture.position == position)
     }
 
-    /// Returns the number, among the mixed rows, of the row that stands `back` rows before row `number`.
+    /// Returns the index, among the mixed rows, of the row that is `back` rows before row `number`.
     fn before(&self, number: usize, back: usize) -> usize {
         let count = self.rows.len();
         (number + count - back % count) % count
@@ -177,8 +176,8 @@ impl<'a> Mixing<'a> {
     }
 }
 
-/// Returns the pictures of the batch. Without `are_cut`, or if augmentations have moved the pixels, each
-/// picture fills its row; otherwise it is what the borders of its view leave.
+/// Returns the picture fields of the batch. If `are_cut` is true and no augmentation has moved the pixels, the
+/// rectangle of a picture excludes the borders of its view. Otherwise, each picture fills its row.
 fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Vec<MixedPicture> {
     let of = |plan: &FieldPlan| {
         let FieldType::Picture(field) = &plan.kind else { return None };
@@ -186,7 +185,7 @@ fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Vec<MixedPicture> {
         let whole = [0, 0, size[1], size[0]];
         let is_padded = field.view.framing.has_border();
         let is_moved = field.changes(&lent.fields.changes).iter().any(Augmentation::moves);
-        // Without sizes in the index, the borders are part of the picture.
+        // If the index contains no sizes, the borders count as part of the picture.
         let shown = match are_cut && is_padded && !is_moved {
             true => shown(lent, &plan.name).unwrap_or_default(),
             false => Vec::new(),

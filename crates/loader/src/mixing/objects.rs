@@ -1,4 +1,4 @@
-//! Boxes, points, polygons and masks of objects in mixed batches. A row has those of all its pictures, one
+//! Mixes boxes, points, polygons and masks of objects. A mixed row has the objects of all its pictures, one picture
 //! after another.
 
 use super::{Lent, Mixing};
@@ -12,7 +12,8 @@ use std::iter;
 use std::mem;
 use std::sync::Arc;
 
-/// A picture that a row shows: the number of its row among the mixed ones, and its weight.
+/// A picture that a mixed row shows: the index of the picture's own row among the mixed rows, and the weight of the
+/// picture.
 struct MixedPart {
     number: usize,
     weight: f64,
@@ -68,7 +69,7 @@ pub(super) fn mix(mixing: &Mixing<'_>, lent: &mut Lent) -> shardpack_reader::Res
 }
 
 impl Mixing<'_> {
-    /// Returns the pictures that row `number` shows; none if it stays as it is.
+    /// Returns the pictures that row `number` shows. The list is empty if the row stays unchanged.
     fn parts(&self, number: usize) -> Vec<MixedPart> {
         let part = |back: usize, weight: f64| MixedPart { number: self.before(number, back), weight };
         match self.how([1, 1]) {
@@ -82,8 +83,8 @@ impl Mixing<'_> {
         }
     }
 
-    /// Returns where the row shows the picture of a part, whose values follow `picture`. The values are those
-    /// of a batch, so the part's whole row is its picture.
+    /// Returns where row `number` shows the picture of `part`, for values that follow `picture`. The values are
+    /// already aligned with their own row, so that row as a whole counts as the picture.
     fn shape(&self, number: usize, place: usize, part: &MixedPart, picture: &Followed) -> Option<Shape> {
         let (height, width) = picture.view.size()?;
         let size = [height, width];
@@ -119,7 +120,7 @@ fn weights_of<'a>(parts: impl Iterator<Item = (&'a Object, f64)>) -> Vec<f32> {
     parts.flat_map(of).collect()
 }
 
-/// Puts the values of several pictures together, along the first axis.
+/// Concatenates the values of several pictures along the first axis.
 ///
 /// # Errors
 /// `Usage` if arrays have different shapes; `Limit` if the result exceeds the limit for a decoded field.
@@ -134,7 +135,7 @@ fn join<'a>(plan: &ObjectPlan, parts: impl Iterator<Item = &'a Object>, limits: 
         let texts = parts.iter().filter_map(|part| if let Object::Json(text) = part { Some(&**text) } else { None });
         return Ok(Some(Object::Json(joined_json(texts))));
     }
-    // The shape of an array without rows says nothing.
+    // Ignore arrays without rows, because their shape does not matter.
     let filled: Vec<&Array> = arrays.iter().copied().filter(|array| !array.bytes().is_empty()).collect();
     let (Some(first), rows) = (filled.first(), filled.iter().filter_map(|array| array.shape().first()).sum()) else {
         return Ok(arrays.first().map(|array| Object::Array((*array).clone())));
@@ -145,7 +146,7 @@ fn join<'a>(plan: &ObjectPlan, parts: impl Iterator<Item = &'a Object>, limits: 
     let (mut bytes, most) = (Vec::new(), bytes_of(&longest)?);
     for array in &filled {
         let own = rest(array);
-        // Polygons with fewer points end in NaN.
+        // Polygons with fewer points are padded with NaN.
         let is_shorter = matches!((&*own, &*longest), ([_, 2], [_, 2])) && first.dtype() == Dtype::F32;
         if array.dtype() != first.dtype() || own != longest && !is_shorter {
             let name = plan.name.escape_debug();
@@ -167,7 +168,8 @@ fn join<'a>(plan: &ObjectPlan, parts: impl Iterator<Item = &'a Object>, limits: 
     Array::new(first.dtype(), shape, bytes).map(|array| Some(Object::Array(array)))
 }
 
-/// Puts JSON lists together, as `[a,b]` and `[c]` become `[a,b,c]`. A list of numbers is one polygon of several.
+/// Concatenates JSON lists: `[a,b]` and `[c]` become `[a,b,c]`. A list of numbers is a single polygon, and becomes
+/// one item of the result.
 fn joined_json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut all = String::from("[");
     for text in texts {

@@ -7,8 +7,8 @@ use shardpack_augment::Mix;
 /// may replace the label: a row has the boxes, points, polygons and masks of objects of all its pictures
 /// ([`Batch::weights`](crate::Batch::weights)). Rows without a sample are not mixed.
 ///
-/// The draws depend on the epoch and on the first sample of the batch; those of a mosaic, on the sample of its row.
-/// So threads do not affect them, and a resumed loader with the same batch size and number of ranks draws the same
+/// The draws depend on the epoch and on the first sample of the batch or, for a mosaic, on the sample of its row.
+/// Threads do not affect them, and a resumed loader with the same batch size and number of ranks draws the same
 /// numbers.
 ///
 /// ```

@@ -27,9 +27,9 @@ const FLIP: f64 = 0.5;
 /// - `padN`, `padHxW`: the whole picture in its own proportions, as large as fits, centred on a background of
 ///   one colour. `fill=RED:GREEN:BLUE` sets the colour, or one level for all three, by default 114
 /// - `jitterN`, `jitterHxW`: the picture at a random multiple of the size that just fits, `scale=LOW..HIGH`, by default
-///   0.1..2, cropped at random where it is larger, and followed by a border as of `pad` where it is smaller
+///   0.1..2, cropped at random where it is larger, with a border like that of `pad` where it is smaller
 /// - `randcropN`, `randcropHxW`: a random crop after the shorter side was resized to `short=LOW..HIGH` pixels, or
-///   `short=S`, with a border as of `pad` around smaller pictures
+///   `short=S`, with a border like that of `pad` around smaller pictures
 ///
 /// `flip=P` mirrors with probability P, by default 0.5 for `rrc`, `jitter` and `randcrop` and 0 for all others. All
 /// views that resize accept `interpolation=nearest`, `bilinear` (the default) or `bicubic`.

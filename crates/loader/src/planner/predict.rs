@@ -146,7 +146,7 @@ pub(crate) fn predict(
             }
         }
     }
-    // A mosaic is made of a copy of the rows.
+    // Mosaics are made from a copy of the rows.
     if options.output.mix.as_ref().is_some_and(BatchMix::has_mosaics) {
         let is_copied = |field: &&FieldPlan| matches!(field.kind, FieldType::Picture(_) | FieldType::Mask(_));
         let row = |field: &FieldPlan| if let RowSize::Dense { bytes } = field.size { bytes as u64 } else { 0 };
@@ -173,8 +173,8 @@ pub(crate) fn predict(
     // Each thread has a buffer for reading parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small dataset is never in memory twice. At most, a thread still decodes from a run that was dropped, while one
-    // part of that run is read again.
+    // A small dataset is never in memory twice. At most, a thread is still decoding records of a dropped run while
+    // one part of that run is read again.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let mut scenes_ahead = 0;
@@ -305,7 +305,7 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
     }
-    // In addition to the window, each thread reads one run and decodes from another.
+    // In addition to the window, each thread reads one run and decodes records of another.
     let ahead = twice.min(options.resources.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
     reads.window.saturating_add(ahead)
 }

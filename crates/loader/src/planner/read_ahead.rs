@@ -99,8 +99,8 @@ impl ReadAhead {
         (u64::from(at.epoch) < last).then(|| at.next_epoch())
     }
 
-    /// Records that the planner has reached `planned` reads, whose shards are open. Announces those that were
-    /// not announced before.
+    /// Records that the planner has reached `planned` reads, whose shards are open. Announces the reads that were not
+    /// announced before.
     pub(crate) fn reach(&mut self, planned: u64) {
         while self.planned < planned {
             self.planned += 1;

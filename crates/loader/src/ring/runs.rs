@@ -327,7 +327,7 @@ impl Runs {
 
     fn retire(&mut self, run: WantedRun) {
         if let RunState::Ready(supply) = run.state {
-            // If another thread still decodes from the supply, that thread will free the memory.
+            // If another thread is still decoding a row from the supply, that thread frees the memory.
             self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }

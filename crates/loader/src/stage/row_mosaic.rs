@@ -1,4 +1,5 @@
-//! Puts four rows of a batch together. Devices follow this definition, and the implementation is for the host.
+//! Makes mosaics of four rows of a batch. This implementation is for the host, and defines the result for devices
+//! too.
 
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType, to_usize};
@@ -18,21 +19,22 @@ pub struct RowMosaic {
     pub size: [u32; 2],
     /// Number of channels; 1 for a mask without channels.
     pub channels: usize,
-    /// Elements of the pixels where no picture is, for the first three channels, as little-endian bits.
-    /// Further channels get the last one.
+    /// Elements of pixels that no picture covers, for the first three channels, as little-endian bits. Further
+    /// channels use the last value.
     pub fill: [u64; 3],
     /// True if a pixel is the bilinear mean of four pixels, for uint8 and floats of at most 32 bits.
     /// Otherwise it is the nearest pixel.
     pub is_bilinear: bool,
-    /// For each row its mosaic; `None` if it stays as it is.
+    /// Mosaic of each row; `None` if the row stays unchanged.
     pub rows: Vec<Option<MosaicRow>>,
 }
 
 /// The mosaic of one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MosaicRow {
-    /// Coefficients of the map back to the canvas, which has twice the height and width of the row: as of
-    /// [`MosaicPlan::inverse`](shardpack_augment::MosaicPlan::inverse).
+    /// Coefficients of the map back to the canvas, from
+    /// [`MosaicPlan::inverse`](shardpack_augment::MosaicPlan::inverse). The canvas has twice the height and width of
+    /// the row.
     pub inverse: [f64; 6],
     /// Column and row of the canvas where the four pictures meet.
     pub centre: [u32; 2],
@@ -43,15 +45,15 @@ pub struct MosaicRow {
 /// One of the four pictures of a mosaic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MosaicTile {
-    /// Number of the row among the rows that are mixed.
+    /// Index of the row among the mixed rows.
     pub row: usize,
     /// Column and row of the canvas at which the row begins.
     pub offset: [i64; 2],
-    /// Left, top, right and bottom of the part of the row that holds the picture.
+    /// Left, top, right and bottom edges of the part of the row that contains the picture.
     pub content: [u32; 4],
 }
 
-/// The four pixels that a pixel is made of.
+/// The four source pixels of a bilinear mean.
 struct FourPixels {
     row: usize,
     /// Left and right column, upper and lower row.
@@ -62,8 +64,9 @@ struct FourPixels {
 }
 
 impl MosaicRow {
-    /// Returns the picture and its point, as x and y, that the pixel in this row and column shows; `None` if no picture
-    /// is there. Products and sums are rounded separately, so that a device computes the same.
+    /// Returns the picture, and the point (x, y) in it, that the pixel in this row and column shows. Returns `None`
+    /// if no picture covers the pixel. Products and sums are rounded separately, so that devices can compute the same
+    /// result.
     fn place(&self, [row, column]: [u32; 2], size: [u32; 2]) -> Option<(&MosaicTile, [f64; 2])> {
         let ([high, wide], [xx, xy, x0, yx, yy, y0]) = (size.map(f64::from), self.inverse);
         // A pixel's centre is half a pixel from its edge.
@@ -76,13 +79,15 @@ impl MosaicRow {
         (x >= left && x < right && y >= top && y < bottom).then_some((tile, [x, y]))
     }
 
-    /// Returns the row, the line and the column of the pixel that a pixel shows.
+    /// Returns the nearest source pixel of a pixel: the index of its row among the mixed rows, and its line and
+    /// column in that row.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the content of a tile")]
     fn nearest(&self, at: [u32; 2], size: [u32; 2]) -> Option<(usize, [u32; 2])> {
         self.place(at, size).map(|(tile, [x, y])| (tile.row, [y as u32, x as u32]))
     }
 
-    /// Returns the four pixels that a pixel is made of. Those beyond the border of the picture are the border's.
+    /// Returns the four source pixels of a pixel. Source pixels beyond the border of the picture are replaced by
+    /// pixels on the border.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the content of a tile")]
     fn source(&self, at: [u32; 2], size: [u32; 2]) -> Option<FourPixels> {
         let (tile, [x, y]) = self.place(at, size)?;
@@ -106,8 +111,8 @@ impl RowMosaic {
     }
 
     /// Makes the mosaics of the rows of `memory`, with at most `threads` threads. The rows must be in ascending order
-    /// and have [`row_bytes`](Self::row_bytes) bytes. All are made of the original content of the rows, of which this
-    /// holds a copy.
+    /// and have [`row_bytes`](Self::row_bytes) bytes. All mosaics are made from the original content of the rows,
+    /// which this function copies first.
     pub fn apply(&self, rows: &[Range<usize>], memory: &mut [u8], threads: usize) {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return };
         let Some(all) = memory.get_mut(first.start..last.end) else { return };
@@ -165,7 +170,7 @@ impl RowMosaic {
         }
     }
 
-    /// Number of elements from a pixel to the next one, and from a channel to the next one.
+    /// Returns the distances, in elements, from a pixel to the next one and from a channel to the next one.
     fn strides(&self) -> [usize; 2] {
         let [height, width] = self.size.map(|side| side as usize);
         match self.layout {

@@ -113,8 +113,8 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
         Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
     }
 
-    /// Makes mosaics of rows in the output of a finished batch like [`RowMosaic::apply`], and waits for completion. The
-    /// room of the slot has as many [`between_bytes`](SlotRoom::between_bytes) as the rows of a field have bytes.
+    /// Makes mosaics of rows in the output of a finished batch like [`RowMosaic::apply`], and waits for completion.
+    /// The slot's [`between_bytes`](SlotRoom::between_bytes) are enough for a copy of the rows of a field.
     ///
     /// # Errors
     /// Same as [`mix`](Self::mix).

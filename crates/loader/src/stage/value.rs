@@ -52,8 +52,8 @@ pub enum FieldSource<'a> {
     Volume {
         /// Examples of stored volumes, without the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size of the boxes, or about the largest that a random map takes for a box. Their places differ from row to
-        /// row.
+        /// Size of the boxes, or the approximate size of the largest box of source voxels that a random map needs.
+        /// Places differ from row to row.
         part: &'a Voxels,
     },
     /// Masks that follow the views of pictures.

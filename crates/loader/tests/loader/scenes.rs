@@ -281,7 +281,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
     assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
 
-    // Sample 3 comes most often, with different draws each time.
+    // Sample 3 is repeated more often than any other, with different draws each time.
     let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
     let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
     let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(weighted)));

@@ -152,8 +152,8 @@ fn odd_rows_are_decoded_by_the_host() {
     }
 }
 
-/// If a sample is skipped after the device has decoded it, none of its fields may remain in the batch, neither the
-/// intact ones nor those that the host decoded.
+/// If a sample is skipped after the device has decoded it, none of its fields may remain in the batch, neither intact
+/// fields nor fields that the host decoded.
 #[test]
 fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));

@@ -16,7 +16,7 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With the option `sample`, one in this many pictures is checked.
+/// With the option `sample`, one picture in `LOOKED_AT` is checked.
 const LOOKED_AT: u64 = 32;
 
 /// Encoders and buffers of one thread, reused for each sample.

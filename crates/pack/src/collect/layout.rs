@@ -162,7 +162,7 @@ impl LayoutParts {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),
             (_, Some(stored)) => Field::stored(name, stored),
-            // Not reached, because only scalars are not stored as a payload.
+            // Unreachable, because every field except a scalar has a payload.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
         let stored = self.kinds.iter().zip(&self.indexed).flat_map(|(kind, indexed)| {

@@ -306,7 +306,8 @@ impl ErrorCorrelation {
         }
     }
 
-    /// Returns, for rows, columns and bands: Σ e(i)·e(i+k), and the mean of Σ e(i)² and Σ e(i+k)².
+    /// Returns two values per lag along rows, columns and bands: Σ e(i)·e(i+k), and the mean of Σ e(i)² and Σ e(i+k)²
+    /// to normalise it.
     fn correlation(&self) -> ([Vec<f64>; 3], [Vec<f64>; 3]) {
         let width = self.columns.len();
         let strides = [width * self.bands, self.bands, 1];
@@ -409,8 +410,8 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// A constant error barely changes the direction of a bright pixel's spectrum, but changes a dark pixel's a
-    /// lot. A mean over all pixels hides this.
+    /// A constant error barely changes the direction of a bright pixel's spectrum, but strongly changes the direction
+    /// of a dark pixel's spectrum. A mean over all pixels hides this difference.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };

@@ -92,7 +92,7 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
-/// Returns the residuals of a linear regression of a band on two others and on the pixel to the left.
+/// Returns the residuals of a linear regression of a band on two other bands and on the pixel to the left.
 fn residuals(own: &[f64], near: [&[f64]; 2], width: usize) -> Vec<f64> {
     let [first, second] = near;
     let pixels = own.windows(2).zip(first.iter().zip(second).skip(1)).enumerate();
@@ -147,8 +147,8 @@ fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     std::array::from_fn(|i| if used[i] { normal[i][3] / normal[i][i] } else { 0.0 })
 }
 
-/// Returns the standard deviation of values scattered around zero, estimated from their absolute values. `None`
-/// for fewer than 16 values.
+/// Returns the standard deviation of values scattered around zero, estimated from their absolute values. Returns
+/// `None` for fewer than 16 values.
 fn sigma(mut values: Vec<f64>) -> Option<f64> {
     if values.len() < 16 {
         return None;

@@ -43,7 +43,7 @@ pub struct AddOptions {
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// Policy for files that cannot be packed. Default: as in packing.
+    /// Policy for files that cannot be packed. Default: the policy used in packing.
     pub on_bad_input: Option<OnBadInput>,
     /// Policy for keys that already exist. Default: stop.
     pub on_known_key: OnKnownKey,
@@ -202,7 +202,7 @@ impl AddOptions {
         read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
     }
 
-    /// Returns an option's default as text, or `None` if it has none.
+    /// Returns the default of an option as text, or `None` if the option has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let option = Self::OPTIONS.iter().find(|option| option.about.name == name)?;

@@ -84,7 +84,7 @@ fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::R
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// Like `is_addition_to`, but for when the previous generation is gone. Returns true if the newest addition
+/// Like `is_addition_to`, but used if the previous generation no longer exists. Returns true if the newest addition
 /// consists of exactly the shards `places` and `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
@@ -117,8 +117,8 @@ enum Difference {
 }
 
 impl OtherSamples {
-    /// Counts the samples that differ from the dataset's. `known` pairs positions in the listing with positions
-    /// in the dataset. Reads only the index unless `are_compared` is true.
+    /// Counts the samples that differ from the dataset's samples with the same keys. `known` pairs positions in the
+    /// listing with positions in the dataset. Reads only the index unless `are_compared` is true.
     fn of(
         listing: &Listing,
         dataset: &Path,

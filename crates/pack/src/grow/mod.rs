@@ -65,7 +65,7 @@ pub(crate) fn other_samples(count: u64, first: &str) -> String {
     format!("{samples} skipped, although the dataset has different content under the same key: {first}")
 }
 
-/// Formats a scalar for messages, and for comparisons in which NaN must equal NaN.
+/// Formats a scalar for messages. Also used for comparisons in which NaN must equal NaN.
 pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     match value {
         Some(Scalar::Bool(value)) => value.to_string(),

@@ -145,7 +145,8 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }
 
-/// Returns the position of the column `gpu_jpeg` in the packed scalars. The column describes the only picture field.
+/// Returns the byte offset of the column `gpu_jpeg` in the packed scalars. This column describes the dataset's only
+/// picture field.
 fn gpu_jpeg(schema: &Schema) -> Option<usize> {
     let pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image).count();
     let (position, dtype) = schema.scalar_position("gpu_jpeg")?;

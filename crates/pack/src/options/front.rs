@@ -79,7 +79,7 @@ impl PackOptions {
         Ok(Self::about().any(|about| about.name == name).then(|| value.to_string()))
     }
 
-    /// Returns an option's default as text, or `None` if it has none.
+    /// Returns the default of an option as text, or `None` if the option has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let source = source::defaults();

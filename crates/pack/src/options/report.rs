@@ -53,7 +53,7 @@ pub struct ReportArguments {
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,
-    /// Limit in bytes on the samples that are measured at the same time. Default: as in packing.
+    /// Limit in bytes on the samples that are measured at the same time. Default: the default of packing.
     pub memory: Option<u64>,
 }
 
@@ -253,7 +253,7 @@ impl ReportArguments {
         read(READING, &given, &mut super::source::defaults())
     }
 
-    /// Returns an option's default as text, or `None` if it has none.
+    /// Returns the default of an option as text, or `None` if the option has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let own = Self::OPTIONS.iter().find(|option| option.about.name == name);

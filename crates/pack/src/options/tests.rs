@@ -63,7 +63,8 @@ fn every_option_can_be_given() {
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
 
-/// Checks that each storage option has an effect, and that its text form parses to the same value.
+/// Checks that each storage option has an effect, and that formatting and parsing its value returns
+/// the same value.
 #[test]
 fn every_option_of_storage_is_spelled_as_it_is_read() {
     for option in StorageOptions::OPTIONS {

@@ -14,7 +14,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of samples to pack for measuring the rate. Measuring stops earlier after [`TRIAL`].
+/// Maximum number of samples to pack for measuring the rate. Measuring stops earlier if it takes longer than
+/// [`TRIAL`].
 const TRIED: usize = 256;
 const TRIAL: Duration = Duration::from_secs(3);
 
@@ -201,7 +202,7 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        // Ignore the result, because a sample that packing would skip takes time too.
+        // Ignore the result, because even a sample that packing would skip takes time to encode.
         source.encode(at as u64, 0, Vec::new())?;
         samples.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);

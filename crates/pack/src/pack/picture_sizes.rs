@@ -22,7 +22,7 @@ const MAX_PIXELS: u64 = 1 << 28;
 #[derive(Debug)]
 pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
-    /// Stored and source bytes of a few pictures. Their ratio is applied to all others.
+    /// Total stored size and total source size of a few pictures. Their ratio is applied to all other pictures.
     ratio: (u64, u64),
 }
 
@@ -40,7 +40,7 @@ impl<'a> PictureSizes<'a> {
             Some(picture) if picture.jpeg.is_some() => {
                 let (width, height) = self.options.resize().of(picture.width, picture.height);
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
-                // Shrunk pictures take more bytes per pixel, in our trials a quarter more.
+                // Shrinking a picture increases its bytes per pixel, by a quarter in our trials.
                 if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
             }
             _ => bytes,

@@ -2,7 +2,8 @@
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
-/// Memory of one thread, reused for every sample because new pages cost more time than used ones.
+/// Memory of one thread, reused for every sample, because touching new memory pages takes longer
+/// than reusing old ones.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,

@@ -76,7 +76,7 @@ pub(super) fn report(
         Some(Unreadable { path: listing.samples.get(one.position)?.key.clone(), reason: one.unreadable? })
     }));
     unreadable.sort_by(|a, b| a.path.cmp(&b.path));
-    // Sort by position, which is also the order of the keys.
+    // Sorting by position also sorts by key.
     whole.sort_by_key(|one| one.position);
     let samples: Vec<DrawnSample> =
         whole.iter().filter_map(|one| listing.samples.get(one.position)).map(sample_of).collect();
@@ -203,7 +203,7 @@ fn candidate(
     made
 }
 
-/// Adds the bytes of the shards outside their records. They are known except for some padding.
+/// Adds the bytes that shards need outside their records. These are known exactly, except for some padding.
 fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (
@@ -216,7 +216,7 @@ fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measur
     Estimate { value, low: found.low + beside - slack, high: found.high + beside + more_shards * PADDING / 2.0 + slack }
 }
 
-/// Bytes of a shard that are unknown until it is written: padding in its index, and its copy of the recipe.
+/// Bytes of a shard that are unknown until it is written: the padding in its index and its copy of the recipe.
 const PADDING: f64 = 4096.0;
 
 fn sample_of(entry: &SourceSample) -> DrawnSample {

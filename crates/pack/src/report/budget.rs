@@ -10,7 +10,7 @@ pub(super) struct Budget {
     freed: Condvar,
 }
 
-/// Bytes taken from a budget, returned on drop.
+/// Bytes taken from a budget. They are given back on drop.
 pub(super) struct Taken<'a> {
     budget: &'a Budget,
     bytes: u64,

@@ -1,8 +1,8 @@
-//! Measures the time, in seconds, for which the calling thread has used a core.
+//! Measures the CPU time of the calling thread, in seconds.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A stopwatch that pauses while another thread uses the core.
+/// A stopwatch that counts only the time in which the calling thread runs on a core.
 pub(super) struct CpuTime(f64);
 
 impl CpuTime {

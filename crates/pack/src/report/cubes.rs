@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Longest distance for the autocorrelation of the error.
 const LAGS: usize = 16;
-/// Number of cubes to derive the ladder of errors from.
+/// Number of cubes to inspect for deriving the ladder of maximum errors.
 const TRIED: usize = 3;
 
 pub(super) struct CubeScorer<'a> {
@@ -32,16 +32,16 @@ pub struct CubeTraits {
     pub floats: bool,
     /// True if some cubes have floats that are not integers.
     pub fractions: bool,
-    /// Noise of the bands, or `None` if none was found.
+    /// Estimated noise over all bands, or `None` if no band has any noise.
     pub noise: Option<Noise>,
 }
 
-/// Noise of the inspected cubes. Bands without noise are ignored.
+/// Noise levels of the inspected cubes. Bands without noise are ignored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// Noise of the quietest band.
+    /// Standard deviation of the noise in the band with the least noise.
     pub quietest: f64,
-    /// Noise of a typical band.
+    /// Standard deviation of the noise in the median band.
     pub typical: f64,
 }
 

@@ -134,8 +134,8 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
-/// Turns a report on records into a report on the dataset, by adding facts about the dataset and its
-/// differences from its sources.
+/// Turns a report on single records into a report on the dataset. Adds facts about the dataset and lists its
+/// differences from the sources.
 pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]

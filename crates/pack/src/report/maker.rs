@@ -62,11 +62,11 @@ impl<'a> Maker<'a> {
 
 pub(super) struct NoRecord {
     pub(super) reason: String,
-    /// True if no options can produce a record of this sample.
+    /// True if the sample itself is at fault, so that it fails under any options.
     pub(super) of_source: bool,
 }
 
-/// Records of a dataset, found by the keys of a listing.
+/// A dataset's records, looked up by the keys of a listing.
 pub(super) struct DatasetRecords<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) listing: &'a Listing,

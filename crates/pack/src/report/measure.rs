@@ -147,7 +147,7 @@ impl<'a> Measurement<'a> {
         Some(Sampled { position, results, unreadable: None, scoring_s })
     }
 
-    /// Returns the number of errors and angles to keep per cube, such that the total per candidate is bounded.
+    /// Returns the number of errors, and of angles, to keep per cube. This bounds the total per candidate.
     fn kept_values(&self) -> usize {
         let samples =
             self.options.samples.unwrap_or(super::draw::MOST).clamp(1, self.listing.samples.len().max(1) as u64);
@@ -159,7 +159,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Number of errors and angles to keep per candidate.
+/// Maximum number of errors, and of angles, to keep per candidate.
 const KEPT_VALUES: u64 = 1 << 16;
 
 /// Sorts makers by picture size, so that a source is prepared only once per size.
@@ -178,7 +178,8 @@ impl Scorer<'_> {
         }
     }
 
-    /// Compares a record with its source. An error means that the source is unusable; it never concerns the record.
+    /// Compares a record with its source. Returns an error only if the source is unusable. Problems of the record are
+    /// part of the result.
     fn score(
         &mut self,
         position: usize,

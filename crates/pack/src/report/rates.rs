@@ -8,8 +8,8 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Limits on the samples that are decoded repeatedly: their number, their bytes (at least one sample is used),
-/// and the bytes of all candidates timed together.
+/// Limits on the samples that are decoded repeatedly. In order: the number of samples, their total bytes (at least
+/// one sample is used), and the total bytes of all candidates timed together.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;

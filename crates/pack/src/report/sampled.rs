@@ -1,4 +1,4 @@
-//! Results for one sample: its record under each candidate, and their scores.
+//! Results for one sample: its record under each candidate, and the scores of these records.
 
 use crate::compare::ArrayDifference;
 use shardpack_report::data::Measure;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub(super) struct Sampled {
     pub(super) position: usize,
-    /// One result per candidate. Empty if the sample cannot be read.
+    /// One result per candidate, or no results if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
     pub(super) unreadable: Option<String>,
     pub(super) scoring_s: f64,

@@ -1,4 +1,4 @@
-//! Copies the records found by a survey into a new dataset.
+//! Copies the records that a survey found into a new dataset.
 
 use super::survey::{Survey, WholeRecord};
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};

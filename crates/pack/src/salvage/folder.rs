@@ -89,7 +89,7 @@ impl DamagedFolder {
         }
     }
 
-    /// Returns true if the manifest is of a later generation that no longer uses this shard.
+    /// Returns true if the manifest belongs to a later generation and no longer lists this shard.
     pub(super) fn is_older(&self, shard: &Path) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }

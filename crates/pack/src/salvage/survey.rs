@@ -23,7 +23,7 @@ pub struct Survey {
     copies: u64,
     /// The first 10,000 places that cannot be salvaged, each with its sample and the reason.
     pub lost: Vec<String>,
-    /// Number of places that cannot be salvaged and are not in `lost`.
+    /// Number of places that cannot be salvaged, in addition to the places in `lost`.
     pub lost_unlisted: u64,
     /// Damage in headers, footers and indexes that causes no loss of samples.
     pub damage: Vec<String>,
@@ -182,9 +182,9 @@ impl Survey {
         }
     }
 
-    /// Keeps the first metadata whose shard count is within the limits. The headers of shards tell whether a field
-    /// with the name of a segment index is one. If all headers and footers are damaged, the field is one of the
-    /// user's, which hides nothing.
+    /// Keeps the first metadata with a shard count within the limits. Only the headers of shards show whether a field
+    /// named like a segment index really is one. If all headers and footers are damaged, the field is treated as the
+    /// user's own, so that no data is hidden.
     fn take_metadata(&mut self, scans: &[(&PathBuf, SalvageScan)], limits: &Limits) {
         for (shard, scan) in scans {
             let Some((metadata, _)) = scan.metadata() else { continue };
@@ -239,7 +239,7 @@ impl Survey {
     }
 }
 
-/// Returns the numbers below `count` that are not in `there`, as ranges.
+/// Returns the numbers below `count` that are missing from `there`, as ranges.
 pub(super) fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     let mut gaps = Vec::new();
     let mut next = 0;

@@ -42,7 +42,7 @@ impl WholeRecord {
 pub struct Lost {
     /// Byte range in the file.
     pub range: Range<u64>,
-    /// Index of the record, if the shard's index lists it.
+    /// Number of the record in the shard, if the shard's index lists it.
     pub record: Option<u64>,
     /// Key of the sample according to the index. Without an index, it is read from the damaged record and may
     /// be damaged too.
@@ -51,7 +51,7 @@ pub struct Lost {
     pub why: Error,
 }
 
-/// A finding of a scan: an intact record, or a gap.
+/// Result of a scan step: an intact record or a gap.
 #[derive(Debug)]
 pub enum Salvaged {
     /// An intact record.

@@ -142,7 +142,8 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Subject> {
     let mut report = VerifyReport::default();
-    // Even a damaged manifest is better evidence of a dataset than the files in the folder.
+    // A damaged manifest counts as a manifest too, because it is better evidence of a dataset than
+    // the files in the folder.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match shard_names(&*folder) {
         Ok(names) => names,

@@ -53,7 +53,7 @@ struct Run<'a> {
     manifest: Option<&'a Manifest>,
     storage: Option<&'a dyn Storage>,
     options: &'a VerifyOptions<'a>,
-    /// Number of bytes that each thread announces ahead.
+    /// Number of bytes by which each thread announces its reads in advance.
     window: u64,
     bytes_total: u64,
     bytes_done: AtomicU64,

@@ -46,7 +46,7 @@ pub struct BandError {
     pub max_abs_error: f64,
     /// Mean value of the band in the sources, for comparison with the errors.
     pub mean: f64,
-    /// Noise of the band, estimated from the source of the median sample, in the unit of the values.
+    /// Noise level of the band in the unit of the values, estimated from the source of the median sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
     /// Largest ratio of a band's absolute error in a sample to the band's noise in the same sample, over all samples.
@@ -62,9 +62,9 @@ pub struct SpectrumPair {
     pub sample: usize,
     /// Row of the pixel.
     pub row: u64,
-    /// Reason why this pixel is shown.
+    /// Column of the pixel.
     pub column: u64,
-    /// Reason for showing this pixel.
+    /// Reason why this pixel is shown.
     pub why: Why,
     /// Angle between the two spectra, in degrees.
     pub angle: f64,

@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 pub struct GalleryItem {
     /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
-    /// Reason why this sample is shown.
+    /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Region with the largest difference, in pixels of the stored picture.
+    /// Reason why this sample is shown.
     pub why: Why,
-    /// Region with the largest difference, in the stored picture.
+    /// Region with the largest difference, in pixels of the stored picture.
     pub region: Rect,
-    /// Factor by which the differences in `difference` are multiplied.
+    /// Measured values of the sample.
     pub scores: BTreeMap<Measure, f64>,
-    /// Multiplier of the differences in `difference`.
+    /// Factor by which the differences in `difference` are multiplied.
     pub difference_factor: f64,
     /// Bands shown as red, green and blue. Only for cubes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

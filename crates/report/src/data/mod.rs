@@ -19,7 +19,7 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON format. A new version is needed if readers of the old one would misread the new one.
+/// Version of the JSON format. Increase it if readers of the previous version would misread the new format.
 pub const VERSION: u32 = 1;
 
 /// All results of one `shardpack report` run.

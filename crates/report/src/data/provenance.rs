@@ -1,4 +1,5 @@
-//! Origin of the figures in a report: everything that is needed to repeat the report and to judge its limits.
+//! Records the origin of the figures in a report: everything that is needed to repeat the report and to judge
+//! its limits.
 
 use serde::{Deserialize, Serialize};
 

@@ -68,7 +68,7 @@ pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// Plural noun for the counted items, as the name of the axis.
+    /// Plural noun for the counted items. It is the title of the axis.
     pub(crate) counted: &'a str,
     /// True if the axis of counts is logarithmic, for data with nearly all values in a few bins.
     pub(crate) log_counts: bool,

@@ -7,7 +7,7 @@ use crate::data::Estimate;
 pub struct Stratum {
     /// Number of samples in the stratum.
     pub samples: u64,
-    /// Sums over these samples of the two known sizes, in the order of [`Drawn::known`].
+    /// Sums of the two known sizes over these samples, in the order of [`Drawn::known`].
     pub known: [f64; 2],
 }
 

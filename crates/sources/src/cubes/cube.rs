@@ -1,4 +1,4 @@
-//! Results of a format reader: header, cube and mask.
+//! The types that a format reader returns: header, cube and mask.
 
 use super::error::Result;
 use super::layout::CubeLayout;

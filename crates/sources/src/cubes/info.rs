@@ -1,4 +1,4 @@
-//! Facts about a cube in a file, independent of the format.
+//! The properties of a cube in a file, which do not depend on the file's format.
 
 use super::cube::CubeHeader;
 use super::formats::CubeKind;

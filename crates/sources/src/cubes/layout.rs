@@ -28,7 +28,7 @@ pub(super) enum AxisOrder {
     Fortran,
     /// Columns, rows, bands, as in a MATLAB matrix of bands × pixels.
     Columns,
-    /// Like `Columns`, but with rows from the bottom up, as in Tivita cubes.
+    /// Same as `Columns`, but with the rows ordered from bottom to top, as in Tivita cubes.
     ColumnsUpward,
 }
 

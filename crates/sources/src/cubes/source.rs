@@ -27,8 +27,8 @@ impl fmt::Debug for CubeFile {
 /// Minimum size of a piece that uses the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Number of bytes to read or decode between two checks for cancellation. It is small in tests, so that small
-/// files have many pieces.
+/// Number of bytes to read or decode between two checks for cancellation. The number is small in tests, so that even
+/// small files consist of many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
 /// Maximum ratio by which deflate can expand data. A file that claims more is damaged.

@@ -239,7 +239,7 @@ impl Files {
     /// Announces that a file is no longer needed.
     pub fn release(&self, path: &Path) {
         if let Some((store, key)) = self.place(path) {
-            // Drop the object after releasing the lock, because the store has its own lock.
+            // Drop the object only after releasing this lock, because dropping it takes the store's lock.
             let gone = store.state().ready.remove(key);
             drop(gone);
         }
@@ -276,8 +276,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// Describes an object as a file. Stores report times in whole seconds, so the fraction is derived from the
-/// ETag. This way, comparing times detects every change.
+/// Describes an object as a file. Stores report times in whole seconds, so the fraction is derived from the ETag. Two
+/// versions of an object then always have different times.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

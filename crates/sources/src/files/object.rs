@@ -51,7 +51,7 @@ impl OpenObject {
     }
 }
 
-/// The first read error of a store, which is not a flaw of any file. Clones share it.
+/// The first read error of a store, which is not the fault of any file. Clones share this error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 
@@ -67,7 +67,7 @@ impl FirstFailure {
     }
 }
 
-/// An open file or object. Like a file, it has a single position for streaming readers.
+/// An open file or object. Like a file, it has a single read position, which all streaming readers share.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     inner: Inner,

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Size of the first read in bytes, enough for the header of nearly every picture, including its thumbnail and
-/// profile. The kernel reads ahead more anyway.
+/// profile. The kernel reads further ahead in any case.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes of known length that can be read at any offset.

@@ -27,7 +27,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// A folder of the user that links must not lead out of.
+/// A user's folder. Links must not lead out of it.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// Real path, with links resolved.

@@ -197,7 +197,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
 #[derive(Default)]
 struct JsonTable {
     header: Option<(ColumnNames, usize)>,
-    /// Values of the columns. The first row of a packed sample determines the types.
+    /// Values of the columns. The types are set by the first row that belongs to a packed sample.
     columns: Vec<Option<ColumnValues>>,
 }
 

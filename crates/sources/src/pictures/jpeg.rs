@@ -38,7 +38,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     })
 }
 
-/// Returns the feature of the JPEG that few programs support, if any. A file that violates T.81 is damaged.
+/// Returns the rarely supported feature that the JPEG uses, if any. A file that violates T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG that begins with a differential frame")),

@@ -66,7 +66,7 @@ impl PictureInfo {
 pub struct JpegFacts {
     /// True if a GPU can decode the picture; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// Feature that few programs support, if any: lossless or hierarchical process, arithmetic coding, 12 bits,
+    /// Rarely supported feature of the picture, if any: lossless or hierarchical process, arithmetic coding, 12 bits,
     /// or two components. Such a picture is stored like any other, but `gpu_jpeg` is false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,

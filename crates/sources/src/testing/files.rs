@@ -1,4 +1,4 @@
-//! Creates small files for tests on demand.
+//! Creates small files for tests.
 
 #[path = "../../../jpeg/src/testing.rs"]
 mod jpeg;

@@ -15,7 +15,7 @@ const RUBBISH: &[&str] =
 
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// Folder that keys are relative to: an absolute path with links resolved.
+    /// Folder that keys are relative to, as an absolute path with links resolved.
     pub(crate) root: PathBuf,
     /// True if the source is a single file. `files` then contains only this file, not the others in its folder.
     pub(crate) single: bool,
@@ -47,7 +47,7 @@ impl HiddenFiles {
     /// Counts the file with this key if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
-        // Next to each file, macOS writes one whose name starts with `._`.
+        // macOS writes a file whose name starts with `._` next to each file.
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         if !name.starts_with("._") && (pictures::has_extension(extension) || cubes::has_extension(extension)) {
             self.count += 1;

@@ -36,7 +36,7 @@ pub struct CachedDataset {
     pub bytes: u64,
 }
 
-/// Number and size of blocks.
+/// A number of blocks and their total size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockCount {
@@ -57,7 +57,7 @@ impl BlockCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheCheck {
-    /// Blocks in which all pages have the right checksum.
+    /// Blocks whose pages all have the right checksum.
     pub whole: BlockCount,
     /// Damaged blocks. They were removed.
     pub damaged: BlockCount,

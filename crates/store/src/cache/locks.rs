@@ -1,4 +1,4 @@
-//! Locks that prevent whole blocks from being fetched twice at the same time.
+//! Locks that prevent two threads from fetching the same whole block at the same time.
 
 use super::block::{PAGE, WHOLE};
 use crate::schedule::Pin;
@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, Semaphore};
 /// never waits for a lock while holding another.
 const LOCKS: usize = 1024;
 
-/// Prevents a whole block from being fetched twice at the same time, and limits the memory for whole blocks.
+/// Prevents two threads from fetching the same whole block at the same time, and limits the memory for whole blocks.
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     locks: Vec<Mutex<()>>,

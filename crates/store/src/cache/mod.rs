@@ -33,7 +33,7 @@ const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
 /// Minimum time between two updates of a block's age by hits. Temporary files of killed processes are removed at the
 /// same age.
 const HOUR: Duration = Duration::from_secs(3600);
-/// A process scans the folder again after it has written 1/`PART` of the cache size.
+/// A process scans the folder again each time it has written 1/`PART` of the cache size.
 const PART: u64 = 32;
 
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl Cache {
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
-            // This fails in a read-only folder, and the block keeps its old age.
+            // In a read-only folder, this fails and the block keeps its old age.
             let _ = file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
@@ -221,8 +221,8 @@ impl Cache {
         done
     }
 
-    /// Asks the operating system to read a range of the cache ahead. Returns false if a part of the range seems to be
-    /// missing from the cache.
+    /// Asks the operating system to read a range of the cache in advance. Returns false if a part of the range seems
+    /// to be missing from the cache.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
@@ -249,8 +249,8 @@ impl Cache {
         }
     }
 
-    /// Writes `pages`, whose content is `all`. An error is counted, and then this process stops writing to
-    /// the cache.
+    /// Writes `pages`, whose content is `all`, to the cache. After a failed write, counts the error and never writes
+    /// to the cache again from this process.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {

@@ -1,11 +1,11 @@
-//! Typed errors for requests and answers that are refused.
+//! Typed errors for requests that are not sent and answers that are rejected.
 
 use crate::schedule::RequestError;
 use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// The error if a request gets no answer. It contains the host, because a custom endpoint is not part of the
+/// Error of a request that gets no answer. It contains the host, because a custom endpoint is not part of the
 /// dataset's URL.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
@@ -25,7 +25,7 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// Reason why a request was not sent, or its answer was refused.
+/// Reason why this client did not send a request, or rejected the answer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Status(u16),

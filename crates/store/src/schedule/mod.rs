@@ -22,13 +22,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum gap between two wanted ranges in a request that consists mostly of wanted bytes. Fetching another MiB is
-/// faster than sending a second request.
+/// Maximum gap between two wanted ranges in one request, if most of the request's bytes are wanted. Fetching another
+/// MiB is faster than sending a second request.
 const GAP_BYTES: u64 = 1 << 20;
 /// Maximum gap between two wanted ranges in any request. Fetching such a gap takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// Maximum size of a part of a range that is too long for one request. An eighth of the memory budget is another
-/// upper limit. The parts are fetched in parallel.
+/// Maximum size of a part of a range that is too long for one request. A part is also limited to an eighth of the
+/// memory budget. The parts are fetched in parallel.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// Maximum number of parts in a request.
@@ -84,7 +84,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// Size of a page of the cache in bytes; 1 if there is no cache.
+    /// Size of a cache page in bytes, or 1 if there is no cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -124,7 +124,7 @@ impl Schedule {
         self.note(pin, range, true);
     }
 
-    /// Records that a range in the cache will be read. If bytes of the range are already in memory, they are kept for
+    /// Records that a range in the cache will be read. Bytes of the range that are already in memory are kept for
     /// this read.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
@@ -195,8 +195,8 @@ impl Schedule {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        // A request ahead of its turn may use half of the memory. The other half is reserved for the reads that come
-        // next.
+        // A request that is sent before its turn may use half of the memory. The other half is reserved for the reads
+        // that come next.
         let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
@@ -289,8 +289,8 @@ impl Schedule {
         (Some(transfer), start)
     }
 
-    /// Learns the length of an index from a read that starts before the bytes fetched from the end of the shard. The
-    /// next shard's index is probably about as long.
+    /// Learns the length of an index from a read that starts before the bytes already fetched from the shard's end.
+    /// The next shard's index probably has about the same length.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);

@@ -1,4 +1,4 @@
-//! The requests that the schedule creates, and the states that it distinguishes for objects.
+//! The requests that the schedule creates, and the possible states of an object in the schedule.
 
 use super::opening::Opening;
 use super::pin::Pin;

@@ -12,16 +12,16 @@ const WORTH: f64 = 1.05;
 const HOLD: u32 = 8;
 const PERIOD: usize = 8;
 
-/// Finds the number of requests. The caller passes the time, so the result depends only on the inputs.
+/// Finds the number of parallel requests. The caller passes the time, so the result depends only on the inputs.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
     least: usize,
     most: usize,
-    /// Number of requests before the current trial, and the rate with that number.
+    /// Limit on parallel requests before the current trial, and the rate at that limit.
     before: Option<(usize, f64)>,
     hold: u32,
-    /// True as long as every trial has increased the rate.
+    /// True if every trial so far has increased the rate.
     climbs: bool,
     since: Option<Duration>,
     bytes: u64,

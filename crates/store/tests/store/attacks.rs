@@ -1,5 +1,5 @@
-//! Tests with servers that redirect, lie, trickle, or never finish. Each server must soon cause a clear error, and no
-//! credential may leak.
+//! Tests with servers that redirect, lie, trickle, or never finish. Each test expects a clear error within a short
+//! time and no leaked credentials.
 
 use crate::liar::{Liar, redirect};
 use crate::loader_support::Disk;
@@ -23,8 +23,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// For each kind of store at `origin`, returns the URL of its folder `data` and options that contain a
-/// secret.
+/// Returns the URL of the folder `data` and options that contain a secret, for each kind of store at `origin`.
 fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
     let with = |pairs: &[(&str, &str)]| {
         let mut options = options();

@@ -226,7 +226,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// Not a test itself: this is what the processes do that the tests below start.
+/// Not a test itself. The tests below start processes that run this function.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A server that accepts one request per connection and calls a function to answer it.
+/// A server that accepts one request per connection and calls a function to answer the request.
 pub struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,

@@ -74,7 +74,7 @@ fn read_back(dir: &std::path::Path) -> shardpack_format::Result<u64> {
     Ok(records)
 }
 
-/// Returns mostly small values, and sometimes values close to the limit.
+/// Generates mostly small values, and sometimes values close to the limit.
 fn beside(limit: usize, most: usize) -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..=most, 1 => limit.saturating_sub(2)..=limit + 2]
 }

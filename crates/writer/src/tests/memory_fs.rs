@@ -13,16 +13,16 @@ pub(crate) enum Fault {
     FailAt(u64, io::ErrorKind),
     /// The machine dies at operation `k`.
     CrashAt(u64),
-    /// This number of syncs of shards fail.
+    /// The first N syncs of shards fail.
     FailShardSyncs(u64),
     /// The disk becomes full when the first line is appended to a journal.
     FailJournalLine,
     Capacity(u64),
-    /// Folders cannot be synced, and locks are files that exist.
+    /// Folders cannot be synced, and a lock is held as long as its file exists.
     Poor,
 }
 
-/// A kind of sync that reports success but does nothing, as if the call were missing from the code.
+/// Selects the kind of sync that reports success but does nothing, as if the call were missing from the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -47,9 +47,9 @@ pub(crate) const LIES: [Lie; 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
     NothingSurvives,
-    /// All names survive, but no bytes. On many disks, renames are written before the data.
+    /// All file names survive, but no file content does. Many disks write renames before the data.
     NamesSurvive,
-    /// Random names survive, and their files have random lengths.
+    /// A random subset of the names survives, and these files have random lengths. The number is the seed.
     Random(u64),
 }
 
@@ -260,7 +260,7 @@ impl GrowingFile for MemoryFile {
         if let Fault::Capacity(capacity) = inner.fault {
             let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
             if bytes.len() > room {
-                // Like a real disk, write the bytes that still fit.
+                // A real disk also writes the bytes that still fit.
                 bytes = &bytes[..room];
                 inner.hit = true;
                 inner.nodes[self.node].bytes.extend(bytes);

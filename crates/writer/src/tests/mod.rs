@@ -1,5 +1,5 @@
-//! Tests of the whole engine. `source` generates samples from numbers, and `memory_fs` is a file system that fails and
-//! loses data.
+//! Tests of the whole packing engine. `source` generates samples from numbers, and `memory_fs` is an in-memory file
+//! system that can fail and lose data.
 
 mod begun;
 mod behaviour;

@@ -144,7 +144,7 @@ fn other_options_or_inputs_are_refused_by_name() {
     let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
     assert!(text.contains("the names, sizes or labels in the sources have changed since\nhint: "), "{text}");
 
-    // The same files, but one has a different label.
+    // Use the same files, but give one of them a different label.
     let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
     let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
     assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());
@@ -202,7 +202,7 @@ fn foreign_files_are_never_touched() {
             assert_eq!(files(dir.path()), [(name.to_owned(), b"mine".to_vec())].into_iter().collect());
         }
     }
-    // Files of desktops and file systems must not stop a run.
+    // Files that desktops and file systems create must not stop a run.
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(".DS_Store"), b"").unwrap();
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();

@@ -68,7 +68,7 @@ impl ForeignCoders {
     /// Decodes one stream and returns the bytes after it.
     fn stream<'a>(&mut self, coder: ForeignCoder, size: i32, bytes: &'a [u8], out: &mut [u8]) -> Result<&'a [u8]> {
         let Ok(length) = usize::try_from(size) else {
-            // A run is stored as minus its byte, followed by a token with bit 0 set.
+            // The length field of a run contains the negated byte value. A token with bit 0 set follows.
             return match (u8::try_from(-i64::from(size)), bytes) {
                 (Ok(value), [token, after @ ..]) if token & 1 == 1 => {
                     out.fill(value);

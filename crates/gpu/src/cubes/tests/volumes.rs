@@ -52,13 +52,13 @@ fn finish(dtype: Dtype, voxels: Voxels, channels: u64, to: As, seed: u64) -> Fin
     }
 }
 
-/// A map across the planes of a volume, or a low resolution of some channels of a box, or both.
+/// Generates a map across the planes of a volume, a low resolution for some channels of a box, or both.
 fn volume_warp(seed: u64, sides: [u64; 3], part: Voxels, channels: u64, is_float: bool) -> VolumeWarp {
     let draw = |n: u64| (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(n * n * 77_003) >> 7) % 1000;
     let ranges = [(0.4, 1.6), (-0.7, 0.7), (-0.7, 0.7), (-4.0, 4.0)];
     let map = match seed % 5 {
         0 => VolumeWarp::STILL,
-        // A quarter turn, whose places are between voxels.
+        // A quarter turn whose source positions are between voxels.
         1 => [0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.5, 0.0, 0.0, 1.0, 1.0],
         2 => [1.0, 0.0, 0.0, 1e6, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
         _ => std::array::from_fn(|n| {
@@ -103,7 +103,7 @@ proptest! {
             let channels = channels.unwrap_or(1);
             let finish = finish(encoded.descriptor.decoded, voxels, channels, to, seed);
             let element = finish.to.of(encoded.descriptor.decoded).unwrap();
-            // Floats may take the nearest voxel as well.
+            // Floats may also use the nearest voxel.
             let is_mixed = As::float(element).is_some() && seed & 128 == 0;
             let volume = Some(volume_warp(seed >> 8, sides, voxels, channels, is_mixed));
             Item { voxels: Some(voxels), finish: Finish { volume, warp: None, ..finish }, staged, ..Item::of(&encoded) }
@@ -200,7 +200,7 @@ fn the_reach_of_a_moved_box_is_uploaded() {
         let finish = Finish { to: As::F32, volume, ..Finish::NOTHING };
         Item { voxels: Some(part), finish, ..Item::of(&encoded) }
     };
-    // Turned by a quarter about the axis of width.
+    // A quarter turn about the width axis.
     let turned = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 1.6, 0.0, 0.0];
     let items = [item(VolumeWarp::STILL), item(turned)];
     compare(&items);

@@ -439,7 +439,7 @@ impl PlayedSlot {
     fn mix_rows(&self, rows: &[Range<usize>], mix: &dyn DeviceMix) {
         let mut output = self.output.lock().unwrap();
         let mut device = Device::new(self.manner);
-        // The slot needs no more memory than was predicted.
+        // The slot must not need more memory than predicted.
         let work_bytes = mix.work_bytes(rows);
         assert!(work_bytes <= self.decoding.memory_bytes(&self.room), "{work_bytes} bytes to mix");
         let (out, work) = (device.upload(&output), device.alloc(work_bytes));

@@ -17,12 +17,12 @@ use shardpack_loader::{
 use shardpack_reader::Dataset;
 use std::sync::Arc;
 
-/// Volumes of three depths.
+/// Writes volumes of three depths.
 fn volumes(channels: Option<u64>, harms: bool) -> tempfile::TempDir {
     volumes_of(|id| 9 + id % 3, channels, harms)
 }
 
-/// Volumes with or without channels, and their masks. If `harms`, every third volume is damaged.
+/// Writes volumes with or without channels, and their masks. If `harms`, every third volume is damaged.
 fn volumes_of(depth: fn(u64) -> u64, channels: Option<u64>, harms: bool) -> tempfile::TempDir {
     let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
     let dir = scratch();

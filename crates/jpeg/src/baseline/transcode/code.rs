@@ -40,7 +40,7 @@ impl CodeWord {
 
 pub(super) struct OptimalCodes {
     pub(super) codes: [OptimalCode; CODES],
-    /// The code word of each symbol. The symbols of the first code come first, then those of the
+    /// The code word of each symbol. The symbols of the first code come first, then the symbols of the
     /// second code, and so on.
     pub(super) words: Box<[CodeWord; PLACES]>,
 }

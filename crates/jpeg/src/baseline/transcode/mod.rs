@@ -26,7 +26,7 @@ use scan::ScanWriter;
 use shardpack_base::vectorised;
 use symbols::SymbolList;
 
-/// A transcoder for one thread. Its buffers grow with the largest picture so far. They store the picture's
+/// A transcoder for one thread. Its buffers grow to fit the largest picture so far. They store the picture's
 /// entropy-coded bytes, and four bytes per symbol.
 pub(crate) struct BaselineTranscoder {
     tables: Tables,

@@ -12,7 +12,7 @@ const SYMBOL_BYTES: usize = 4;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Writes scans. Its buffer grows with the largest segment so far.
+/// Writes scans. Its buffer grows to fit the largest segment so far.
 #[derive(Default)]
 pub(super) struct ScanWriter {
     /// The segment without stuffing.

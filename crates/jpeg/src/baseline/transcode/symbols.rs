@@ -1,4 +1,4 @@
-//! The symbols of a picture in the order of writing, with their counts.
+//! Lists the symbols of a picture in the order in which they are written, and counts them.
 #![deny(clippy::indexing_slicing)]
 
 use crate::baseline::bands::MOST_BLOCKS;

@@ -11,7 +11,7 @@ use crate::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Sampling, S
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use shardpack_format::Limits;
 
-/// SplitMix64.
+/// Random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {

@@ -83,7 +83,7 @@ fn another_cube_under_the_same_key_is_refused() {
     add().unwrap();
     assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
     place.touch("week/b.npy", SystemTime::now() + Duration::from_secs(9));
-    // A fresh copy of a file counts as the same file.
+    // A fresh copy of a file, with a newer time, counts as the same file.
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
     assert!(
@@ -104,7 +104,7 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 2);
     let add = || place.add("week", &AddOptions::default());
     add().unwrap();
-    // The new copy has the same picture, so there is no note.
+    // The new copy contains the same picture, so no note is expected.
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     assert!(add().unwrap().packed.notes.is_empty());
     place.photo("week/b.jpg", 3);

@@ -1,4 +1,5 @@
-//! Tests files that are truncated, bit-flipped, torn, swapped, or not files at all (cases T).
+//! Tests files with missing, flipped or torn parts, swapped files, and paths that are not files
+//! (cases T).
 
 use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use crate::support::{self, ID, OnDisk, TestSample, fix_footer, fix_header, index_of, small_shard};

@@ -31,7 +31,7 @@ macro_rules! formats {
         impl CubeKind {
             pub(super) const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Returns the name of the program. Several formats may belong to one program.
+            /// Returns the name of the program that writes this format. Several formats may belong to one program.
             const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+

@@ -78,7 +78,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         }
     }
     match refused {
-        // There is no other array, so report why this one failed.
+        // If no other array can be read, report why this one failed.
         Some(error) if members.is_empty() => Err(error),
         _ => Ok((archive, members)),
     }
@@ -120,7 +120,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
-    // Read to the end of the member, so that its CRC-32 is checked.
+    // Read to the end of the member, because its CRC-32 is checked only there.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a readable zip member", error))?;
     Ok(stored)

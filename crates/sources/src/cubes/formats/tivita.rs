@@ -1,8 +1,8 @@
 //! Reads cubes from Tivita cameras (`…_SpecCube.dat`).
 //!
 //! A file starts with the width, height and number of channels as big-endian int32. Big-endian float32 elements
-//! follow in that axis order, with rows from the bottom up. There is no signature, so a file is only recognised
-//! if its header predicts the exact file size.
+//! follow in that axis order, with the rows ordered from bottom to top. There is no signature, so a file is only
+//! recognised if its header predicts the exact file size.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;

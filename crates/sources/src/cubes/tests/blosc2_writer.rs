@@ -1,4 +1,4 @@
-//! Writes Blosc2 frames byte by byte, independent of the reader.
+//! Writes Blosc2 frames byte by byte, without using the reader's code.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Checks that no input makes a reader panic, and that no truncated file is accepted as complete.
+//! Tests that no input makes a reader panic, and that no truncated file is accepted as complete.
 
 use super::blosc2_writer::{Blosc2Spec, Coded, ZEROS, smooth, smooth_spec};
 use super::tiff_writer::TiffSpec;
@@ -81,7 +81,8 @@ fn truncated_files_are_errors() {
             assert!(read(&folder.write("x.hdr", &bytes)), "{name}");
             for length in 0..bytes.len() {
                 let whole = read(&folder.write("x.hdr", &bytes[..length]));
-                // A text header may end at any byte, and the last bytes of a PNG contain no pixels.
+                // Two exceptions are accepted: a text header may end at any byte, and the last
+                // bytes of a PNG contain no pixels.
                 assert!(
                     !whole || name == "envi header" || name == "png",
                     "{name} cut to {length} of {} bytes",
@@ -117,7 +118,7 @@ fn flipped_bytes_do_not_panic() {
             for round in 0..600 {
                 let mut damaged = bytes.clone();
                 for _ in 0..=random(4) {
-                    // Half of the time, damage one of the first 200 bytes, which contain the
+                    // In every other round, damage one of the first 200 bytes, which contain the
                     // headers.
                     let at = if round % 2 == 0 { random(bytes.len()) } else { random(bytes.len().min(200)) };
                     damaged[at] = match random(4) {

@@ -11,7 +11,8 @@ fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
     CubeOptions { variable: vec![variable.into()], spatial, ..Default::default() }
 }
 
-/// Returns, for each axis, the mean absolute difference between neighbours relative to that between distant elements.
+/// Returns the roughness along each axis: the mean absolute difference between neighbours, divided by the mean
+/// absolute difference between distant elements.
 fn roughness(values: &[f64], [h, w, c]: [usize; 3]) -> [f64; 3] {
     let mean = |step: usize| {
         let pairs =
@@ -41,7 +42,7 @@ fn cubes_in_use() {
         if let Some(list) = cube.meta.get("wavelengths") {
             assert_eq!(list.as_array().unwrap().len() as u64, shape[2], "{file}");
         }
-        // Pictures and spectra are smooth, unless the axes are mixed up.
+        // Real pictures and spectra are smooth along each axis. Mixed-up axes would make them rough.
         let roughness = roughness(&floats_of(dtype, cube.array.bytes()), shape.map(|axis| axis as usize));
         assert!(roughness.iter().all(|&ratio| ratio > 0.0 && ratio < 0.5), "{file}: {roughness:?}");
     }
@@ -60,7 +61,7 @@ fn tiles_and_masks_in_use() {
         assert_eq!(cube.meta.get("wavelength_units"), Some(&"Nanometers".into()));
         let waves = cube.meta.get("wavelengths").unwrap().as_array().unwrap();
         assert!(waves.iter().all(|wave| (400.0..2500.0).contains(&wave.as_f64().unwrap())));
-        // The values are integers stored as floats, none below the no-data value.
+        // The file stores integers as floats, and no value is below the no-data value.
         assert!(
             floats_of(Dtype::F32, cube.array.bytes()).iter().all(|value| value.fract() == 0.0 && *value >= -32768.0)
         );

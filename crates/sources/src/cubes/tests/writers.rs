@@ -1,4 +1,4 @@
-//! Small writers for each format, independent of the readers.
+//! Small writers for each format that share no code with the readers.
 
 use std::io::Write;
 
@@ -41,7 +41,7 @@ pub(super) struct MatArray<'a> {
     /// mxCLASS of the array. The flags are in the second byte.
     pub(super) class: u32,
     pub(super) dims: &'a [u32],
-    /// Type number and bytes of the stored elements, in the byte order of the file.
+    /// Type number of the stored elements, and their bytes in the byte order of the file.
     pub(super) stored: (u32, Vec<u8>),
 }
 

@@ -21,19 +21,20 @@ const MODIFIED: &str = "accept-ranges: bytes\r\nlast-modified: Wed, 21 Oct 2015 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Right,
-    /// The right answer, after a delay of this many milliseconds.
+    /// Sends the right answer after a delay of this many milliseconds.
     Late(u64),
     Status(u16),
-    /// The right answer, but the connection is closed after this many bytes of the body.
+    /// Starts to send the right answer, but closes the connection after this many bytes of the
+    /// body.
     Cut(u64),
     /// Sends this many bytes, and then nothing until the server is dropped.
     Stall(u64),
     Silence,
-    /// The whole file with status 200, even if a range was requested.
+    /// Sends the whole file with status 200, even if a range was requested.
     Whole,
-    /// An ETag that differs from the previous answers.
+    /// Sends an ETag that differs from the ETag of the previous answers.
     OtherTag,
-    /// A well-formed answer that is this many bytes too short.
+    /// Sends a well-formed answer that is this many bytes too short.
     Less(u64),
 }
 

@@ -1,5 +1,4 @@
-//! One rank of the simulation. It uses the real schedule of requests, and a list of arrivals instead of a
-//! store.
+//! One rank of the simulation. It uses the real schedule of requests, but a list of arrival times instead of a store.
 
 use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
 use super::{Case, Figures};
@@ -99,7 +98,7 @@ impl Rank {
         }
     }
 
-    /// Lets time pass while data arrives.
+    /// Advances the simulated time while data arrives.
     pub(super) fn pass(&mut self, seconds: f64) {
         let due = self.now + seconds;
         while self.events.peek().is_some_and(|Reverse((at, _))| *at as f64 / 1e9 <= due) {

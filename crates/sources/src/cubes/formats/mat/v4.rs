@@ -38,14 +38,14 @@ pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
-    // An empty matrix is too little evidence of version 4.
+    // An empty matrix is not enough evidence that the file has version 4.
     fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
 }
 
 /// Parses a name: ASCII letters, digits and `_`, ending with NUL.
 fn name_of(bytes: &[u8]) -> Option<&str> {
     let (&0, name) = bytes.split_last()? else { return None };
-    // Some writers pad with several NULs.
+    // Some writers pad names with several NULs.
     let name = std::str::from_utf8(name).ok()?.trim_end_matches('\0');
     let usual = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(usual)).then_some(name)

@@ -36,7 +36,7 @@ impl Budget {
         Self { left: Cell::new(all), all }
     }
 
-    /// Subtracts `bytes` from the budget. Call it before allocating memory for these bytes.
+    /// Subtracts `bytes` from the budget. Call this before allocating memory for these bytes.
     pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {

@@ -47,7 +47,7 @@ impl<'a> TiffSource<'a> {
 
     pub(super) fn integers(&self, ifd: &Ifd<'_>, tag: u16) -> Result<Option<Vec<u64>>> {
         let Some(values) = ifd.integers(tag)? else { return Ok(None) };
-        // Each value takes 8 bytes in memory, even if it is stored in one.
+        // Each value takes 8 bytes in memory, even if the file stores it in a single byte.
         self.budget.take(self.source, (values.len() as u64).saturating_mul(8))?;
         Ok(Some((0..values.len()).filter_map(|at| values.integer(at)).collect()))
     }
@@ -87,7 +87,7 @@ impl TiffFile for TiffSource<'_> {
     }
 }
 
-/// Reads an integer that every TIFF must contain.
+/// Reads an integer tag that every TIFF must contain.
 pub(super) fn required(source: &CubeFile, ifd: &Ifd<'_>, tag: u16, name: &str) -> Result<u64> {
     ifd.integer(tag)?.ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
 }
