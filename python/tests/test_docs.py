@@ -226,7 +226,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
 def test_the_index_lists_every_page() -> None:
     index = (DOCS / "README.md").read_text()
     assert [path.name for path in DOCS.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index] == []
-    examples = {path.name for path in (DOCS.parents[1] / "python" / "examples").glob("*.py")} - {"bars.py", "timeline.py", "tiny.py", "unet.py"}
+    examples = {path.name for path in (DOCS.parents[1] / "python" / "examples").glob("*.py")} - {"bars.py", "rates.py", "timeline.py", "tiny.py", "unet.py"}
     assert {name for name in examples if name not in index} == set()
 
 

@@ -268,7 +268,7 @@ def test_a_function_of_the_program_itself(photos: Path, program: list[str]) -> N
 def test_a_program_that_starts_itself_is_told_what_to_do(photos: Path, program: list[str]) -> None:
     done = subprocess.run([*program, str(photos), "unguarded"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert "a worker ended with exit code 1 before it was ready" in done.stderr
+    assert "a worker process ended with exit code 1 before it was ready" in done.stderr
     assert 'below `if __name__ == "__main__":`' in done.stderr
 
 
