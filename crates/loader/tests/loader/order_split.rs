@@ -215,5 +215,5 @@ fn invalid_splits_are_refused() {
     assert!(error.contains("number of values for `groups`: expected 300, one for each sample, found 2"), "{error}");
     let both = split.clone().growing().stratify(Attribute::Column("label".into()));
     assert!(refused(&both, None).contains("both growing and stratified"));
-    assert!(refused(&split, Some(&[300, 301])).contains("expected below 300, found 300"));
+    assert!(refused(&split, Some(&[300, 301])).contains("there is no sample 300: the dataset has 300 samples"));
 }

@@ -25,7 +25,7 @@ fn no_symlink_is_written_through_or_read() {
         let options = if name.contains("-of-") { part(0, 2) } else { options(1) };
         let error = write_dataset(dir.path(), &plan, &source, &options).unwrap_err();
         let text = said(&error);
-        let wanted = format!("/{name}`: expected a regular file, found a symbolic link\nhint: remove the file");
+        let wanted = format!("/{name}`: expected a regular file, found a symbolic link\nhint: remove it");
         assert!(matches!(error, Error::Io { .. }) && text.contains(&wanted), "{text}");
         assert_eq!(fs::read(&victim).unwrap(), b"mine", "{name}");
         assert_eq!(files(dir.path()).into_keys().collect::<Vec<_>>(), [name]);

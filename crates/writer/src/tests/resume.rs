@@ -111,7 +111,7 @@ fn other_options_or_inputs_are_refused_by_name() {
     let text = refused(dir.path(), &source.plan(40_001), &source);
     assert!(
         text.contains(
-            "` contains an unfinished dataset with a different option `shard_bytes`: 40000 then, 40001 now\nhint: "
+            "` contains an unfinished dataset with a different option `shard_bytes`: 40000 before, 40001 now\nhint: "
         ),
         "{text}"
     );
