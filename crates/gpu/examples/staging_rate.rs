@@ -27,8 +27,8 @@ use shardpack_gpu::GpuError;
 use shardpack_gpu::kernels::{Arena, Heap, Loan, LoanPart};
 use shardpack_loader::order::End;
 use shardpack_loader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot, StagedPart, StagedParts,
-    StagedRoom, StreamHandle, Ticket,
+    DeviceId, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot, StagedPart,
+    StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use shardpack_loader::{ArrayDtype, Loader, LoaderOptions, LoaderStats};
 use shardpack_reader::Dataset;
@@ -173,8 +173,8 @@ impl Stage for Memory {
         true
     }
 
-    fn staged_bytes(&self, _: &FieldSpec<'_>, _: u64, record_bytes: u64, _: u64) -> u64 {
-        record_bytes + 64
+    fn staged_bytes(&self, _: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        rows.record_bytes + 64
     }
 
     fn device_bytes(&self, _: &SlotRoom) -> u64 {

@@ -11,7 +11,9 @@ use super::staging::Staging;
 use super::store::Store;
 use crate::driver::{Device, GpuError, Memory, Pinned};
 use crate::pictures::DecodeShape;
-use shardpack_loader::stage::{DeviceId, FieldSpec, Keeper, Keeping, RecordValue, SlotRoom, Stage, StageSlot};
+use shardpack_loader::stage::{
+    DeviceId, FieldRows, FieldSpec, Keeper, Keeping, RecordValue, SlotRoom, Stage, StageSlot,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,12 +150,12 @@ impl Stage for CudaStage {
         self.decoding.shares(example)
     }
 
-    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        self.decoding.staged_bytes(field, rows, record_bytes, row_bytes)
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        self.decoding.staged_bytes(field, rows)
     }
 
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        self.decoding.between_bytes(field, rows, row_bytes)
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        self.decoding.between_bytes(field, rows)
     }
 
     fn device_bytes(&self, room: &SlotRoom) -> u64 {

@@ -5,7 +5,8 @@ use crate::cubes;
 use crate::driver::Pinned;
 use crate::pictures::{self, Dtype, StagedLevels};
 use shardpack_format::{ArrayDescriptor, Codec};
-use shardpack_loader::stage::{FieldSource, FieldSpec, RecordValue, SlotRoom};
+use shardpack_jpeg::{Interpolation, View};
+use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, RecordValue, SlotRoom};
 
 /// Place where rows are decoded, and source of their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,26 +57,29 @@ impl Decoding {
         }
     }
 
-    /// Returns the size in bytes of the staging memory for `rows` rows of a field. It holds the levels of pictures if
+    /// Returns the size in bytes of the staging memory for these rows of a field. It holds the levels of pictures if
     /// the host decodes, and otherwise values in their stored form.
-    pub(super) fn staged_bytes(self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+    pub(super) fn staged_bytes(self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
         match self {
-            Self::Host => level_bytes(field, rows, row_bytes),
-            Self::Records | Self::Resident => stored_bytes(field, rows, record_bytes, row_bytes),
+            Self::Host => level_bytes(field, rows),
+            Self::Records | Self::Resident => stored_bytes(field, rows),
         }
     }
 
-    /// Returns the size of the intermediate data in bytes. For pictures that are augmented, these are the levels. For
-    /// arrays, these are the stored elements, as far as they take more memory than the output. A part of an array needs
+    /// Returns the size of the intermediate data in bytes, as far as [`Self::memory_bytes`] does not derive it from the
+    /// staged bytes. For pictures, these are the tables, the levels if they are augmented, and the samples of whole
+    /// pictures if several crops share them. For arrays, these are the stored elements, as far as they take more memory than the output. A part of an array needs
     /// all elements of its blocks.
-    pub(super) fn between_bytes(self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        let elements = row_bytes / field.dtype.bytes().max(1);
+    pub(super) fn between_bytes(self, field: &FieldSpec<'_>, sizes: &FieldRows) -> u64 {
+        let &FieldRows { rows, output_bytes, .. } = sizes;
+        let elements = output_bytes / field.dtype.bytes().max(1);
         match field.source {
             _ if self == Self::Host => 0,
-            FieldSource::Picture { changes, clip, is_shown_before, .. } => {
-                let is_small = clip.is_some() || is_shown_before;
-                let tables = if is_small { rows.saturating_mul(FRAME_BYTES) } else { 0 };
-                pictures::most_level_bytes(changes, elements / 3).saturating_add(tables)
+            FieldSource::Picture { view, changes, is_shown_before, .. } => {
+                let levels = pictures::most_level_bytes(changes, elements / 3);
+                // All crops of a picture share its samples.
+                let samples = if is_shown_before { 0 } else { sizes.pixels.saturating_mul(3) };
+                levels.saturating_add(samples).saturating_add(view_table_bytes(view, sizes))
             }
             FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
                 let part = part_of(&field.source);
@@ -85,7 +89,7 @@ impl Decoding {
                         Some(_) => cubes::Most::of(descriptor, part).decoded_bytes().saturating_mul(rows),
                         None => elements.saturating_mul(width),
                     };
-                    cubes::most_scratch_bytes(all, width, rows).saturating_sub(row_bytes)
+                    cubes::most_scratch_bytes(all, width, rows).saturating_sub(output_bytes)
                 };
                 stored.iter().map(scratch).max().unwrap_or(0)
             }
@@ -126,18 +130,28 @@ fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
     }
 }
 
-/// Size in bytes of the tables that the kernels build for a picture: four Huffman tables, spans and weights. For
-/// photos, the other estimates cover these tables. Frames of clips and further crops are often too small for that.
-const FRAME_BYTES: u64 = 8 << 10;
+/// Returns the size in bytes of the tables that the kernels build for pictures: four Huffman tables each, and spans and
+/// weights for resizing.
+fn view_table_bytes(view: View, sizes: &FieldRows) -> u64 {
+    /// Size of the Huffman tables and spans of a picture, and of its weights unless the interpolation is bicubic.
+    const FRAME_BYTES: u64 = 8 << 10;
+    /// Height plus width of the crop that bicubic interpolation reduces, after the inverse transform has reduced it as
+    /// far as it can. Four weights of four bytes belong to each of its rows and columns.
+    const BICUBIC_SIDES: u64 = 1 << 10;
+    let weights = if view.interpolation == Interpolation::Bicubic { 16 * BICUBIC_SIDES } else { 0 };
+    sizes.rows.saturating_mul(FRAME_BYTES + weights)
+}
 
-fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-    (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
+fn level_bytes(field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+    let levels = rows.output_bytes / field.dtype.bytes().max(1);
+    levels.saturating_add(rows.rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
 }
 
 /// Returns the size in bytes of the compressed data, as stored in the record, and of the tables. The tables of a
 /// picture take 8 bytes per segment, which normally has at least 32 bytes, or 24 bytes per segment of an index, which
 /// normally has at least 96 bytes. The tables of an array take 96 bytes per stream of 64 KiB.
-fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+fn stored_bytes(field: &FieldSpec<'_>, sizes: &FieldRows) -> u64 {
+    let &FieldRows { rows, record_bytes, output_bytes: row_bytes, .. } = sizes;
     let parts = match field.source {
         // A further crop has its own tables only for its output.
         FieldSource::Picture { is_shown_before: true, .. } => [0, 0, row_bytes / 64, rows << 10],

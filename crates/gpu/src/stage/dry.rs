@@ -9,8 +9,8 @@ use super::stored_array::KeptValue;
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, SlotRoom, Spot, Stage,
-    StageSlot, StreamHandle, Ticket,
+    DeviceArray, DeviceId, FieldRows, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, SlotRoom,
+    Spot, Stage, StageSlot, StreamHandle, Ticket,
 };
 use std::io;
 use std::sync::Arc;
@@ -106,8 +106,8 @@ impl Stage for DryStage {
         Decoding::Records.takes(field)
     }
 
-    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        Decoding::Records.staged_bytes(field, rows, record_bytes, row_bytes)
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        Decoding::Records.staged_bytes(field, rows)
     }
 
     fn device_bytes(&self, _: &SlotRoom) -> u64 {

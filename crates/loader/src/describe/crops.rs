@@ -1,7 +1,7 @@
 //! Plans the crops of a picture. Each crop is a field of its own.
 
 use super::pictures;
-use crate::fields::{CropField, FieldType, Fields};
+use crate::fields::{Col, CropField, FieldType, Fields};
 use crate::options::{ImageMode, LoaderOptions, PictureCrop};
 use shardpack_augment::Augmentation;
 use shardpack_format::{Field, Hint, Schema, Setting, bug};
@@ -33,6 +33,7 @@ impl Fields {
         let (first, crops) = (self.plans.len(), &options.view.crops);
         let of: Arc<str> = field.name.as_str().into();
         let views: Arc<[View]> = crops.iter().map(|crop| crop.view).collect();
+        let size = Col::find(schema, "height").zip(Col::find(schema, "width")).map(|(height, width)| [height, width]);
         for (number, crop) in (0..).zip(crops) {
             let name = crop.name.clone().unwrap_or_else(|| format!("{}_{number}", field.name));
             let is_taken = self.plans.iter().any(|plan| plan.name == name)
@@ -46,7 +47,7 @@ impl Fields {
             let FieldType::Picture(picture) = &mut described.kind else { bug("a picture has another type") };
             let changes = augmentations(crop, options).into();
             let (of, views) = (Arc::clone(&of), Arc::clone(&views));
-            picture.crop = Some(CropField { picture: of, number, first, views, changes });
+            picture.crop = Some(CropField { picture: of, number, first, views, size, changes });
             self.push(name, described, options);
         }
         Ok(())

@@ -18,7 +18,7 @@ pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
 use crate::patches::PatchPlan;
-use crate::stage::{FieldSource, FieldSpec};
+use crate::stage::{FieldRows, FieldSource, FieldSpec};
 use shardpack_array::Resampling;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES, to_usize};
@@ -203,12 +203,18 @@ impl FieldPlan {
         matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
     }
 
-    /// Returns the number of values that a stage decodes for a row of this record, and the approximate number of the
-    /// record's bytes that these values take.
-    pub(crate) fn staged_of(&self, shard: &Shard, record: u64) -> (u64, u64) {
+    /// Returns the sizes of the row of this record for a stage, with an output of `output_bytes`.
+    pub(crate) fn staged_row(&self, shard: &Shard, record: u64, output_bytes: u64) -> FieldRows {
+        let length = || shard.index().row(record).map_or(0, |row| row.length);
         match &self.kind {
-            FieldType::Picture(PictureField { clip: Some(clip), .. }) => clip.chosen(shard, record),
-            _ => (1, shard.index().row(record).map_or(0, |row| row.length)),
+            FieldType::Picture(PictureField { clip: Some(clip), .. }) => {
+                let (rows, record_bytes) = clip.chosen(shard, record);
+                FieldRows { rows, record_bytes, output_bytes, pixels: 0 }
+            }
+            FieldType::Picture(PictureField { crop: Some(crop), .. }) => {
+                FieldRows { rows: 1, record_bytes: length(), output_bytes, pixels: crop.pixels(shard, record) }
+            }
+            _ => FieldRows { rows: 1, record_bytes: length(), output_bytes, pixels: 0 },
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct CropField {
     /// Index of the first crop among the fields of a batch.
     pub(crate) first: usize,
     pub(crate) views: Arc<[View]>,
+    /// Columns with the height and width of the whole picture.
+    pub(crate) size: Option<[Col; 2]>,
     /// Augmentations of this crop: first those that all crops share, then its own.
     pub(crate) changes: Arc<[Augmentation]>,
 }
@@ -62,6 +64,15 @@ impl CropField {
     /// Returns all crops of the sample with this key.
     pub(crate) fn of(&self, key: DrawKey) -> Crops<'_> {
         Crops { views: &self.views, key }
+    }
+
+    /// Returns the number of pixels of the whole picture, or 0 if the dataset does not store it. A number that is
+    /// implausible for the size of the record counts as 0.
+    pub(crate) fn pixels(&self, shard: &Shard, record: u64) -> u64 {
+        let side = |column: &Col| column.length(shard, record).unwrap_or(0);
+        let pixels = self.size.as_ref().map_or(0, |[height, width]| side(height).saturating_mul(side(width)));
+        let most = shard.index().row(record).map_or(0, |row| row.length);
+        if pixels <= most.saturating_mul(shard.options().limits.max_expansion) { pixels } else { 0 }
     }
 }
 

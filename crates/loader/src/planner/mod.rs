@@ -304,9 +304,9 @@ impl Planner {
             for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
                 let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
                 let more = |sum: usize, bytes: u64| sum.saturating_add(to_usize(bytes));
-                let (count, stored) = field.staged_of(&shard, record);
-                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, count, stored, bytes as u64));
-                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, count, bytes as u64));
+                let rows = field.staged_row(&shard, record, bytes as u64);
+                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, &rows));
+                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, &rows));
             }
         }
         let row = ordinal(plan.rows.len());

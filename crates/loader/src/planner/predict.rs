@@ -9,7 +9,7 @@ use crate::options::{BatchMix, ClipLayout, LoaderOptions};
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
 use crate::plan::{aligned, alignment};
-use crate::stage::SlotRoom;
+use crate::stage::{FieldRows, SlotRoom};
 use crate::supply::size_class;
 use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting, to_usize};
 use shardpack_reader::{Dataset, Error, Result, Shard};
@@ -129,9 +129,10 @@ pub(crate) fn predict(
         *bytes = aligned(*bytes, alignment).saturating_add(batch);
         if let (true, Some(stage), Some((records, _))) = (field.staged, &options.resources.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
-            let (count, stored) = staged(dataset, field, rows, records)?;
-            staged_bytes = staged_bytes.saturating_add(stage.staged_bytes(&spec, count, stored, batch));
-            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, count, batch));
+            let staged = staged(dataset, field, rows, records)?;
+            let staged = FieldRows { output_bytes: batch, ..staged };
+            staged_bytes = staged_bytes.saturating_add(stage.staged_bytes(&spec, &staged));
+            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, &staged));
         }
         // A transform needs memory for a copy of the row and for its output.
         scratch =
@@ -196,13 +197,21 @@ pub(crate) fn predict(
 }
 
 /// Returns the number of values that a stage decodes for a batch, and their size in bytes in the records.
-fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> Result<(u64, u64)> {
-    if !matches!(field.kind, FieldType::Picture(PictureField { clip: Some(_), .. })) {
-        return Ok((rows, whole(records.batch(rows as f64))));
+fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> Result<FieldRows> {
+    let of_batch = |size: fn(&FieldRows) -> u64| {
+        let row = |shard: &Shard, record| Some(size(&field.staged_row(shard, record, 0)));
+        spread(dataset, SHARDS, rows, row).map(|(spread, _)| whole(spread.batch(rows as f64)))
+    };
+    let mut staged = FieldRows { rows, record_bytes: whole(records.batch(rows as f64)), ..FieldRows::default() };
+    match field.kind {
+        FieldType::Picture(PictureField { clip: Some(_), .. }) => {
+            staged.rows = of_batch(|row| row.rows)?;
+            staged.record_bytes = of_batch(|row| row.record_bytes)?;
+        }
+        FieldType::Picture(PictureField { crop: Some(_), .. }) => staged.pixels = of_batch(|row| row.pixels)?,
+        _ => {}
     }
-    let (frames, _) = spread(dataset, SHARDS, rows, |shard, record| Some(field.staged_of(shard, record).0))?;
-    let (bytes, _) = spread(dataset, SHARDS, rows, |shard, record| Some(field.staged_of(shard, record).1))?;
-    Ok((whole(frames.batch(rows as f64)), whole(bytes.batch(rows as f64))))
+    Ok(staged)
 }
 
 /// Returns the scratch bytes for a row, without the row itself.

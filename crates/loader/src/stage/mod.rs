@@ -40,7 +40,7 @@ pub use slot::{DeviceId, PictureElements, Prepared, SlotRoom, Spot, StageSlot, S
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};
 pub use ticket::{RowFault, StageFailure, Ticket};
-pub use value::{CropsOfRow, FieldSource, FieldSpec, RecordValue};
+pub use value::{CropsOfRow, FieldRows, FieldSource, FieldSpec, RecordValue};
 
 use shardpack_format::{Hint, Setting};
 use std::fmt;
@@ -73,17 +73,14 @@ pub trait Stage: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Returns the number of bytes of staging memory for `rows` rows of a field that the stage takes. The
-    /// records of these rows have `record_bytes` bytes in total, and their output has `row_bytes`. If staging
-    /// memory runs out, rows are refused. For clips, `rows` counts the chosen frames, and `record_bytes`
-    /// their bytes.
-    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64;
+    /// Returns the number of bytes of staging memory for these rows of a field that the stage takes. If staging
+    /// memory runs out, rows are refused.
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64;
 
-    /// Returns the number of bytes that a slot needs on the device between decoding and output, for `rows`
-    /// rows of a field that the stage takes. [`Stage::device_bytes`] does not include these bytes. The output
-    /// of the rows has `row_bytes` bytes in total. For clips, `rows` counts the chosen frames.
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        let _ = (field, rows, row_bytes);
+    /// Returns the number of bytes that a slot needs on the device between decoding and output, for these rows
+    /// of a field that the stage takes. [`Stage::device_bytes`] does not include these bytes.
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        let _ = (field, rows);
         0
     }
 

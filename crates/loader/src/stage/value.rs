@@ -20,6 +20,20 @@ pub struct FieldSpec<'a> {
     pub source: FieldSource<'a>,
 }
 
+/// Total sizes of some rows of a field that a stage decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FieldRows {
+    /// Number of rows, or of chosen frames if the rows are clips.
+    pub rows: u64,
+    /// Size of the records of these rows in bytes, or of their chosen frames.
+    pub record_bytes: u64,
+    /// Size of the output in bytes.
+    pub output_bytes: u64,
+    /// Number of pixels of the whole pictures, if several crops of each are fields; otherwise 0. Also 0 if the dataset
+    /// does not store the sizes of its pictures.
+    pub pixels: u64,
+}
+
 /// Source of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]

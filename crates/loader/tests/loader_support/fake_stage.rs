@@ -9,8 +9,8 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Limits;
 use shardpack_jpeg::{PictureDecoder, StoredPicture};
 use shardpack_loader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, RowMosaic, SlotRoom, Spot, Stage,
-    StageFailure, StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
+    DeviceId, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, RowMosaic, SlotRoom, Spot,
+    Stage, StageFailure, StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
 use std::ops::Range;
@@ -172,8 +172,8 @@ impl Stage for FakeStage {
         matches!(example, RecordValue::Array { descriptor, .. } if descriptor.shape.len() > 1)
     }
 
-    fn staged_bytes(&self, _: &FieldSpec<'_>, _: u64, record_bytes: u64, _: u64) -> u64 {
-        record_bytes
+    fn staged_bytes(&self, _: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        rows.record_bytes
     }
 
     fn device_bytes(&self, room: &SlotRoom) -> u64 {

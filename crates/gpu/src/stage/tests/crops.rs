@@ -49,7 +49,8 @@ fn crops_are_the_hosts() {
     }
 }
 
-/// The predicted memory covers the tables of strongly reduced bicubic crops and of many small crops.
+/// The predicted memory covers the samples of pictures that compress well, the tables of strongly reduced bicubic
+/// crops, and those of many small crops.
 #[test]
 fn memory_of_reduced_crops_is_predicted() {
     let large = View::random_resized_crop(96).with_interpolation(Interpolation::Bicubic);
@@ -59,7 +60,7 @@ fn memory_of_reduced_crops_is_predicted() {
     let mut crops = vec![PictureCrop::from(large); 2];
     crops.extend(vec![PictureCrop::from(small); 6]);
     crops.push(View::pad((64, 64)).into());
-    let disk = Disk::new(16, |n| [380 + n as u32 % 5 * 24, 260 + n as u32 % 7 * 16], Harm::None);
+    let disk = Disk::smooth(16, |n| [380 + n as u32 % 5 * 24, 260 + n as u32 % 7 * 16]);
     for float in [None, Some("image=float16")] {
         let stage = Arc::new(PlayedStage::new(0, 1));
         let mut options = LoaderOptions::default().batch_size(16).seed(3).crops(crops.clone()).fields(["image"]);

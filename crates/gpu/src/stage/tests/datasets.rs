@@ -86,6 +86,25 @@ impl Disk {
         Self::coded(count, |_| [48, 64], harm, as_stored)
     }
 
+    /// Writes pictures that compress to a small part of their size, and no other fields but their sizes.
+    pub(crate) fn smooth(count: u64, size: impl Fn(u64) -> [u32; 2]) -> Self {
+        let mut fields = vec![format::Field::stored("image", FieldKind::Image)];
+        fields.extend(["height", "width"].map(|name| format::Field::scalar(name, Dtype::U32)));
+        let schema = Schema::new(fields).unwrap();
+        let dir = scratch();
+        write(dir.path(), &schema, &[count], |schema, number, id| {
+            let [height, width] = size(id);
+            let (size, factors) = ((width as u16, height as u16), [(2, 2), (1, 1)][id as usize % 2]);
+            let image = Source { size, factors, interval: 8, detail: 1, seed: id }.encoded();
+            let scalars: Vec<u8> = [height, width].into_iter().flat_map(u32::to_le_bytes).collect();
+            let values = [(Codec::Jpeg, image, b"image/jpeg".to_vec(), None)];
+            let key = format!("sample-{id}");
+            let (bytes, frame) = record(schema, (number, id), &key, &scalars, &values.map(Some));
+            (bytes, frame, key, scalars)
+        });
+        Self { dir }
+    }
+
     fn coded(count: u64, size: impl Fn(u64) -> [u32; 2], harm: Harm, settings: fn(u64) -> ArraySettings) -> Self {
         let mut fields = vec![
             format::Field::stored("image", FieldKind::Image),

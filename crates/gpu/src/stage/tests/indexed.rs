@@ -17,7 +17,7 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::{Dtype as Stored, ElementType, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_jpeg::{JpegDecoder, PixelLayout, Placement, Rendering, StoredPicture, View};
-use shardpack_loader::stage::{FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom};
+use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom};
 use std::io;
 use std::sync::Mutex;
 
@@ -193,8 +193,10 @@ fn predicted_memory_suffices() {
             is_shown_before: false,
         };
         let spec = FieldSpec { name: "image", dtype: Stored::U8.into(), source };
+        let (record_bytes, output_bytes) = (record_bytes as u64, row_bytes as u64);
+        let sizes = FieldRows { rows: 6, record_bytes, output_bytes, pixels: 0 };
         for (decoding, is_kept) in [(Decoding::Records, false), (Decoding::Resident, true)] {
-            let staged = decoding.staged_bytes(&spec, 6, record_bytes as u64, row_bytes as u64) as usize;
+            let staged = decoding.staged_bytes(&spec, &sizes) as usize;
             let (taken, memory_bytes) = compare(&rows, &output, staged, is_kept);
             assert_eq!(taken, 6, "{view:?}");
             let room = SlotRoom {
@@ -202,7 +204,7 @@ fn predicted_memory_suffices() {
                 output_bytes: row_bytes,
                 host_bytes: 0,
                 staged_bytes: staged,
-                between_bytes: decoding.between_bytes(&spec, 6, row_bytes as u64) as usize,
+                between_bytes: decoding.between_bytes(&spec, &sizes) as usize,
             };
             assert!(memory_bytes <= decoding.memory_bytes(&room), "{memory_bytes} bytes taken");
         }

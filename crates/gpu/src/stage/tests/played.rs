@@ -15,8 +15,8 @@ use crate::stage::stored_array::KeptValue;
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, RowFault, RowMix,
-    RowMosaic, SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
+    DeviceArray, DeviceId, FieldRows, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, RowFault,
+    RowMix, RowMosaic, SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
 use std::ops::Range;
@@ -200,12 +200,12 @@ impl Stage for PlayedStage {
         self.decoding.shares(example)
     }
 
-    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        self.decoding.staged_bytes(field, rows, record_bytes, row_bytes) / self.tight
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        self.decoding.staged_bytes(field, rows) / self.tight
     }
 
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        self.decoding.between_bytes(field, rows, row_bytes)
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
+        self.decoding.between_bytes(field, rows)
     }
 
     fn device_bytes(&self, _: &SlotRoom) -> u64 {

@@ -8,7 +8,7 @@ use shardpack_array::{
     ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule, ZstdDecoder,
 };
 use shardpack_format::{Codec, Dtype, Limits};
-use shardpack_loader::stage::{FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot};
+use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot};
 
 const ROWS: u64 = 5;
 
@@ -34,12 +34,14 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
         assert!(Decoding::Records.takes(&spec));
         let row_bytes = 16 * 16 * 50 * 2;
         let output = row_bytes * ROWS;
+        let record_bytes = payload.len() as u64 * ROWS;
+        let sizes = FieldRows { rows: ROWS, record_bytes, output_bytes: output, pixels: 0 };
         let room = SlotRoom {
             rows: ROWS as usize,
             output_bytes: output as usize,
             host_bytes: 0,
-            staged_bytes: Decoding::Records.staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output) as usize,
-            between_bytes: Decoding::Records.between_bytes(&spec, ROWS, output) as usize,
+            staged_bytes: Decoding::Records.staged_bytes(&spec, &sizes) as usize,
+            between_bytes: Decoding::Records.between_bytes(&spec, &sizes) as usize,
         };
         let heap = Heap::new(Staging::<Heap>::memory_bytes(room.rows, room.staged_bytes, 0));
         let (fill, limits) = (Staging::new(heap, 0).unwrap(), Limits::default());
