@@ -1,4 +1,4 @@
-//! Reads little-endian integers with bounds checks, and aligns bytes to 64.
+//! Reads little-endian integers with bounds checks, and pads data to 64-byte boundaries.
 
 use crate::error::{Error, Result};
 

@@ -16,10 +16,10 @@ use crate::schema::{Field, FieldKind, Metadata, Schema};
 use std::fmt;
 
 impl Index {
-    /// Compares the frame of record `i` with its index row and with the shard's number.
+    /// Compares the frame of record `i` with its index row and with the shard number.
     ///
     /// # Errors
-    /// `Format` if they disagree, or if there is no such row.
+    /// `Format` if they disagree, or if the index has no row `i`.
     pub fn check_frame(&self, i: u64, shard_number: u32, frame: &Frame) -> Result<()> {
         let row = self.row(i).ok_or_else(|| Error::format("record number", format!("below {}", self.len()), i))?;
         let same = |what: &str, in_row: u64, in_frame: u64| {
@@ -69,8 +69,8 @@ impl Manifest {
     /// Compares an open shard with its manifest entry, without reading the whole file.
     ///
     /// # Errors
-    /// `Format` if they disagree on the dataset, shard number, file size, number of samples, footer or
-    /// schema, or if the manifest has no such entry.
+    /// `Format` if they disagree on the dataset, shard number, file size, number of samples, footer or schema, or if
+    /// the manifest has no entry for the shard.
     pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
         let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
         let entry =
@@ -96,8 +96,8 @@ impl Manifest {
 }
 
 impl Record<'_> {
-    /// Checks a record against the schema: the number of stored fields, the size and the truth values of the
-    /// scalars, and the codec and descriptor of each field.
+    /// Checks a record against the schema: the number of stored fields, the scalars' size and their bool values, and
+    /// the codec and descriptor of each field.
     ///
     /// # Errors
     /// `Format` if the record does not fit the schema; `Limit` if an array is over the limits.

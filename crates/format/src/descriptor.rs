@@ -14,9 +14,9 @@ pub const MAX_RANK: u8 = 8;
 pub enum Transform {
     /// No conversion. The stored elements are the values, so `stored == decoded`.
     None,
-    /// Stored as float16, which converts exactly to `decoded` (float32 or float16).
+    /// Stored as float16. Converts exactly to `decoded` (float32 or float16).
     F16,
-    /// Stored as an integer type. The writer has checked that the conversion is exact.
+    /// Stored as an integer type. The writer has verified that every element converts exactly.
     Integer,
     /// Stored as unsigned integers `q` of `bits` bits, with value = `offset[band] + q × scale[band]`. The product and
     /// the sum are each rounded to float32. `band` is the index along the last axis.
@@ -248,7 +248,6 @@ impl ArrayDescriptor {
             1 => Transform::F16,
             2 => Transform::Integer,
             3 => {
-                // Check that the input has enough bytes for the tables before allocating memory for them.
                 let bands = shape.last().copied().unwrap_or(1);
                 let table_bytes = bands
                     .checked_mul(4)
@@ -274,7 +273,6 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Checks that the parts do not contradict each other. `encode` and `parse` report different kinds of error.
     fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
         let pair = || format!("{} stored for {}", self.stored, self.decoded);
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;

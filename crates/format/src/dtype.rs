@@ -98,8 +98,9 @@ impl Dtype {
     /// Returns the size in bytes of a dense array of this type, or 0 if an axis has length 0.
     ///
     /// # Errors
-    /// `Format` if the product of element size and axes overflows 64 bits. Axes of length 0 are left out of
-    /// the product. The order of the axes then does not matter, and an empty array cannot hide an absurdly long axis.
+    /// `Format` if the product of element size and axes overflows 64 bits. Axes of length 0 are left out of the
+    /// product. Otherwise an empty array could have an absurdly long axis, and the result would depend on the order of
+    /// the axes.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         let bytes = shape
             .iter()

@@ -1,5 +1,5 @@
-//! Defines the element types in memory: the types of files (spec §4.1), and bfloat16, which only
-//! exists in memory.
+//! Defines the element types of arrays in memory: the types in files (spec §4.1), and bfloat16,
+//! which files cannot contain.
 
 use crate::dtype::Dtype;
 use crate::error::Result;
@@ -68,7 +68,6 @@ impl ElementType {
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         match self {
             Self::Dtype(dtype) => dtype.array_bytes(shape),
-            // bfloat16 is as wide as float16.
             Self::Bf16 => Dtype::F16.array_bytes(shape),
         }
     }

@@ -1,4 +1,4 @@
-//! The error type of this crate, which includes the place of the error.
+//! The error type of this crate. An error includes its place in the dataset.
 
 use crate::visible::visible;
 use crate::{Hint, Setting};
@@ -48,7 +48,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// An error in parsed bytes, or in a request to encode bytes.
+/// Error in parsed bytes, in the caller's request, or in this library.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -66,7 +66,7 @@ pub enum Error {
         /// Suggestion for the user's next step.
         hint: Option<Box<Hint>>,
     },
-    /// The bytes may be valid but need more than the caller's [`Limits`](crate::Limits) allow.
+    /// The bytes may be valid, but reading them needs more than the caller's [`Limits`](crate::Limits) allow.
     #[error("{place}{} is over the limit `{name}`: {found} > {limit}", visible(what))]
     Limit {
         /// Place of the error.
@@ -88,7 +88,7 @@ pub enum Error {
         /// Suggestion for the user's next step.
         hint: Option<Hint>,
     },
-    /// A bug in shardpack: the code reached a state that no input should cause.
+    /// A bug in shardpack: the program reached a state that no input should cause.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
         /// Place of the error, as far as known.
@@ -102,8 +102,7 @@ pub enum Error {
     },
 }
 
-/// Returns a hint that names the option for raising a limit. Limits without an option are so high that no real
-/// dataset reaches them.
+/// Returns a hint that names the option for raising a limit, or `None` for limits that no real dataset reaches.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",
@@ -172,7 +171,7 @@ impl Error {
         self
     }
 
-    /// Returns the hint. It is not part of the message, because each front end spells options in its own way
+    /// Returns the hint. The message does not include the hint, because each front end spells options differently
     /// ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {

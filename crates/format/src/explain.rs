@@ -1,5 +1,5 @@
-//! The common interface of all crates' error types: the kind of error, the hints, and the failed system call. Front
-//! ends need not know the concrete types.
+//! The common interface of all crates' error types: the kind of error, the hints, and the failed system call. It lets
+//! front ends handle errors without knowing their concrete types.
 
 use crate::{Error, Hint, Hinted, Voice};
 use std::path::Path;
@@ -32,7 +32,8 @@ impl ErrorKind {
     }
 }
 
-/// An error that a front end can show and handle. An error that wraps another crate's error delegates to it.
+/// Implemented by all errors that front ends show and handle. A wrapper of another crate's error delegates to that
+/// error.
 ///
 /// ```
 /// use shardpack_format::{Error, ErrorKind, Explain};
@@ -47,7 +48,7 @@ pub trait Explain: std::error::Error {
     /// Returns the hints, which are not part of the message.
     fn hints(&self) -> Vec<Hint>;
 
-    /// Returns the message with options spelled for `voice`.
+    /// Returns the message, with option names spelled for `voice`.
     fn told(&self, voice: Voice) -> String {
         let _ = voice;
         self.to_string()

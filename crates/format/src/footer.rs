@@ -1,5 +1,4 @@
-//! Parses and encodes the shard footer, which is at a fixed distance from the end of the file (spec
-//! §2.4).
+//! Parses and encodes the shard footer, which is the last 128 bytes of the file (spec §2.4).
 
 use crate::bytes::Cursor;
 use crate::error::{Error, Result};
@@ -9,8 +8,7 @@ use crate::limits::Limits;
 /// Size of the footer in bytes.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// Number of bytes to read first from the end of a shard. These bytes include the footer and, in most shards, the
-/// whole index.
+/// Number of bytes to read first from the end of a shard. They include the footer and, in most shards, the whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";
@@ -49,8 +47,7 @@ impl Footer {
 
     /// Returns the footer's own CRC32 over its first 116 bytes.
     ///
-    /// The checksum itself is excluded, because the CRC of data followed by its own CRC is a
-    /// constant.
+    /// The checksum field is excluded, because the CRC of any data followed by its own CRC is the same constant.
     #[must_use]
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self.encode().split_at(CRC_AT).0)

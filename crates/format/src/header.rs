@@ -1,5 +1,5 @@
-//! Parses and encodes the shard header, and the identity, which the header and the footer share
-//! (spec §2.1).
+//! Parses and encodes the shard header and the shard identity, which the header and the footer both contain (spec
+//! §2.1).
 
 use crate::bytes::{ALIGNMENT, Cursor};
 use crate::error::{Error, Result};
@@ -8,15 +8,15 @@ use std::fmt;
 /// Size of the header in bytes. The first record follows the header.
 pub const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const HEADER_LEN: usize = 64;
-/// First bytes of a shard. As in PNG files, a byte with its high bit set and line ends reveal that a file was
-/// transferred in text mode.
+/// First bytes of a shard. As in PNG files, a byte above 127 and the line endings reveal a file that was transferred in
+/// text mode.
 pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
 /// Version of the format that this crate writes: major and minor number.
 pub const VERSION: (u16, u16) = (1, 0);
 /// Required-feature bits that this crate knows. Shards with other bits are refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
-/// Optional-feature bit for shards with segment indexes (spec §5.5). Readers that do not know the bit treat the
-/// indexes as just another field of bytes.
+/// Optional-feature bit for shards with segment indexes (spec §5.5). Readers that do not know the bit treat the indexes
+/// as an ordinary bytes field.
 pub const SEGMENT_INDEXES: u64 = 1;
 
 /// Identifier of a dataset, 16 bytes. All its shards have the same id.

@@ -1,14 +1,14 @@
-//! Hints: suggestions for the user's next step. Errors carry hints as values, and [`crate::spelling`] formats them for
-//! a front end.
+//! Hints suggest the user's next step. An error contains its hints as structured values, which [`crate::spelling`]
+//! formats for a front end.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The front end that shows a hint. Each spells options in its own way.
+/// The front end that shows a hint. It determines how options are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Voice {
-    /// A Rust program: `max_error = 0.5`, spelled like the field of the options.
+    /// A Rust program: `max_error = 0.5`, with the field name of the options struct.
     Rust,
     /// A command line: `--max-error 0.5`.
     Command,
@@ -21,9 +21,7 @@ pub enum Voice {
 pub struct Setting {
     /// Name with `_` between words, as in the options of `pack`.
     pub(crate) option: Cow<'static, str>,
-    /// Name in Rust, if it differs.
     pub(crate) field: Option<Cow<'static, str>>,
-    /// Name in Python, if it differs.
     pub(crate) keyword: Option<Cow<'static, str>>,
     pub(crate) given: Given,
 }
@@ -33,7 +31,7 @@ pub(crate) enum Given {
     Nothing,
     On,
     Word(String),
-    /// A number, or a placeholder such as `E`. Never quoted.
+    /// A number or a placeholder such as `E`, never quoted.
     Bare(Cow<'static, str>),
 }
 
@@ -237,7 +235,7 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error that consists of a text and a hint, for cases without their own error type.
+/// An error that consists of a text and a hint, for errors without a type of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);

@@ -1,5 +1,5 @@
-//! Builds and parses the index. It has one row per record, and is stored by column between the
-//! records and the footer (spec §2.3).
+//! Builds and parses the index, a table with one row per record. It is stored column by column between the records and
+//! the footer (spec §2.3).
 
 use crate::bytes::{Cursor, align_up, pad_to_alignment};
 use crate::dtype::Dtype;
@@ -84,7 +84,7 @@ impl IndexBuilder {
         Ok(offset)
     }
 
-    /// Returns the number of records so far.
+    /// Returns the number of records added so far.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.offsets.len() as u64
@@ -102,7 +102,8 @@ impl IndexBuilder {
         self.next_offset
     }
 
-    /// Returns an upper bound on the size of an index without metadata. It is known before the first record is written.
+    /// Returns an upper bound on the size in bytes of an index without its metadata, given the number of records and
+    /// the total length of their keys.
     ///
     /// ```
     /// use shardpack_format::{IndexBuilder, Schema};
@@ -162,10 +163,10 @@ pub struct Row {
     pub sample_id: u64,
 }
 
-/// A parsed index. It owns its bytes and reads columns in place.
+/// A parsed index. It owns its bytes, and reads values directly from them.
 #[derive(Debug, Clone)]
 pub struct Index {
-    /// Columns and keys. In the file, the metadata precedes them.
+    /// Columns and keys. The metadata, which precedes them in the file, is not included.
     bytes: Vec<u8>,
     metadata: SharedMetadata,
     records: u64,
@@ -179,7 +180,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Parses the bytes between the records and the footer, and keeps them.
+    /// Parses and takes ownership of the bytes between the records and the footer.
     ///
     /// # Errors
     /// `Format` if the CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave gaps,
@@ -269,8 +270,6 @@ impl Index {
         Ok(index)
     }
 
-    /// Checks that the records fill the space between header and index without gaps or overlaps, and that the keys are
-    /// valid and cover the key bytes.
     fn check_rows(&self, footer: &Footer) -> Result<()> {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
@@ -348,7 +347,7 @@ impl Index {
         &self.metadata
     }
 
-    /// Returns the memory size of the index in bytes, without its metadata.
+    /// Returns the memory that the index takes up, in bytes, not counting its metadata.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64

@@ -1,7 +1,7 @@
 //! Strict JSON: every document has exactly one interpretation (spec §3).
 //!
 //! Keys are unique, the nesting depth is bounded, and nothing follows the document. Where serde accepts several forms,
-//! only the plain form is allowed:
+//! only one is allowed:
 //!
 //! - A structure is an object, never an array.
 //! - A choice is a string, never `{"name": null}`.
@@ -16,13 +16,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Number of nodes that each object counts for, in addition to its keys and values. Even a small map takes about that
-/// much more memory than a number.
+/// Number of additional nodes that each object counts for. Even a small map takes about that much more memory than a
+/// number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses an object into `T`. First checks the text, which bounds the memory for `T` before any of
-/// it is allocated. The check itself allocates memory only for objects that are open at the same
-/// time.
+/// Parses an object into `T`. First checks the text, which bounds the memory of `T`. The check itself allocates memory
+/// only for the keys of open objects.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
@@ -66,7 +65,6 @@ fn fail(what: &'static str, e: serde_json::Error) -> Error {
     Error::format(what, "strict JSON as defined in the specification", e)
 }
 
-/// Makes a structure accept only an object. By default, serde also accepts an array.
 struct AsObject<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
@@ -82,7 +80,6 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
     }
 }
 
-/// Reads a structure, which must be an object.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<T, D::Error> {
     T::deserialize(AsObject(de))
 }
@@ -113,19 +110,16 @@ pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> 
     de.deserialize_seq(All(PhantomData))
 }
 
-/// Reads a choice, which must be a string.
 pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
     T::deserialize(StringDeserializer::<D::Error>::new(String::deserialize(de)?))
 }
 
-/// Reads the choice of an optional key, which must not be `null`.
 pub(crate) fn some_choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     de: D,
 ) -> std::result::Result<Option<T>, D::Error> {
     choice(de).map(Some)
 }
 
-/// Reads the value of an optional key, which must not be `null`.
 pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Option<T>, D::Error> {
     T::deserialize(de).map(Some)
 }

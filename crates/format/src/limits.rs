@@ -25,10 +25,10 @@ pub struct Limits {
     pub max_record_bytes: u64,
     /// Maximum size of a decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
-    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of one value are
-    /// limited by `max_run_bytes` instead. Default 1000.
+    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of a repeated value
+    /// have their own limit, `max_run_bytes`. Default 1000.
     pub max_expansion: u64,
-    /// Maximum total decoded size of the runs of one value in a field, in bytes. Runs that decode to at most
+    /// Maximum total decoded size of a field's runs of a repeated value, in bytes. Runs that decode to at most
     /// `max_expansion` times the field's stored bytes are always allowed. Runs have their own limit because a chunk of
     /// 32 bytes can encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of 23,170 × 23,170 pixels. If
     /// only a region is read, only the runs in that region count.
@@ -89,9 +89,9 @@ impl Limits {
         }
     }
 
-    /// Fails if a picture of `stored` bytes decodes to too many bytes of pixels. Up to 1 MiB is always allowed. Above
-    /// that, the limit is 24 times `max_expansion`, because picture formats compress uniform areas a thousandfold and a
-    /// one-bit pixel becomes 24 bits.
+    /// Fails if a picture of `stored` bytes decodes to too many bytes of pixels. Up to 1 MiB is always allowed. Larger
+    /// pictures may decode to `stored` × `max_expansion` × 24 bytes, because picture formats compress uniform areas a
+    /// thousandfold and a one-bit pixel becomes 24 bits.
     ///
     /// ```
     /// let limits = shardpack_format::Limits::default();
@@ -100,7 +100,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// `Limit` if the bytes are over this limit.
+    /// `Limit` if `bytes` is over this limit.
     pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
         if bytes > 1 << 20 && bytes > most {
@@ -109,7 +109,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Fails if the runs in a field of `stored` bytes decode to too many bytes.
+    /// Fails if the runs of a repeated value in a field of `stored` bytes decode to too many bytes.
     ///
     /// ```
     /// use shardpack_format::Limits;
@@ -119,7 +119,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// `Limit` if the bytes are over this limit.
+    /// `Limit` if `bytes` is over both `max_run_bytes` and `stored` × `max_expansion`.
     pub fn check_runs(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_run_bytes.max(self.max_expansion.saturating_mul(stored));
         if bytes > most {

@@ -26,7 +26,7 @@ const BYTES_PER_SHARD: u64 = 320;
 /// five keys and their values.
 const NODES_PER_SHARD: u64 = 19;
 
-/// A dataset: schema, recipe, fidelity figures and shards.
+/// The description of a dataset: schema, recipe, fidelity figures and shards.
 ///
 /// ```
 /// use shardpack_format::{Limits, Manifest};
@@ -52,14 +52,14 @@ pub struct Manifest {
     pub classes: Option<Vec<String>>,
     /// All options that the dataset was made with.
     pub recipe: Recipe,
-    /// Figures over all samples, for each field that was or could have been stored lossily.
+    /// Errors measured over all samples, for each field that was or could have been stored lossily.
     pub fidelity: Map<String, Value>,
     /// Shards in the order of their numbers, from 0.
     #[serde(deserialize_with = "json::objects")]
     pub shards: Vec<ShardEntry>,
 }
 
-/// A shard in a manifest.
+/// The entry of a shard in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardEntry {
@@ -69,8 +69,8 @@ pub struct ShardEntry {
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// The footer's own CRC32 ([`Footer::crc32`](crate::Footer::crc32)). It ties the manifest to this shard, and
-    /// checking it takes one small read.
+    /// The footer's own CRC32 ([`Footer::crc32`](crate::Footer::crc32)). It ties the manifest to this shard, and can be
+    /// checked with one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
     /// SHA-256 of the file.
@@ -129,8 +129,8 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of a later generation, still without shards and figures. `metadata` is the metadata of the
-    /// shards that this generation adds.
+    /// Creates the manifest of a later generation, without shards and fidelity figures. `metadata` is the metadata of
+    /// the shards that this generation adds.
     #[must_use]
     pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
         let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
@@ -147,8 +147,8 @@ impl Manifest {
         }
     }
 
-    /// True if a shard of this dataset may list these classes. These are all classes of the dataset or, in a later
-    /// generation, the first ones, which were known when the shard was written.
+    /// True if a shard of this dataset may list these classes: all classes of the dataset or, if the dataset has grown,
+    /// the first ones, which were known when the shard was written.
     #[must_use]
     pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
         let own = self.classes.as_deref();
@@ -158,8 +158,8 @@ impl Manifest {
         }
     }
 
-    /// True if a shard of this dataset may state that the dataset has `count` shards. This is the current number or, in
-    /// a later generation, an earlier number.
+    /// True if a shard of this dataset may state that the dataset has `count` shards: the current number or, if the
+    /// dataset has grown, a smaller one.
     #[must_use]
     pub fn has_shards(&self, count: u32) -> bool {
         let own = self.shards.len() as u64;

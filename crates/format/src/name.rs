@@ -1,5 +1,4 @@
-//! Creates and checks names in files that become names in the file system: shard names and sample
-//! keys (spec §3.4).
+//! Creates and checks the names in a dataset that become file names: shard names and sample keys (spec §3.4).
 
 use crate::error::{Error, Result};
 
@@ -16,8 +15,8 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
-/// Returns the name of shard `number` in `generation`, for use if a shard of an older generation
-/// already has the plain name.
+/// Returns the name of shard `number` in `generation`. Used if a shard of an older generation already has the plain
+/// name.
 ///
 /// ```
 /// assert_eq!(shardpack_format::shard_name_of(7, 2), "shard-00007-0002.shard");
@@ -67,7 +66,8 @@ pub fn generation_of_shard_name(name: &str) -> Option<u32> {
 /// Checks a shard name from a manifest: a file name, optionally with a folder, in the characters `A–Z a–z 0–9 . _ -`.
 ///
 /// # Errors
-/// `Format` if the name could lead outside the dataset's folder, or mean something else on another system.
+/// `Format` if the name could lead outside the dataset's folder, or have a different meaning on another operating
+/// system.
 pub fn check_shard_name(name: &str) -> Result<()> {
     let fail = |why| Err(Error::format("shard name", why, format!("{name:?}")));
     let parts: Vec<&str> = name.split('/').collect();

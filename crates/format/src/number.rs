@@ -1,4 +1,4 @@
-//! Converts between sizes in memory and on disk, both of which have 64 bits.
+//! Converts between sizes in memory and on disk, which are both 64-bit numbers.
 
 const _: () = assert!(usize::BITS == 64, "shardpack needs a platform with 64-bit addresses");
 

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-/// Characters that end every URL, even a malformed one.
+/// Characters that end any URL.
 const SPACES: &[char] = &[' ', '\t', '\n', '\r'];
-/// Characters that end a URL after its password.
+/// Characters that end a URL, except within its user name and password.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
 
-/// Replaces the user, password, query and fragment of each URL with `…`, because they may be secret. The container in
-/// `abfss://container@account…` is kept, because it is not a user.
+/// Replaces the user, password, query and fragment of each URL with `…`, because they may be secret. Keeps the
+/// container in `abfss://container@account…`, which is not a user.
 ///
 /// ```
 /// use shardpack_format::plain_urls;
@@ -26,7 +26,7 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once("://") {
         out.push_str(before);
         out.push_str("://");
-        // A password may contain a quote, so the secret extends to the last `@` before a space.
+        // A password may contain quotes, so the secret extends to the last `@` before whitespace.
         let word = after.split(SPACES).next().unwrap_or_default();
         let (secret, open) = word.split_at(word.rfind('@').unwrap_or_default());
         let (url, behind) = after.split_at(secret.len() + open.find(ENDS).unwrap_or(open.len()));

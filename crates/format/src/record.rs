@@ -17,8 +17,8 @@ const FIELD_ENTRY_BYTES: u64 = FIELD_ENTRY_LEN as u64;
 pub(crate) const FIELD_ENTRY_LEN: usize = 24;
 const FRAME_CRC_AT: usize = 60;
 
-/// The first part of a record, which has a fixed size. It is enough to skip the record, or to recognise it if the index
-/// is lost.
+/// The first part of a record, with a fixed size. A reader needs only the frame to skip the record, or to recognise it
+/// if the index is lost.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, RecordBuilder, Schema, StoredField};
@@ -105,7 +105,7 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
-    /// Changes the sample id in this frame and in the record `bytes`. The body and its CRC32 stay the same.
+    /// Changes the sample id in this frame and in the record `bytes`. Neither the body nor its CRC32 changes.
     ///
     /// # Errors
     /// `Usage` if `bytes` is shorter than a frame.
@@ -200,8 +200,8 @@ impl<'a> Record<'a> {
         Self::parse_trusted(frame, bytes, limits)
     }
 
-    /// Same as [`Record::parse`], but takes a parsed frame and does not check the CRC32 of the
-    /// body. Used by callers that have already checked the CRC32, or that skip the check.
+    /// Same as [`Record::parse`], but takes a parsed frame and does not check the CRC32 of the body. Callers have
+    /// already checked the CRC32, or skip the check.
     ///
     /// # Errors
     /// Same as [`Record::parse`].
@@ -211,7 +211,7 @@ impl<'a> Record<'a> {
         }
         let mut cur = Cursor::new(bytes, "record");
         cur.take(FRAME_BYTES)?;
-        // Read the entries first, to compare each length with the available bytes before allocating anything for it.
+        // Read the entries first: each length is compared with the available bytes before memory is allocated for it.
         let table = cur.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?;
         let scalars = cur.take(u64::from(frame.scalar_bytes))?;
         let mut fields = Vec::with_capacity(usize::from(frame.field_count));
@@ -241,7 +241,7 @@ impl<'a> Record<'a> {
             return Err(Error::format("record head bytes", cur.pos(), frame.head_bytes).at(24));
         }
         for (entry, value) in fields.iter().zip(&mut values) {
-            // If the sample has no value, both are `None`, because `value` was made from `entry`.
+            // `value` was made from `entry`: both are `None` if the sample has no value.
             let (Some(entry), Some(value)) = (entry, value) else { continue };
             if entry.decoded_bytes > limits.max_decoded_bytes {
                 let limit = limits.max_decoded_bytes;
@@ -257,8 +257,8 @@ impl<'a> Record<'a> {
     }
 
     /// Returns one stored field, or `None` if the sample has no value. The caller must have parsed the frame and
-    /// checked the CRC32. Some loaders need only one or two fields of millions of records, so this function allocates
-    /// nothing and reads nothing after the field.
+    /// checked the CRC32. Allocates nothing and reads nothing after the field, because some loaders need only one or
+    /// two fields of millions of records.
     ///
     /// # Errors
     /// `Format` if the record is too short for its fields, or if an entry is invalid; `Limit` if the field decodes to
@@ -301,8 +301,8 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the descriptor of one stored field, or `None` if the sample has no value. Needs only the first
-    /// [`Frame::head_bytes`] bytes of a record, so shapes and types can be found without reading arrays. Checks only
-    /// the CRC32 of the frame.
+    /// [`Frame::head_bytes`] bytes of a record, so a reader can find shapes and types without reading arrays. Does not
+    /// check the CRC32 of the body.
     ///
     /// # Errors
     /// `Format` if the head is too short for its fields, or if an entry is invalid; `Usage` if there is no field at
@@ -323,8 +323,8 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the places of the stored fields in schema order, or `None` where the sample has no value. Needs only the
-    /// first [`Frame::head_bytes`] bytes of a record. Checks only the CRC32 of the frame. A reader that fetches the
-    /// values separately must check the CRC32 of the body at the end.
+    /// first [`Frame::head_bytes`] bytes of a record. Does not check the CRC32 of the body. A reader that fetches the
+    /// values separately must check it at the end.
     ///
     /// # Errors
     /// `Format` if the head is too short for its fields, if an entry is invalid, or if the values do not end with the

@@ -8,7 +8,7 @@ use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
 use crate::schema::Schema;
 use std::ops::Range;
 
-/// A stored field value, declared before its bytes are provided.
+/// Sizes, codec and descriptor of a stored field value, declared before its bytes are written.
 ///
 /// ```
 /// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
@@ -212,8 +212,8 @@ impl RecordBuilder {
         Ok(Self { bytes, fields, frame, body_bytes })
     }
 
-    /// Returns the offset of the first stored value in a record with this number of stored fields and this many bytes
-    /// of scalars, descriptors and key.
+    /// Returns the offset of the first stored value in a record, given the number of stored fields and the sizes in
+    /// bytes of the scalars, the descriptors and the key.
     #[must_use]
     pub const fn first_value_at(
         stored_fields: usize,
@@ -234,7 +234,7 @@ impl RecordBuilder {
         self.bytes.get_mut(range).unwrap_or_default()
     }
 
-    /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
+    /// Computes the CRC32, and returns the record, padded to a multiple of 64 bytes, and its frame.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
         // Use `split_at`, which panics if the buffer is too short. A silent fallback would store

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Kind of a field's content.
+/// The kind of a field. Determines which codecs and descriptors are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -57,7 +57,7 @@ impl fmt::Display for FieldKind {
 pub struct Field {
     /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not starting with `.` or `-`.
     pub name: String,
-    /// Kind of content.
+    /// Kind of the field.
     #[serde(deserialize_with = "json::choice")]
     pub kind: FieldKind,
     /// Element type, for scalars only.
@@ -89,8 +89,8 @@ impl Field {
         Self::stored(format!("{picture}{SEGMENTS}"), FieldKind::Bytes)
     }
 
-    /// Returns the name of the picture field, given the field name of its segment indexes. Returns `None` if the name
-    /// has a different form.
+    /// Returns the name of the picture field whose segment indexes are in the field `name`, or `None` if `name` is not
+    /// the name of such a field.
     ///
     /// ```
     /// use shardpack_format::Field;
@@ -119,8 +119,8 @@ pub struct Schema {
     #[serde(deserialize_with = "json::objects")]
     fields: Vec<Field>,
     /// True if the shards lack the feature bit of segment indexes. A field named like segment indexes then has no
-    /// special meaning. This flag is known only from the headers of shards, so it is not written, and schemas are
-    /// compared without it.
+    /// special meaning. The feature bit is in the headers of shards, so this flag is neither encoded with the schema
+    /// nor compared.
     #[serde(skip)]
     lacks_segment_indexes: bool,
 }
@@ -145,8 +145,9 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Returns the schema for shards with these optional-feature bits (spec §7). Without the bit of segment indexes, a
-    /// field named like segment indexes belongs to the user. A new schema assumes the bits that it needs.
+    /// Returns the schema for shards with these optional-feature bits (spec §7). Without the bit for segment indexes, a
+    /// field with the name of a segment index belongs to the user. [`Schema::new`] assumes that all bits that the
+    /// schema needs are set.
     ///
     /// ```
     /// use shardpack_format::{Field, FieldKind, Schema};
@@ -193,8 +194,7 @@ impl Schema {
         self.stored().position(|f| f.name == name)
     }
 
-    /// Iterates over the fields that are visible to users: all but segment indexes, which belong to their pictures
-    /// (spec §5.5).
+    /// Iterates over the fields that are visible to users: all except segment indexes (spec §5.5).
     ///
     /// ```
     /// use shardpack_format::{Field, FieldKind, Schema};
@@ -300,8 +300,8 @@ pub struct Metadata {
     pub shards: Option<u32>,
 }
 
-/// The metadata of a shard, with its JSON text. Shards with equal metadata share it in memory, because with many
-/// classes it is larger than the rest of the index.
+/// The metadata of a shard, with its JSON text. Shards with equal metadata share it in memory, because metadata with
+/// many classes is larger than the rest of the index.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata, SharedMetadata};
@@ -350,8 +350,8 @@ impl Metadata {
         json::to_vec(self)
     }
 
-    /// Encodes the JSON document and checks that a reader with these limits accepts it. This lets a
-    /// writer fail before it writes the first byte.
+    /// Encodes the JSON document and checks that a reader with these limits accepts it. A writer calls this to fail
+    /// before it writes the first byte.
     ///
     /// # Errors
     /// Same as [`Metadata::encode`]; also `Limit` if there are too many bytes, nodes or fields, and `Format` if the

@@ -74,7 +74,7 @@ impl Note {
 }
 
 /// Formats a text and its hints for `voice`, each on its own line. Also hides secrets in URLs with [`plain_urls`],
-/// because every error passes through here before users see it.
+/// because every error passes through this function before users see it.
 ///
 /// ```
 /// use shardpack_format::{Error, Voice, told};

@@ -1,6 +1,6 @@
 //! Makes text from data safe to display. Every error, note and output line passes through here.
 //!
-//! A name in a file may contain ESC, BEL or a bidirectional override, which can move the cursor of a terminal, rename
+//! A name in a file may contain ESC, BEL or a bidirectional override. They can move the cursor of a terminal, rename
 //! its window or reverse a line. Such characters are replaced by their numbers. Backslashes are kept, so a second pass
 //! changes nothing.
 

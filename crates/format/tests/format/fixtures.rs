@@ -83,7 +83,6 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
         let parts: Vec<&str> = line.split('\t').collect();
         let result = read(parts[0], &Limits::default());
         let beyond = BEYOND_THE_LAYOUT.contains(&name_of(parts[0]));
-        // The layout treats compressed streams and segment indexes as plain bytes, so their faults are not detected.
         let stream = ["invalid/C", "invalid/V02-segment-index"].iter().any(|start| parts[0].starts_with(start));
         match (parts[1], result) {
             ("ok", Ok(())) => {}
@@ -109,7 +108,7 @@ fn data_over_a_limit_passes_without_limits() {
     let target = "invalid/L05-decoded-array-over-limit.shard";
     let error = read(target, &Limits { max_decoded_bytes: 1 << 32, ..Limits::default() }).unwrap_err();
     // The descriptor declares an array of 4 GiB, but the field declares 0 decoded bytes. The error must report this
-    // contradiction instead of the limit on sizes.
+    // contradiction, not the size limit.
     assert!(matches!(error, Error::Format { .. }), "{error}");
     assert!(error.to_string().contains("decoded bytes of field"), "{error}");
 }

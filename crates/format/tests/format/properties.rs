@@ -62,7 +62,6 @@ fn descriptor() -> impl Strategy<Value = ArrayDescriptor> {
     )
 }
 
-/// Computes the product in 128 bits, which cannot overflow unnoticed.
 fn naive_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
     let digits = |n: u64| u128::from(n.max(1));
     let mut product = u128::from(dtype.bytes());
@@ -135,8 +134,6 @@ proptest! {
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
             if let Some(first) = &pair[0] {
-                // Put the value at the right offset, before it, after it, or at the start of the
-                // buffer.
                 let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
                 for at in [place, place - 61, place + 3, 0] {
                     let buffer = [vec![7; at], first.clone()].concat();
