@@ -66,7 +66,6 @@ fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
-/// Always fails, because only Linux has a call to drop a file from the page cache.
 #[cfg(not(target_os = "linux"))]
 fn forget(_: &Path) -> Result<(), Box<dyn Error>> {
     Err("this system has no call that drops a file from the page cache".into())

@@ -34,8 +34,8 @@ impl Ahead {
     }
 }
 
-/// Announces the records of a dataset ahead of a reader in stored order. Continues across shard boundaries by
-/// opening the next shards early.
+/// Announces the records of a dataset ahead of a reader in stored order. Opens the next shards early, to continue
+/// across shard boundaries.
 #[derive(Debug)]
 pub(crate) struct Onward {
     dataset: Dataset,

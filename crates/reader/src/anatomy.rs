@@ -1,5 +1,5 @@
-//! Reads the parts of a shard around its records. Each part is read separately: an intact shard has
-//! all of them, and `salvage` uses whichever are left.
+//! Reads the parts of a shard around its records. Each part is read separately, because `salvage` uses the parts that
+//! are still intact.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -14,7 +14,7 @@ use shardpack_format::{
 pub(crate) struct Anatomy {
     pub(crate) header: Result<Identity, FormatError>,
     pub(crate) footer: Result<Footer, FormatError>,
-    /// The index, or `None` if the footer, which contains its position, is damaged.
+    /// The index, or `None` if the footer is damaged, because the footer contains the index's position.
     pub(crate) index: Option<Result<Index, FormatError>>,
 }
 

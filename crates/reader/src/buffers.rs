@@ -1,4 +1,4 @@
-//! Provides a limited number of buffers, which the read-ahead threads and the consumer pass back and forth.
+//! A limited set of buffers. The read-ahead threads fill them, and the consumer returns them.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Converts the shards of one dataset for use in a union of datasets, with labels as indexes into the union's classes.
+//! Converts the shards of a dataset for a union of several datasets: labels become indexes into the union's classes.
 
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -12,12 +12,12 @@ pub(crate) const LABEL: &str = "label";
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) schema: Schema,
-    /// The union's index for each class of the dataset, or `None` if the indexes are the same.
+    /// Index in the union's classes for each class of the dataset, or `None` if all indexes stay the same.
     pub(crate) classes: Option<Vec<i64>>,
 }
 
 impl Cast {
-    /// Converts the columns of a shard.
+    /// Converts the columns of a shard for the union.
     ///
     /// # Errors
     /// `Format` if a label is not a class of the dataset.
@@ -52,7 +52,7 @@ fn labels(shard: &Shard, position: usize, dtype: Dtype, classes: &[i64]) -> Resu
     let mut out = Vec::with_capacity(column.len());
     for (record, bytes) in (0_u64..).zip(column.chunks(dtype.size())) {
         let found = Scalar::from_bytes(dtype, bytes).and_then(Scalar::as_i64);
-        // Negative labels are not classes. Some datasets use them for unlabelled samples.
+        // Negative labels are not classes. Some datasets mark unlabelled samples with them.
         let number = match found {
             Some(unlabelled) if unlabelled < 0 => Some(unlabelled),
             Some(class) => usize::try_from(class).ok().and_then(|class| classes.get(class).copied()),

@@ -3,7 +3,7 @@
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
-/// Specifies where a record's CRC32 comes from.
+/// Source of a record's CRC32.
 #[derive(Debug, Clone, Copy)]
 pub enum Crc {
     /// Compute it from the bytes.
@@ -32,7 +32,7 @@ pub(crate) fn check_record<'a>(
     let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
-    // Compare with the index first, because an intact record in the wrong place must not be reported as damaged.
+    // Compare with the index first: an intact record in the wrong place must not be reported as damaged.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;

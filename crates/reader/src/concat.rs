@@ -12,13 +12,13 @@ impl Dataset {
     /// Concatenates `datasets` into one dataset, without touching any file.
     ///
     /// Fields are matched by name. The result has the fields of all datasets, the first dataset's
-    /// first. A sample has no value for fields that its own dataset lacks ([`Dataset::without`]).
-    /// In a column, its value is −1, NaN, false, or the maximum of an unsigned type. Classes are
-    /// matched by name too. The first dataset's classes keep their indexes, new classes follow, and
-    /// labels are indexes into the combined list. Keys do not change. [`Dataset::by_key`] fails if
-    /// two of the datasets share a key. Look up such a key in its own dataset. The result has no
-    /// manifest. If all datasets have the same recipe, the result has it too. Otherwise its recipe
-    /// is empty. Each dataset keeps its limits; decoders use the first dataset's.
+    /// first. A sample has no value for fields that its own dataset lacks ([`Dataset::without`]). In a
+    /// [`Column`](crate::Column), a missing value is −1, NaN, false, or the maximum of an unsigned type. Classes are
+    /// matched by name too. The first dataset's classes keep their indexes, new classes follow, and labels are indexes
+    /// into the combined list. Keys do not change. If two datasets share a key, [`Dataset::by_key`] fails. Look up
+    /// shared keys in the original datasets. The result has no manifest. If all datasets have the same recipe, the
+    /// result has it too. Otherwise its recipe is empty. Each dataset keeps its own limits, but decoders use the limits
+    /// of the first dataset.
     ///
     /// To set the share of each dataset, use `Mixture` of `shardpack-loader`.
     ///
@@ -80,8 +80,8 @@ impl Dataset {
         &self.0.parts
     }
 
-    /// Returns the samples without a value for `field` in a dataset made by [`Dataset::concat`], because their
-    /// own dataset lacks the field. Returns nothing for any other dataset. Opens no files.
+    /// Returns the samples of a concatenation whose own dataset lacks `field`. Returns an empty list for any other
+    /// dataset. Opens no files.
     #[must_use]
     pub fn without(&self, field: &str) -> Vec<Range<u64>> {
         if !self.schema().fields().iter().any(|known| known.name == field) {

@@ -55,8 +55,8 @@ pub(crate) struct Slot {
     pub(crate) samples: u64,
     pub(crate) origin: Origin,
     pub(crate) shard: OnceLock<Arc<Shard>>,
-    /// Damage found in the header, footer or index, remembered to avoid reading and checking a large index
-    /// again for every sample. Failed reads are retried instead.
+    /// Damage found in the header, footer or index, kept to avoid reading a large index again for every sample. Failed
+    /// reads are not kept, so they are retried.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
@@ -143,7 +143,7 @@ impl Dataset {
         self.0.dataset_id
     }
 
-    /// Returns the limits on sizes that a file may request.
+    /// Returns the limits on sizes in files.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.options.limits
@@ -271,8 +271,8 @@ impl Dataset {
         })
     }
 
-    /// Like [`Dataset::shard`], but returns `None` for a damaged shard. For callers that can
-    /// continue without the shard. A later read of its samples reports the damage.
+    /// Like [`Dataset::shard`], but returns `None` for a damaged shard, for callers that can continue without it.
+    /// Reading its samples later reports the damage.
     ///
     /// # Errors
     /// `Io` if the shard cannot be read.
@@ -284,8 +284,8 @@ impl Dataset {
         }
     }
 
-    /// Iterates over the indexes of all shards, and announces each shard ahead of time, so that a networked
-    /// storage can fetch several at once.
+    /// Iterates over the numbers of all shards. Announces the next shards to the storage, so that a networked storage
+    /// can fetch several at once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
         /// Number of shards to announce ahead, which keeps many small requests in flight.
         const AHEAD: usize = 64;
@@ -330,7 +330,7 @@ impl Dataset {
         self.storages().iter().fold(0, |sum, storage| sum.saturating_add(storage.read_ahead_bytes()))
     }
 
-    /// Returns counts of the storage's network requests so far, all zero for local disks.
+    /// Returns the storage's network traffic so far, which is zero for local disks.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
@@ -346,7 +346,7 @@ impl Dataset {
         Ok(shard)
     }
 
-    /// Returns the shard of sample `index`, and the sample's record in that shard, as indexes.
+    /// Returns the number of the shard that contains sample `index`, and the index of its record in that shard.
     ///
     /// # Errors
     /// `Usage` past the end.
@@ -375,7 +375,7 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // Fail here, because skipping this shard would assign all later labels to the wrong samples.
+            // Fail, because skipping the shard would assign all later labels to the wrong samples.
             let of_shard = shard.column_bytes(position);
             column.extend(
                 of_shard.ok_or_else(|| FormatError::format("number of columns in a shard", position + 1, position))?,

@@ -1,5 +1,5 @@
-//! Decodes the values of fields (arrays, pictures, text and bytes). Checking the record has already ensured
-//! that each codec is valid for its field.
+//! Decodes the values of fields (arrays, pictures, text and bytes). When a record is checked, it is refused if a codec
+//! is not valid for its field.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
@@ -71,7 +71,7 @@ impl RecordView<'_> {
     ///
     /// # Errors
     /// `Usage` if there is no such array field or this sample has no value for it; `Format` or `Limit` if the
-    /// descriptor is not valid.
+    /// descriptor is invalid.
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         let value = self.present(name, &[FieldKind::Array])?;
         ArrayDescriptor::parse(value.descriptor, self.limits()).map_err(|e| self.field_error(name, e))
@@ -143,7 +143,7 @@ impl RecordView<'_> {
 
     /// Adds the field name and this record's location to an error about its bytes.
     pub(crate) fn field_error(&self, name: &str, error: FormatError) -> crate::Error {
-        // The offset in the error is relative to the value and would mean nothing to the user, so replace it.
+        // The offset in the error is relative to the value. Replace it by the offset in the file.
         self.error(name_field(name, error))
     }
 }

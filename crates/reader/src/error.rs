@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate.
+/// An error while opening or reading a dataset.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,8 +36,8 @@ pub enum Error {
     /// The caller's request cannot be served. Always contains a [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(format::Error),
-    /// The program is in a state that should be impossible, for example after a panic. Always contains a
-    /// [`shardpack_format::Error::Internal`].
+    /// A bug in shardpack: the program reached a state that should be impossible, for example after a panic. Always
+    /// contains a [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(format::Error),
 }
@@ -96,7 +96,7 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    /// Creates an error for a failed system call. `action` is what failed on `path`.
+    /// Creates an error for a failed system call. `action` is a verb, such as `read`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }
     }
@@ -132,8 +132,8 @@ impl Error {
         }
     }
 
-    /// Returns the hint for the next step. It is not part of the error message, because the front end decides
-    /// how to write options ([`Hint::told`]).
+    /// Returns the hint for the next step. The message does not include the hint, because each front end spells options
+    /// differently ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -147,8 +147,8 @@ impl Error {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 
-    /// Returns true if the bytes are at fault, rather than the environment or the caller. `verify` reports such
-    /// an error as a finding, and stops at any other.
+    /// Returns true if the bytes are at fault, rather than the environment or the caller. `verify` lists such errors as
+    /// problems, and stops at any other error.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))

@@ -1,4 +1,4 @@
-//! Reads a single sample, or many samples with few reads.
+//! Reads a single sample, or many samples with as few reads as possible.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Maximum size of one read of neighbouring records, in bytes.
+/// Maximum size of a read that covers several records, in bytes.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// Maximum gap between two records in one read, because reading the gap is cheaper than a second read.
+/// Maximum gap between two records in one read, in bytes. Reading the gap is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,8 +55,6 @@ impl Dataset {
             rest = tail;
             read_run(&shard, first, run, &mut buffer, &mut out)?;
         }
-        // Each requested position occurs exactly once, so sorting by position restores the
-        // requested order.
         out.sort_unstable_by_key(|(position, _)| *position);
         Ok(out.into_iter().map(|(_, sample)| sample).collect())
     }
@@ -71,7 +69,6 @@ fn read_run(
 ) -> Result<()> {
     let last = run.last().unwrap_or(first);
     if first.record == last.record {
-        // Read a single record directly into its final buffer.
         let sample = sample_at(shard, first.index, first.record)?;
         out.extend(run.iter().map(|wanted| (wanted.position, sample.clone())));
         return Ok(());

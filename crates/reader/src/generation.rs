@@ -8,7 +8,6 @@ use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_na
 use shardpack_io::Storage;
 use std::io::ErrorKind;
 
-/// Finds the manifest of a generation, by default the newest, and returns its file name too.
 pub(crate) fn find_manifest(
     storage: &dyn Storage,
     generation: Option<u32>,
@@ -40,8 +39,8 @@ pub(crate) fn find_manifest(
 }
 
 impl Dataset {
-    /// Returns the number of this generation: 1 after packing, plus one for each addition or removal. For a
-    /// lone shard or a concatenation, it is 1.
+    /// Returns the number of this generation: 1 after packing, plus one for each addition or removal. Returns 1 for a
+    /// lone shard and for a concatenation.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.manifest().map_or(1, Manifest::generation)

@@ -30,7 +30,7 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the open file. It stays open as long as a reader uses it, even if the set drops it.
+    /// Returns the open file. It stays open until the last reader drops it, even if the set removes it earlier.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -41,7 +41,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Release the lock first, because opening a file is slow on a network file system.
+        // Release the lock before opening the file, because opening is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -73,7 +73,6 @@ impl Handles {
 
 impl State {
     fn close_oldest(&mut self) {
-        // Scanning a few hundred entries costs less than the `open` that follows.
         let oldest = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(name, _)| Arc::clone(name));
         if let Some(name) = oldest {
             self.open.remove(&name);
@@ -86,7 +85,7 @@ fn out_of_handles(error: &shardpack_io::Error) -> bool {
     source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
 }
 
-/// The file of one shard, kept open or reopened on demand.
+/// The file of a shard. It is reopened on demand if the set of open files has closed it.
 #[derive(Debug, Clone)]
 pub struct ShardFile {
     path: Arc<Path>,

@@ -1,10 +1,10 @@
-//! Reads only the head of a record, with the types and lengths of its values.
+//! Reads the head of a record, which contains the types and lengths of its values.
 
 use crate::error::Result;
 use crate::shard::Shard;
 use shardpack_format::{Frame, to_usize};
 
-/// Number of bytes to read for a head. Most heads are shorter.
+/// Number of bytes to read at first for a head. Most heads are shorter.
 pub const HEAD_BYTES: usize = 4 << 10;
 
 /// Reads the frame and head of a record. Checks them against the head's CRC32 and the index, but not against
@@ -22,7 +22,6 @@ pub fn read_head(shard: &Shard, record: u64) -> Result<(Frame, Vec<u8>)> {
     shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
     let wanted = to_usize(frame.head_bytes).min(length);
     if wanted > bytes.len() {
-        // `check_length` applies the limits to the whole record, which is longer than its head.
         shard.check_length(record)?;
         bytes.resize(wanted, 0);
         shard.file().read_exact_at(&mut bytes, span.start)?;

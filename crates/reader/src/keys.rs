@@ -7,7 +7,6 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// Returns a record's key, which always exists, because an open shard has a checked index.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record in a shard"))
 }
@@ -91,7 +90,7 @@ impl Dataset {
 
     /// Returns up to three keys similar to `text`, best first, for error messages: keys that differ from `text`
     /// only in folders, extension, case or leading zeros or, if there are none, the keys with the most similar
-    /// spelling. Searches the shards that can be opened.
+    /// spelling. Ignores shards that cannot be opened.
     #[must_use]
     pub fn keys_like(&self, text: &str) -> Vec<String> {
         let wanted = stem(text);
@@ -111,13 +110,12 @@ impl Dataset {
                 }
             }
         }
-        // If some keys have the same stem as the text, suggest only those.
         let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
         best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
     }
 }
 
-/// Maximum number of suggested keys. The next constant is their minimum similarity, from 0 to 1.
+/// Maximum number of suggested keys, and their minimum similarity from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 

@@ -5,7 +5,7 @@ use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_io::{ReadAt, Storage, read_whole};
 use std::path::Path;
 
-/// The packer's journal, which exists until the dataset is complete.
+/// File name of the packer's journal, which exists until the dataset is complete.
 const JOURNAL: &str = ".shardpack-journal.jsonl";
 
 pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn manifest_in(storage: &dyn Storage, name: &str, limits: &Limits) ->
 /// Returns the names ending in `.shard` directly in the folder, sorted.
 ///
 /// # Errors
-/// `Io` if the folder cannot be listed. The error has the kind `Unsupported` if the storage cannot list at all.
+/// `Io` if the folder cannot be listed. Its kind is `Unsupported` if the storage cannot list files.
 pub(crate) fn shard_names(storage: &dyn Storage) -> Result<Vec<String>> {
     let mut names = storage.names()?;
     names.retain(|name| name.ends_with(".shard") && !name.starts_with('.'));

@@ -1,4 +1,4 @@
-//! Names of fields and folders for masks. Masks consist of class indexes, which must not be interpolated.
+//! Names of fields and folders that suggest masks. Masks contain class indexes, which must not be interpolated.
 
 const MASKS: &[&str] = &[
     "mask",
@@ -21,12 +21,12 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Names that mean masks only if they are the whole name. For example, `label_text`, `bottle_label` and
-/// `semantic_features` are not masks.
+/// Names that suggest masks only if the field or folder has no other words. For example, `label_text`, `bottle_label`
+/// and `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// Names that mean masks only if a folder has this name. A field named `gt` may contain photos, such as the targets
-/// of super-resolution.
+/// Folder names that suggest masks. A field with such a name may contain photos: `gt` is also the target of
+/// super-resolution.
 const FOLDERS: &[&str] = &["gt"];
 
 const MOST_WORDS: usize = 2;
@@ -39,8 +39,8 @@ pub fn is_mask(field: &str) -> bool {
     (1..=MOST_WORDS).any(has) || ALONE.contains(&words.join(" ").as_str())
 }
 
-/// Returns true if `name`, such as a folder name, suggests masks and contains no other word. Other words are
-/// not accepted, because a class may be called `with_mask`, for example.
+/// Returns true if `name` suggests masks and contains no other word. Folders may have class names such as `with_mask`,
+/// so other words are not accepted.
 #[must_use]
 pub fn is_whole(name: &str) -> bool {
     let name = words(name).join(" ");

@@ -55,8 +55,8 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets whether shards may be symlinks to anywhere, as in caches that keep their files elsewhere. Default:
-    /// false, because a symlink in an untrusted dataset could lead to any of your files.
+    /// Sets whether shards may be symlinks to any file, as in the caches of some download tools. Default: false,
+    /// because a symlink in an untrusted dataset could lead to any of your files.
     #[must_use]
     pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
         self.follow_symlinks = follow_symlinks;
@@ -70,8 +70,8 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets the generation of the dataset to open, counted from 1. Default: the newest. Only for folders,
-    /// because a manifest is itself a single generation.
+    /// Sets the generation of the dataset to open, counted from 1. Default: the newest. Applies only to folders,
+    /// because a manifest describes a single generation.
     #[must_use]
     pub const fn generation(mut self, generation: Option<u32>) -> Self {
         self.generation = generation;
@@ -90,8 +90,8 @@ impl DatasetOptions {
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
-    /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if the manifest
-    /// or the lone shard is not valid.
+    /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if the manifest or the
+    /// lone shard is invalid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
@@ -157,7 +157,6 @@ impl DatasetOptions {
                 shard: OnceLock::new(),
                 damage: OnceLock::new(),
             };
-            // This cannot overflow, because parsing the manifest has checked the sum.
             first = first.saturating_add(entry.samples);
             slot
         });
@@ -185,8 +184,8 @@ impl DatasetOptions {
     }
 }
 
-/// Returns the optional-feature bits of the first shard, which are not in the manifest. Returns `None` if its
-/// header cannot be read, which is reported when the shard is opened.
+/// Returns the optional-feature bits of the first shard, which are not in the manifest. Returns `None` if its header
+/// cannot be read. Opening the shard reports that error.
 fn first_features(storage: &dyn Storage, manifest: &Manifest) -> Option<u64> {
     let name = &manifest.shards.first()?.name;
     let mut header = vec![0; usize::try_from(HEADER_BYTES).ok()?];
@@ -194,7 +193,8 @@ fn first_features(storage: &dyn Storage, manifest: &Manifest) -> Option<u64> {
     Identity::parse_header(&header).ok().map(|identity| identity.optional_features)
 }
 
-/// Returns true if the content is a shard. The name decides only if the content is neither a shard nor a manifest.
+/// Returns true if the file begins like a shard. If it begins neither like a shard nor like a manifest, its name
+/// decides.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));

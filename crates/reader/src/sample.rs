@@ -1,4 +1,4 @@
-//! Provides access to the parts of a sample's record by name.
+//! Gives access to the fields of a sample by name.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
@@ -101,7 +101,7 @@ impl<'a> RecordView<'a> {
         if !self.shard.has_scalar(position) {
             return Ok(None);
         }
-        // Take the value from the index, because the record has already been checked against it.
+        // Take the value from the index. The record has already been compared with it.
         let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
         let column = self.shard.column_bytes(position).unwrap_or_default();
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
@@ -125,8 +125,8 @@ impl<'a> RecordView<'a> {
         Ok(*value)
     }
 
-    /// Returns the value of a field, which must have one of these kinds. Fails with `Usage` if there is no such
-    /// field or this sample has no value for it.
+    /// Returns the value of a field, which must be of one of these kinds. Fails with `Usage` if there is no such field
+    /// or this sample has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
@@ -171,14 +171,14 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Returns a picture. Checking the record has already checked its descriptor, the media type.
+/// Returns a picture. The media type has already been checked together with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Offsets of a record's parts, relative to its start. Used by a type that owns its record and therefore cannot
+/// Offsets of a record's parts, relative to its start. A type that owns its record stores these, because it cannot
 /// contain references into it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordOffsets {

@@ -1,4 +1,4 @@
-//! A single number, from a record's head or from a column of the index.
+//! The value of a scalar field: a single number from a record's head or from a column of the index.
 
 use shardpack_format::Dtype;
 
@@ -22,7 +22,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Reads one packed little-endian element. Returns `None` if `bytes` has the wrong length for the type.
+    /// Reads one packed little-endian element. Returns `None` if the length of `bytes` is not the size of the type.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         let n = dtype.size();

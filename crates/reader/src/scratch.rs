@@ -1,9 +1,8 @@
-//! Provides buffers that are reused by reads.
+//! Buffers that reads reuse.
 
 use crate::error::{Error, Result};
 
-/// Size of each read of a large record, in bytes. The bytes must fit into the L2 cache and stay there until
-/// their CRC32 is computed.
+/// Size of each read of a large record, in bytes. The bytes must stay in the L2 cache until their CRC32 is computed.
 pub const STEP_BYTES: usize = 256 << 10;
 
 /// Returns the first `bytes` bytes of a buffer. The buffer grows if needed and never shrinks, to avoid zeroing

@@ -47,7 +47,7 @@ pub struct Shard {
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// The columns for a concatenation, or `None` if its fields and classes are the same as the shard's.
+    /// Columns for the concatenation that the shard belongs to, or `None` if they need no conversion.
     union: Option<UnionColumns>,
 }
 
@@ -66,7 +66,7 @@ impl Shard {
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
-            // Report errors of the header first, because it shows whether the file is a shard at all.
+            // Report an error in the header first, because it shows whether the file is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
@@ -230,8 +230,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Reads a record, including padding. Also returns the source of its CRC32: the CRC32 of a large record is
-    /// already computed during the read.
+    /// Reads a record, including padding. Also returns [`Crc::Known`] for a large record, whose CRC32 is computed
+    /// during the read.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -286,7 +286,7 @@ impl Shard {
         ExpectedRecord { shard_number: self.identity().shard_number, record, limits: &self.options.limits }
     }
 
-    /// Adds the file, record, key and offset to an error found in the bytes of a record.
+    /// Adds the file, record and key to an error in a record, and makes its offset relative to the file.
     pub fn in_record(&self, record: u64, error: FormatError) -> FormatError {
         let offset = self.index.row(record).map_or(0, |row| row.offset);
         self.name_record(record, error.at(offset))
@@ -308,7 +308,6 @@ impl Shard {
     pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
-        // The index has been checked, so no sum overflows and every record ends inside the file.
         let end = last.offset.checked_add(last.length).and_then(align_up);
         let end = end.unwrap_or_else(|| bug("a record that ends inside the file"));
         Ok(first.offset..end)

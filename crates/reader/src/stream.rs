@@ -20,10 +20,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Maximum size of a run of several records. From the page cache, runs of 1 MiB streamed 1.2 times as fast as
-/// runs of 4 MiB, because they are still in the CPU cache when their CRC32s are computed. From a disk, the size
-/// matters little, because the kernel reads ahead anyway.
+/// runs of 4 MiB, because they are still in the CPU cache when their CRC32s are computed. From a disk, the size makes
+/// little difference, because the kernel reads ahead.
 const RUN_BYTES: u64 = 1 << 20;
-/// Number of reading threads. With just one, the CRC32s would make streaming slower than a plain read loop.
+/// Number of reading threads. With a single thread, computing CRC32s would make streaming slower than a plain read
+/// loop.
 const READERS: usize = 2;
 
 #[derive(Debug)]
@@ -34,7 +35,7 @@ struct Place {
     records: Range<u64>,
 }
 
-/// A run that was read, or an error. An error also occupies a buffer, which bounds the number of pending errors.
+/// A run that was read, or an error. Errors also occupy a buffer, so the number of pending errors is limited too.
 #[derive(Debug)]
 struct Delivery {
     /// Position of this delivery in dataset order, counted from 0.
@@ -84,7 +85,7 @@ pub struct Stream {
     full: Option<Receiver<Delivery>>,
     empty: Arc<Buffers>,
     threads: Vec<JoinHandle<()>>,
-    /// Deliveries that arrived before their turn.
+    /// Deliveries that arrived before an earlier run.
     early: BTreeMap<u64, Delivery>,
     next: u64,
     current: Option<Current>,
@@ -101,7 +102,7 @@ impl Dataset {
         let onward = Onward::new(self);
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
-        // If a thread cannot be started, dropping the stream ends those already running.
+        // If a thread cannot be started, dropping the stream ends the threads that are already running.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
         for reader in 0..READERS {
@@ -145,7 +146,7 @@ struct Job {
 impl Plan {
     /// Plans the next run. Returns `None` at the end of the dataset or once the consumer is gone.
     ///
-    /// Takes buffers in delivery order, so that the next delivery never waits for later ones.
+    /// Takes buffers in delivery order, so that later runs cannot occupy all buffers while the next run waits for one.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         self.read = self.read.saturating_add(bytes);
@@ -198,8 +199,7 @@ impl Plan {
 
 /// Reads runs until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of the current run. If it ended the thread instead, the consumer would wait
-/// forever for that run.
+/// A panic becomes the error of the current run, because otherwise the consumer would wait forever for that run.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -250,13 +250,11 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// Computes the CRC32 of a record's body. Its length comes from the index, which is later compared with the frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
-    // In a checked index, each row is at least as long as a frame and fits into its record.
     Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
@@ -290,7 +288,7 @@ impl Stream {
                 }
             }
         }
-        // This must not return `None`, which would end the stream early.
+        // Do not return `None` here, because it would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -308,7 +306,7 @@ impl Stream {
                 Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
                 Err(_) if self.early.is_empty() => return None,
                 Err(_) => {
-                    // An earlier delivery is missing. Report this once, instead of silently skipping the run.
+                    // An earlier delivery is missing. Report it instead of silently skipping its run.
                     self.early.clear();
                     let run = Err(Error::internal("reading ahead", format!("run {}", self.next), "no running thread"));
                     return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
@@ -352,12 +350,12 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The threads notice the closed channel and buffers when they send a delivery or wait for a
-        // buffer.
+        // The threads end when they next send a delivery or wait for a buffer, because both channel and buffers are
+        // closed.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A hanging read must not block the caller. Wait as long as a slow disk might need, then let the threads end
-        // on their own.
+        // A hanging read must not block the caller. Wait as long as a slow disk might need, then leave the threads to
+        // end on their own.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

@@ -8,7 +8,7 @@ use shardpack_format::{Field, FieldKind, Schema};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// All fields and classes of several datasets, the first dataset's first.
+/// All fields and classes of several datasets, in the order of the datasets.
 pub(crate) struct Union {
     pub(crate) schema: Schema,
     pub(crate) classes: Option<Vec<String>>,
@@ -39,8 +39,8 @@ impl Union {
             }
         }
         let schema = Schema::new(fields.into_iter().map(|(field, _)| field.clone()).collect())?;
-        // Show a field that belongs to the user in one dataset, even if it contains segment indexes
-        // in another.
+        // A field that belongs to the user in one dataset is visible, even if it contains segment
+        // indexes in another.
         let is_users = |field: &Field| {
             let mut schemas = datasets.iter().map(Dataset::schema).filter(|schema| schema.fields().contains(field));
             schemas.any(|known| !known.is_segment_index(field))

@@ -1,5 +1,5 @@
-//! The folder of a damaged dataset. Only regular files directly in it or one level below are read. Symlinks are
-//! not followed.
+//! The folder of a damaged dataset. Reads only regular files directly in the folder or one level below, and follows no
+//! symlinks.
 
 use super::metadata;
 use super::newest::Newest;

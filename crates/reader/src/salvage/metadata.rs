@@ -7,7 +7,7 @@ use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
 use shardpack_io::Storage;
 use std::path::PathBuf;
 
-/// Origin of a damaged shard's schema.
+/// The file in which a damaged shard's schema was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataSource {
@@ -19,7 +19,8 @@ pub enum MetadataSource {
     Sibling(PathBuf),
 }
 
-/// Finds the schema. Does not follow symlinks, because files elsewhere tell nothing about this dataset.
+/// Finds the schema. Does not follow symlinks, because files outside the folder may belong to
+/// another dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

@@ -10,10 +10,10 @@ use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// The newest generation of a dataset, as far as the files in its folder reveal it.
+/// The newest generation of a dataset for which the folder contains an undamaged manifest.
 ///
-/// Removed samples remain in the shards of older generations until these are compacted. Only the manifest of
-/// the newest generation distinguishes such shards from current ones.
+/// After samples are removed, their records remain in the shards of older generations until the dataset is compacted.
+/// Only the newest manifest shows which shards are current.
 #[derive(Debug)]
 pub struct Newest {
     /// The newest undamaged manifest and its file name. This is `manifest.json` or, if that is missing, damaged
@@ -95,8 +95,8 @@ impl Newest {
     }
 }
 
-/// Returns true if the numbered manifest is newer. If both have the same generation but differ,
-/// returns true if more shards in the folder match the numbered one.
+/// Returns true if the numbered manifest is newer. If both have the same generation but differ, the one that more
+/// shards in the folder match is better.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {

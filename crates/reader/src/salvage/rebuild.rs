@@ -24,14 +24,13 @@ pub struct Rebuilt {
 /// Rebuilds a manifest from the intact shards in `folder`. Reads all shards completely to compute their
 /// SHA-256.
 ///
-/// Calls `fidelity` with each shard, in the order of their numbers, to compute the manifest's
-/// fidelity figures from the columns. The meaning of the columns is unknown to this crate.
+/// Calls `fidelity` with each shard, in the order of their numbers. It computes the manifest's fidelity figures from
+/// the columns, whose meaning this crate does not know.
 ///
 /// # Errors
-/// `Usage` if the folder contains no shards. `Format` if a shard is damaged, or if the numbers and counts in
-/// the shards show that one is missing; salvage a damaged shard first, and write its records to a new one. If
-/// the folder contains several generations, the shards do not show which of them belong to the newest; the
-/// error's hint then names the newest manifest.
+/// `Usage` if the folder contains no shards. `Format` if a shard is damaged, or if the numbers and counts in the shards
+/// show that one is missing. Salvage a damaged shard first, and write its records to a new one. If the folder contains
+/// several generations, the shards do not show which of them are current. The hint then names the newest manifest.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,

@@ -22,8 +22,8 @@ pub struct WholeRecord {
     pub key: String,
     /// Packed scalars of the record.
     pub scalars: Vec<u8>,
-    /// Bytes of the record, without the padding after it. Rewrite the frame before storing the record in a
-    /// shard with a different number.
+    /// Bytes of the record, without the padding after it. To store the record in a shard with a different number,
+    /// rewrite the frame first.
     pub bytes: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl WholeRecord {
     /// Parses the record.
     ///
     /// # Errors
-    /// None if the scan that found the record had the same `limits`.
+    /// Same as [`Record::parse_trusted`]. Cannot fail with the limits of the scan that found the record.
     pub fn record(&self, limits: &Limits) -> Result<Record<'_>> {
         Ok(Record::parse_trusted(self.frame, &self.bytes, limits)?)
     }
@@ -108,8 +108,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // If the footer and the header disagree, the footer and its index belong to another shard or to an
-        // older version of this one.
+        // If the footer and the header disagree, the footer and its index may belong to another shard or to an older
+        // version of this one.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -147,16 +147,15 @@ impl SalvageScan {
         &self.damage
     }
 
-    /// Returns schema, classes and recipe from the first of these that has them: the shard's own index, the
-    /// manifest in the same folder, or another shard there.
+    /// Returns schema, classes and recipe, with their source: the shard's own index or, if that is damaged, the
+    /// manifest in the same folder, or else another shard in the folder.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
         let own = self.own_metadata.as_ref().map(|own| (own.metadata(), &MetadataSource::OwnIndex));
         own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
     }
 
-    /// Returns the file, for reading records again after the scan. It may be closed while other files are read,
-    /// and is reopened on demand.
+    /// Returns the file, for reading records again after the scan. The file is reopened on demand.
     #[must_use]
     pub fn source(&self) -> SalvageSource {
         SalvageSource(self.walk.file().clone())

@@ -1,4 +1,4 @@
-//! Walks through a shard from record to record by their frames, and finds the next record after damage.
+//! Walks through a shard from record to record, and finds the next record after damage.
 //!
 //! A frame contains the length of its record and has its own CRC32, so the walk needs no index. After damage,
 //! the index gives the offset of the next record if there is an index. Otherwise, the walk searches all
@@ -45,7 +45,7 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Number of bytes of records that may still be read without finding a matching CRC32. Without this limit,
+    /// Remaining number of bytes that may be read for records whose CRC32 turns out not to match. Without this limit,
     /// malicious frames could make the total work quadratic.
     patience: u64,
     window: Vec<u8>,
@@ -100,7 +100,7 @@ impl Walk {
         }
     }
 
-    /// Reads a record. If it is damaged, the error contains everything known about it.
+    /// Reads a record. If it is damaged, the error contains its frame and key, as far as they could be read.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -128,7 +128,6 @@ impl Walk {
         }
     }
 
-    /// Checks a frame before allocating memory for its record.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -217,7 +216,6 @@ impl Walk {
         to_usize(offset.saturating_sub(self.window_range.start))
     }
 
-    /// Returns up to 64 bytes at `offset`, which must be in the loaded window.
     fn window_at(&self, offset: u64) -> &[u8] {
         let rest = self.window.get(self.in_window(offset)..).unwrap_or_default();
         rest.get(..64).unwrap_or(rest)
@@ -229,8 +227,8 @@ impl Walk {
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Read little at first, because an intact shard needs only the frame. If a search continues from there,
-        // load a full window.
+        // Read little at first, because an intact shard needs only the frame. If the search continues from the end of
+        // the window, load a full window.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

@@ -1,4 +1,4 @@
-//! Finds the files to verify.
+//! Finds the shards to verify.
 
 use super::problem::Problem;
 use super::target::Target;
@@ -68,7 +68,7 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Maximum number of manifests to search for shards that the verified manifest does not list.
+/// Maximum number of generations to search for shards that are not in the verified manifest.
 const MAX_GENERATIONS: usize = 1000;
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
@@ -142,8 +142,8 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Subject> {
     let mut report = VerifyReport::default();
-    // A damaged manifest counts as a manifest too, because it is better evidence of a dataset than
-    // the files in the folder.
+    // A damaged manifest also shows that this is a dataset with a manifest, more reliably than the
+    // files in the folder do.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match shard_names(&*folder) {
         Ok(names) => names,
@@ -155,7 +155,7 @@ fn in_folder(
             );
             Vec::new()
         }
-        // The manifest's error is more useful than the listing's.
+        // The manifest's error is more useful than the error of listing the folder.
         Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();
@@ -183,7 +183,7 @@ fn in_folder(
             other => Err(other),
         },
         Err(error) => {
-            // Each shard describes itself, so verify the shards even without a manifest.
+            // Verify the shards even without a manifest: each contains its own metadata.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
             Ok(Subject {
                 manifest: None,

@@ -96,7 +96,7 @@ impl FieldChecker {
     }
 }
 
-/// Checks a label. The specification does not restrict labels that are not integers.
+/// Checks an integer label against the classes. The specification does not restrict other labels.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

@@ -1,8 +1,8 @@
 //! Reads every byte of a dataset, and reports errors by file, sample and offset.
 //!
-//! The records are divided into spans of consecutive records, and each thread takes one span after another. It
-//! reads the span in pieces of 512 KiB into a buffer that stays in its CPU cache, and checks them there, so the
-//! CRC32 costs only a few percent of the read. After a damaged record, it continues with the next one.
+//! The records are divided into spans of consecutive records, and each thread verifies one span after another. It reads
+//! a span in pieces of 512 KiB, and checks them while they are in the CPU cache, so the CRC32 costs only a few percent
+//! of the read. After a damaged record, it continues with the next one.
 
 mod dataset;
 mod fields;
@@ -70,8 +70,8 @@ pub struct VerifyOptions<'a> {
     pub threads: usize,
     /// Allow shards to be symlinks to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that could be opened, in any order, for example to compare the manifest with
-    /// figures computed from the columns.
+    /// Called with each shard that could be opened, in any order. The caller can, for example, compute fidelity figures
+    /// from the columns and compare them with the manifest.
     pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work with the progress so far.
     pub on_progress: Option<&'a OnProgress<'a>>,
@@ -100,7 +100,7 @@ pub struct VerifyReport {
     pub samples: u64,
     /// Number of samples with at least one problem.
     pub damaged_samples: u64,
-    /// Number of samples in the manifest that were not found, because their shard is missing or truncated.
+    /// Number of samples that the manifest counts but that were not found, because their shard is missing or truncated.
     pub missing_samples: u64,
     /// Number of bytes read.
     pub bytes: u64,
@@ -116,7 +116,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Returns true if everything was read and no problems were found.
+    /// Returns true if the verification was not cancelled and found no problems.
     ///
     /// ```
     /// assert!(shardpack_reader::VerifyReport::default().is_whole());
@@ -132,11 +132,11 @@ impl VerifyReport {
 /// All bytes are checked: header, footer and index of each shard; frame, CRC32, head and padding of each
 /// record; records against the index; fields against the schema; labels against the classes; keys and sample
 /// ids for duplicates; and shards against the manifest. SHA-256 digests are checked only with
-/// [`VerifyOptions::digest`]. Two values cannot be confirmed from the dataset and are not checked: the
-/// manifest's minor version, and its fidelity figures, which [`VerifyOptions::on_shard`] can check.
+/// [`VerifyOptions::digest`]. Two values in the manifest are not checked: the minor version, and the fidelity figures,
+/// which [`VerifyOptions::on_shard`] can check.
 ///
-/// Memory is needed for a buffer per thread (512 KiB or the largest record), for the indexes of the shards
-/// being checked, and for 56 bytes per sample.
+/// Needs memory for a buffer per thread (512 KiB or the largest record), the indexes of the shards being checked, and
+/// 56 bytes per sample.
 ///
 /// # Errors
 /// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it contains neither a

@@ -25,7 +25,7 @@ pub struct Problem {
     pub expected: String,
     /// The actual value.
     pub found: String,
-    /// Message after the location, if it does not consist of the three parts above.
+    /// Message that follows the location, if it is not made from `what`, `expected` and `found`.
     #[serde(skip)]
     pub text: Option<String>,
     /// Hint about the next step, which is not part of the message.

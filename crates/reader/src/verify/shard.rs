@@ -16,7 +16,7 @@ use shardpack_format::Error;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Number of bytes per read. They must fit into the cache of one core, together with the memory of the checks.
+/// Number of bytes per read. They must fit into the cache of one core, together with the memory that the checks use.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
 #[derive(Default)]
@@ -34,8 +34,8 @@ pub(crate) struct RecordFindings {
 }
 
 impl Worker {
-    /// Checks records, and announces reads up to `window` bytes ahead. Calls `each_run` with the number of
-    /// bytes and records of each run, and stops once it returns false.
+    /// Checks records, and announces reads up to `window` bytes ahead. Calls `each_run` with the number of bytes and
+    /// records of each run, and stops once `each_run` returns false.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -61,12 +61,12 @@ impl Worker {
             }
             let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
             if let Err(error) = read {
-                // A digest of just the readable part would be meaningless.
+                // Part of the shard cannot be read, so it has no digest.
                 *hasher = None;
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Read the run again record by record, to lose only the records with unreadable bytes.
+                    // Read the records of this run one by one, to find those with unreadable bytes.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);
@@ -83,7 +83,7 @@ impl Worker {
         out
     }
 
-    /// Checks a run of records. Fails if the read fails or a record exceeds the size limit.
+    /// Checks a run of records. Returns an error only if the read fails or a record exceeds the size limit.
     fn check_run(
         &mut self,
         shard: &Shard,
@@ -107,7 +107,7 @@ impl Worker {
         for record in run.clone() {
             let padded = slice(shard, record, span.start, bytes)?;
             let fields = &mut self.fields;
-            // A panic in a library must not affect later samples or earlier findings.
+            // A panic in a library must not end the verification.
             let checked = catch_unwind(AssertUnwindSafe(|| {
                 shard.check(record, padded, crc).map(|parsed| fields.check(shard, &parsed, options))
             }));

@@ -1,4 +1,5 @@
-//! Checks across shards: all of them must state the same dataset and schema, and no number, key or id may occur twice.
+//! Compares the shards with each other: they must belong to the same dataset and have the same schema, and no number,
+//! key or id may occur twice.
 
 use super::problem::Problem;
 use super::target::Target;

@@ -33,7 +33,6 @@ impl Target {
         Self { name: name.into(), path, bytes, source: TargetFile::Pooled(Arc::clone(handles)) }
     }
 
-    /// Returns the key of a record. Keys are rarely needed and therefore not kept, so this reads the file again.
     pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
         let index = Anatomy::read(&self.file().ok()?, limits, None).ok()?.index?.ok()?;
         index.key(record).map(str::to_owned)

@@ -33,8 +33,8 @@ impl Unique {
         self.ids.push((sample_id, spot));
     }
 
-    /// Returns `sample key` or `sample id` for every occurrence after the first, with the locations
-    /// of this occurrence and the previous one.
+    /// Returns every repeated key or id, as `sample key` or `sample id`, with the locations of this occurrence and the
+    /// previous one.
     pub(super) fn duplicates(mut self) -> Vec<(&'static str, Spot, Spot)> {
         let mut out = Vec::new();
         self.keys.sort_unstable();

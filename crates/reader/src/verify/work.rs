@@ -1,4 +1,4 @@
-//! The verifying threads, which open shards, divide them into spans, and take turns at the spans.
+//! The verifying threads. They open shards, divide them into spans, and verify the spans from a common queue.
 
 use super::problem::Problem;
 use super::shard::{RecordFindings, Worker, hash_range};
@@ -19,9 +19,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Number of bytes per span: small enough for many spans per thread and shard, large enough for sequential reading.
+/// Number of bytes per span: small enough to give every thread several spans, and large enough for sequential reading.
 const SPAN_BYTES: u64 = 64 << 20;
-/// Number of bytes per span over a network, where a thread has to wait for the first bytes of each span.
+/// Number of bytes per span over a network, where each span begins with a wait for its first bytes.
 const FAR_SPAN_BYTES: u64 = 512 << 20;
 const SHARDS_AHEAD: usize = 16;
 
@@ -53,7 +53,7 @@ struct Run<'a> {
     manifest: Option<&'a Manifest>,
     storage: Option<&'a dyn Storage>,
     options: &'a VerifyOptions<'a>,
-    /// Number of bytes by which each thread announces its reads in advance.
+    /// Number of bytes that each thread announces in advance.
     window: u64,
     bytes_total: u64,
     bytes_done: AtomicU64,
@@ -91,7 +91,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // Ignore a thread that cannot be started. With fewer threads, the work just takes longer.
+            // If a thread cannot be started, continue with fewer threads.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -117,7 +117,7 @@ impl Run<'_> {
         while let Some(task) = self.next_task() {
             match task {
                 Task::Open(target) => {
-                    // A panic must not leave other threads waiting for the spans of this shard.
+                    // A panic must not leave other threads waiting for spans of this shard.
                     let opened = catch_unwind(AssertUnwindSafe(|| self.open(target)));
                     let spans = opened.unwrap_or_else(|panic| {
                         self.problem(target, FormatError::panicked("shard check", &*panic));
@@ -150,7 +150,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next span or, if there are none, the next shard to open. Waits while another thread opens a shard.
+    /// Returns the next span or, if the queue has none, the next shard to open. Waits if another thread may still add
+    /// spans.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -310,8 +311,7 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// Checks a shard without a usable index, finding the records by their frames, so that damaged samples can
-    /// be named.
+    /// Checks a shard without a usable index. Finds the records by their frames, to name the damaged samples.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;
@@ -344,8 +344,7 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Counts the missing samples of a shard: the number in its manifest entry, minus the `found`
-    /// ones.
+    /// Counts the missing samples of a shard: the number in its manifest entry minus `found`.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

@@ -152,7 +152,7 @@ fn records_over_the_limit_are_refused_before_they_are_read() {
 fn crc_checks_can_be_turned_off() {
     let disk = OnDisk::new(&[1]);
     let text_at = 64 + disk.samples[0].key.len();
-    // Change the last byte of the record's array, which only the CRC32 covers.
+    // Change the last byte of the record's array. Only the CRC32 covers it.
     disk.edit(0, |bytes| {
         let (_, index) = crate::support::index_of(bytes);
         let row = index.row(0).unwrap();

@@ -87,14 +87,15 @@ fn r03_files_that_change_while_they_are_open() {
     assert!(dataset.iter().unwrap().skip(4).all(|r| r.is_err()));
 }
 
-/// Two threads read runs in any order, but records and errors must arrive in stored order.
+/// The two threads may finish their runs in any order, but records and errors must arrive in stored
+/// order.
 #[test]
 fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
     let per_shard = 3;
     let disk = OnDisk::new(&[per_shard; 40]);
     std::fs::remove_file(disk.shard_path(5)).unwrap();
     std::fs::remove_file(disk.shard_path(6)).unwrap();
-    // Change the last byte of a record before its padding, far from any frame.
+    // Damage the last byte of a record before its padding.
     let row = Dataset::open(disk.path()).unwrap().shard(9).unwrap().row(1).unwrap();
     disk.edit(9, |bytes| bytes[(row.offset + row.length - 1) as usize] ^= 1);
     let mut expected: Vec<Option<u64>> = Vec::new();

@@ -113,9 +113,9 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn malicious_frames_do_not_waste_time() {
-    // Each frame claims that its record extends to the end of the file, but the record's CRC32 does not match.
-    // Reading all these records would mean reading 80 GB. Eight times as many frames should take eight times as long,
-    // not 64 times. The test allows a factor of 24, because timings vary.
+    // Each frame claims that its record extends to the end of the file, but the record's CRC32 does not match. Reading
+    // all these records would mean reading 80 GB. Eight times as many frames should take 8 times as long, not 64 times.
+    // Timings vary, so the test allows a factor of 24.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");

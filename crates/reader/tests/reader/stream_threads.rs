@@ -12,7 +12,8 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Waits for the kernel, which may still list a thread for a moment after it was joined.
+/// Waits until the process has the expected number of threads. The kernel may still list a thread
+/// for a moment after it was joined.
 fn settle_at(expected: usize) -> usize {
     for _ in 0..10_000 {
         if threads() <= expected {
@@ -23,7 +24,8 @@ fn settle_at(expected: usize) -> usize {
     threads()
 }
 
-/// This test has its own process, because other tests would start and end threads during its counts.
+/// Runs the test in a process of its own, because other tests start and end threads during its
+/// counts.
 #[test]
 fn a_stream_that_is_dropped_early_ends_its_thread() {
     let alone = ["--exact", "stream_threads::its_thread_ends", "--ignored"];

@@ -69,7 +69,6 @@ fn several_damaged_records_are_all_listed() {
     let expected: Vec<&str> = [2, 3, 19, 22, 23, 39].iter().map(|&i| disk.samples[i as usize].key.as_str()).collect();
     assert_eq!(hurt, expected);
     assert_eq!(report.damaged_samples, 6);
-    // Two of the eight problems are wrong digests.
     assert_eq!(report.problems.len(), 8);
 }
 

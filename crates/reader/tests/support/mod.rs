@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// Creates a folder in memory if possible, because the hostile cases write tens of thousands of
-/// small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -129,7 +127,6 @@ pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[
     out
 }
 
-/// Returns a shard of samples with these ids.
 pub fn small_shard(ids: std::ops::Range<u64>) -> Vec<u8> {
     let samples: Vec<TestSample> = ids.map(TestSample::new).collect();
     shard(Identity::new(ID, 0), &samples)

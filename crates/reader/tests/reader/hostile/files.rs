@@ -1,5 +1,5 @@
-//! Tests files with missing, flipped or torn parts, swapped files, and paths that are not files
-//! (cases T).
+//! Tests files with missing bytes, flipped bits or partial writes, swapped files, and paths that
+//! are not files (cases T).
 
 use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use crate::support::{self, ID, OnDisk, TestSample, fix_footer, fix_header, index_of, small_shard};
@@ -124,7 +124,6 @@ fn t08_not_a_regular_file() {
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
 
-/// Returns a shard with two records of equal length, and its index.
 fn twins() -> (Vec<u8>, Index) {
     let mut samples = [TestSample::new(0), TestSample::new(0)];
     samples[1].id = 1;
@@ -170,7 +169,7 @@ fn t10_a_shard_of_another_dataset() {
 fn t11_header_and_footer_disagree() {
     let dir = support::scratch();
     let bytes = small_shard(0..3);
-    // Offsets of the minor version, the optional features, the dataset id and the shard number.
+    // Offsets of the header's minor version, optional features, dataset id and shard number.
     for at in [10, 24, 40, 48] {
         let mut header = bytes.clone();
         header[at] ^= 1;

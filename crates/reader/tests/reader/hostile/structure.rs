@@ -28,7 +28,7 @@ fn s01_records_that_overlap() {
 #[test]
 fn s02_holes_between_records() {
     let dir = support::scratch();
-    // Insert 64 bytes of zeros or other data before the first record, and shift all offsets to stay consistent.
+    // Insert 64 bytes before the first record, and shift all offsets so that only the gap is wrong.
     for fill in [0_u8, 0x5A] {
         let mut bytes = small_shard(0..3);
         bytes.splice(64..64, [fill; 64]);
