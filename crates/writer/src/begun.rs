@@ -1,4 +1,4 @@
-//! Clears the folder of the next generation after an interrupted addition or removal.
+//! Removes an unfinished generation after an interrupted addition or removal.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, remove_next};
@@ -10,7 +10,7 @@ use shardpack_format::{Hint, Setting};
 impl Growth<'_> {
     /// Clears the folder of the next generation, before the samples of that generation are known. An unfinished
     /// generation of a killed program ([`Plan::of_program`](crate::Plan::of_program)) is removed, because its samples
-    /// are lost. An unfinished generation of files is removed only if `force` is true. A generation that is ready is
+    /// are lost. An unfinished generation of files is removed only if `force` is true. A generation that is complete is
     /// put in place instead.
     ///
     /// ```
@@ -35,7 +35,7 @@ impl Growth<'_> {
             return Ok(());
         }
         let survey = Survey::take(&folder)?;
-        // Without a readable journal, we cannot know that a program made the shards.
+        // Without a readable journal, the shards may have been made from files.
         let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
         let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
         let is_lost = !survey.has_shards() || all_of_program;

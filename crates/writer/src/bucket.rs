@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Number of attempts to lock the spool. A run that is ending may remove the spool just before the next run locks it.
+/// Number of attempts to lock the spool. A run that ends may remove the spool just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
 /// A folder in an object store. [`write_dataset`](crate::write_dataset) writes to it as if it were a folder on a disk.
@@ -20,8 +20,9 @@ const LOCK_TRIES: u32 = 3;
 /// The spool holds at most three shards: one being written, one waiting, and one being uploaded. If there are three,
 /// packing waits for the store.
 ///
-/// - A shard is uploaded once it is complete, and appears whole or not at all. If the store already has an object with
-///   the same size, header and footer, the shard is not uploaded again: the footer covers all other bytes by CRC32s.
+/// - A shard is uploaded once it is complete, and appears in the store whole or not at all. If the store already has
+///   an object with the same size, header and footer, the shard is not uploaded again, because the footer covers all
+///   other bytes with CRC32s.
 /// - After an interruption, the next run continues from the journal in the spool and the shards in the store. If the
 ///   spool is lost, the shards are packed again.
 /// - Two runs never mix; see [`Bucket::take_over`].
@@ -89,7 +90,8 @@ impl Bucket {
         }
     }
 
-    /// Locks the spool and creates the claim of the same name in the store. Returns `None` if another run holds either.
+    /// Locks the spool and creates a claim with the same name in the store. Returns `None` if another run holds the
+    /// lock or the claim.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -159,8 +161,8 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // The store no longer knows the upload. The object may still exist: the store may have received the last
-            // request, and only its answer was lost.
+            // The store no longer knows the upload. It may have created the object and only its answer was lost, so
+            // look for the object.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -179,8 +181,8 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Checks that the spool belongs to this user. In a shared folder for temporary files, any user could have created
-/// the spool.
+/// Checks that the spool belongs to this user. The spool may be in a shared temporary folder, where any user could have
+/// created it.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
@@ -190,7 +192,6 @@ fn check_own(spool: &Path) -> Result<(), Cause> {
     Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 
-/// Adds a hint to the error if another run took over during the upload.
 fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {

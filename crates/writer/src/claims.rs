@@ -1,13 +1,13 @@
-//! Acquires and releases the locks of a run that writes to a store. These are a lock file in the spool and a claim in
-//! the store.
+//! Acquires and releases the locks of a run that writes to a store. There are two locks: a lock file in the spool and a
+//! claim in the store.
 //!
 //! The lock file excludes other runs on this machine, and a *claim* excludes runs on other machines. A claim is an
 //! object that is created only if its name is free. It contains the name of the run and the number of its spool. The
 //! claim is removed when the run ends, unless the run is killed.
 //!
-//! If a run holds the lock of a spool, any other claim with this spool's number is from a dead run. Other claims are
-//! taken over only on the caller's request, because no clock can tell a dead run from a slow one. Before a run writes
-//! an object, it checks that it still has its claims.
+//! Only one run at a time can lock a spool, so other claims with that spool's number are from dead runs. All other
+//! claims are taken over only on the caller's request, because no timeout can distinguish a dead run from a slow one.
+//! Before a run writes an object, it checks that it still has its claims.
 
 use crate::names::{LOCK_NAME, TOKEN_NAME};
 use shardpack_io::{Cause, Disk, Error, FileLock, FileSystem as _, Holder, LockMode, Objects, Result, read_whole};
@@ -152,9 +152,10 @@ impl Claims {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
-        // The standard library has no random numbers except the keys of its hashers.
+        // The standard library has no random number generator, but its hashers have random keys.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        // Parts share the spool, and the first part to create the file sets the number. The file must appear whole.
+        // Several parts may share a spool. The first one to create the file sets the number. Other parts must not see
+        // the file half written.
         let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
         let linked = fs::write(&mine, &token).and_then(|()| {
             File::open(&mine)?.sync_all()?;
@@ -193,10 +194,9 @@ pub(crate) struct StoreLock {
 enum ClaimState {
     /// The claim exists and contains this text, unless another run has taken over.
     Held(String),
-    /// Another run holds the claim, or the store refused to create it.
+    /// Another run holds the claim, or the store rejected the request to create it.
     Refused,
-    /// It is unknown whether the claim exists, because the store did not answer. Also used for
-    /// locks that need no claim.
+    /// The claim may or may not exist, because the store did not answer. Also used for locks that need no claim.
     Unknown,
 }
 
@@ -219,9 +219,9 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // While the lock is held, remove the file with the spool's number, so that an otherwise
-        // empty folder can be removed too. If the claim could not be removed, keep this file. The
-        // next run with this spool then takes over the claim.
+        // While the lock is still held, remove the file with the spool's number, so that a folder with no other files
+        // can be removed too. If the claim could not be removed, keep the file: the next run with this spool then takes
+        // over the claim.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

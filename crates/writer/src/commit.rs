@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) enum CommitMessage {
-    /// Sync the part of a shard that is already written, so that little is left to sync at the end.
+    /// Sync the part of a shard that has been written so far. Little is then left to sync at the end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn GrowingFile> },
     /// Commit a complete shard.
     Shard(Box<Finished>),
@@ -23,7 +23,7 @@ pub(crate) struct Finished {
     pub(crate) file: Arc<dyn GrowingFile>,
     /// Receives the digest once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
-    /// The journal entry, still without the digest.
+    /// The journal entry, without the digest.
     pub(crate) entry: JournalEntry,
 }
 
@@ -58,8 +58,7 @@ impl<T> Committer<'_, T> {
     }
 
     /// Syncs the file, renames it, syncs the folder and writes the journal, in this order. If the machine crashes at
-    /// any point, the file under the final name is then either complete or missing, and the journal lists only shards
-    /// that exist.
+    /// any point, a file with a final name is complete, and the journal lists only shards that exist.
     fn commit(&self, finished: Finished) -> Result<(), StopReason> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;

@@ -1,7 +1,7 @@
 //! Deletes older generations and, with them, the bytes of removed samples (spec §3.5).
 //!
-//! The headers of the shards show which shards to delete. The older manifests are not enough, because they are deleted
-//! first. If the program is killed after that, the shards must still be found.
+//! The headers of the shards show which shards to delete. The older manifests cannot be used, because they are deleted
+//! first, and a run after an interruption must still find the shards.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -46,7 +46,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // Delete manifests first: as long as a manifest exists, its shards must exist too.
+        // Delete manifests first, because the shards of an existing manifest must exist.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -87,7 +87,6 @@ impl Growth<'_> {
         Ok(older)
     }
 
-    /// Returns the shards of the dataset that the newest generation does not use, with their sizes.
     fn leaving<'a>(
         &self,
         names: &[String],

@@ -11,10 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
-/// The variants belong to these families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a
-/// dataset), `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy), `Source` (an
-/// error of the caller's [`SampleSource`](crate::SampleSource)), and `Internal` (a bug in this crate). `Locked` and
-/// `Cancelled` are reasons not to run at all.
+/// The cause is the environment (`Io`, `NoSpace`), the bytes of a dataset (`Format`, `Damaged`), the caller (`Usage`,
+/// `Cancelled`), the content of the folder (`Refused`, `Unfinished`), a limit (`Limit`), the caller's
+/// [`SampleSource`](crate::SampleSource) (`Source`), another run (`Locked`), or a bug in this crate (`Internal`).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -55,7 +54,7 @@ pub enum Error {
     /// The caller requested something impossible.
     #[error("{text}")]
     Usage {
-        /// Message that states the problem and the argument or folder.
+        /// Message that names the problem and the argument or folder.
         text: String,
         /// Hint for the user. May be empty.
         hint: Hint,
@@ -63,7 +62,7 @@ pub enum Error {
     /// The folder contains something that this run must not change or cannot continue.
     #[error("{what}")]
     Refused {
-        /// Message that states the folder and its content.
+        /// Message that names the folder and its content.
         what: String,
         /// Hint for the user. May be empty.
         hint: Hint,
@@ -91,7 +90,7 @@ pub enum Error {
     /// Some parts of the dataset are unfinished, so they cannot be merged yet.
     #[error("{0}")]
     Unfinished(Box<Unfinished>),
-    /// A case that should be impossible. Always contains a [`shardpack_format::Error::Internal`].
+    /// A bug in shardpack. Always contains a [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(shardpack_format::Error),
     /// The caller has set `cancel`. Finished shards are kept.
@@ -137,8 +136,8 @@ pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hi
 }
 
 impl Error {
-    /// Returns a hint that names the next step. It is not part of the error text, because the command and the Python
-    /// package spell options differently ([`Hint::told`]).
+    /// Returns a hint for the next step. The message does not include it, because the command and the Python package
+    /// spell options differently ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {

@@ -1,5 +1,5 @@
-//! Examines the content of the output folder, and determines which files this crate wrote. Only
-//! these files may be replaced or removed.
+//! Examines the output folder, and determines which files this crate wrote. Only files of this crate may be replaced or
+//! removed.
 
 use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
@@ -38,7 +38,7 @@ enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
-    /// A file with the name of the manifest that cannot be parsed as a manifest.
+    /// The file `manifest.json`, if it cannot be parsed as a manifest.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
     /// True if a run with `force` was interrupted while it removed the old dataset.
@@ -50,11 +50,11 @@ pub(crate) struct Survey {
     generations: BTreeMap<String, Manifest>,
     /// Numbers of all files that are named like shards.
     shards: Vec<u32>,
-    /// Shards whose names show that a later generation has rewritten them.
+    /// Shards that a later generation has rewritten, as their names show.
     written_anew: Vec<String>,
     temporaries: Vec<String>,
-    /// Files of other programs. Names with a leading dot are ignored, because operating systems and desktops create
-    /// such files in any folder.
+    /// Files of other programs. Names with a leading dot are ignored, because operating systems and desktop
+    /// environments create them in any folder.
     foreign: Vec<String>,
 }
 
@@ -91,22 +91,21 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
-        // If there is a manifest, the user has restored or rebuilt the dataset since its removal
-        // was interrupted.
+        // A manifest shows that the user has restored or rebuilt the dataset since its removal was interrupted.
         survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }
 
-    /// Refuses a folder that contains files that are not ours. Also refuses a damaged manifest and shards without a
-    /// manifest, because they may belong to a dataset with a different `id`. With `force`, only files that are not ours
-    /// are refused, because the others will be removed.
+    /// Refuses a folder with files of other programs. Without `force`, also refuses a damaged manifest, and shards
+    /// without a manifest, because they may belong to a dataset with a different `id`.
     pub(crate) fn refuse(&self, target: &Target<'_>, id: DatasetId, force: bool) -> Result<()> {
         let owners: Vec<_> = self.owners(target, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
         foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(target, name)).cloned());
-        // Many programs use this file name. Unless something else shows that the file is ours, its content decides.
+        // Many programs have files named `manifest.json`. If no other file in the folder is ours, the content of the
+        // manifest decides.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
         if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
             foreign.push(MANIFEST_NAME.into());
@@ -156,7 +155,7 @@ impl Survey {
     }
 
     /// Removes all our files. The manifest is removed first, so that the rest is not mistaken for a dataset. The files
-    /// that identify the rest as ours are removed last, so that an interrupted removal can be finished.
+    /// that identify the rest as ours are removed last, so that a later run can finish an interrupted removal.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -223,7 +222,8 @@ impl Survey {
             if identity.is_ok_and(|i| i.shard_number == number && ids.contains(&i.dataset_id)) {
                 return (number, Owner::Known);
             }
-            // A shard is ours even if it has a later version, was renumbered, or is damaged at one end.
+            // Either end identifies a shard as ours, even if the shard has a later version, was renumbered, or is
+            // damaged at the other end.
             let ours =
                 ends.head.starts_with(&HEADER_MAGIC) || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).is_ok();
             (number, if ours { Owner::Ours } else { Owner::Foreign })

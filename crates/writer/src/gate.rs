@@ -1,5 +1,5 @@
-//! The gate between the encoding threads and the writer. It hands out samples in plan order, admits only as many as the
-//! memory budget allows, and returns their results in plan order.
+//! The gate between the encoding threads and the writer. It hands out samples in plan order, as far as the memory
+//! budget allows, and returns their results in plan order.
 //!
 //! It cannot deadlock: samples are admitted strictly in order, so the sample that the writer needs next is always
 //! admitted. If no sample is in flight, the next one is admitted regardless of its size.
@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Number of bytes by which samples may always run ahead of the writer, even if that is more than two samples per
-/// thread. The other threads can then keep encoding small samples while one slow sample is encoded. The number is
-/// small compared to the budget.
+/// Samples may run ahead of the writer by two samples per thread or by this number of bytes, whichever is more. The
+/// other threads can then continue with small samples while one slow sample is encoded. The number is small compared
+/// with the default budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
 /// Maximum number of samples that run ahead. The bookkeeping of tiny samples takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
@@ -52,9 +52,9 @@ pub(crate) struct Admitted {
 
 pub(crate) struct Gate<T> {
     state: Mutex<InFlight<T>>,
-    /// Workers wait on this condition until there is memory for the next sample.
+    /// Signals the workers that there may be memory for the next sample.
     room: Condvar,
-    /// The writer waits on this condition until the next sample is ready.
+    /// Signals the writer that the next sample is ready.
     ready: Condvar,
     budget_bytes: u64,
     threads: u64,
@@ -112,7 +112,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Stores the result of a sample. From now on, only the size of its record counts towards the budget.
+    /// Stores the result of a sample. From then on, only the size of its record counts towards the budget.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,

@@ -1,4 +1,4 @@
-//! Generations: adds samples to a dataset or removes samples, without changing existing bytes.
+//! Adds samples to a dataset, or removes samples, as a new generation. Existing bytes do not change.
 //!
 //! The new shards are written with a journal, like any dataset, to a subfolder of the dataset. Writing the next
 //! manifest there commits the generation. After that, the shards are moved next to the existing ones, the old manifest
@@ -42,7 +42,7 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
-    /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, the next call of
+    /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, the next call to
     /// `write` tries again.
     ready: Mutex<Option<(JournalHead, Report)>>,
 }
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// Figures of the dataset that a new generation needs.
+/// Figures of the existing dataset that [`Growth::write`] needs for the manifest of a new generation.
 pub struct Next<'a, T> {
     /// Figures of the unchanged shards, by number.
     pub kept: BTreeMap<u32, T>,
@@ -81,7 +81,7 @@ impl Growth<'static> {
 
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
-        // Check this before locking, so that no lock file appears in a mistyped folder.
+        // Check this before locking, so that a mistyped path does not get a lock file.
         let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
@@ -95,8 +95,7 @@ impl<'a> Growth<'a> {
         let lock = RunLock::take(&target, None, &Holder::this_process())?;
         settle(&target)?;
         let (mut manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
-        // A field named like a segment index may be an ordinary field. Only the headers of the
-        // shards show which one it is.
+        // A field named like a segment index may be an ordinary field. The headers of the shards show which it is.
         if manifest.schema.optional_features() != 0
             && let Some(first) = manifest.shards.first()
             && let Ok(ends) = target.read_ends(&first.name, HEADER_BYTES, FOOTER_BYTES)
@@ -113,7 +112,7 @@ impl<'a> Growth<'a> {
         &self.manifest
     }
 
-    /// Returns a report on the dataset as it is.
+    /// Checks the newest generation and returns a report on it.
     ///
     /// # Errors
     /// `Damaged` if a shard is missing or differs from the manifest; `Io`.
@@ -137,13 +136,13 @@ impl<'a> Growth<'a> {
         })
     }
 
-    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]) and thereby the next generation. An
-    /// interrupted run leaves the dataset unchanged. Call this again with the same plan to continue it, or to put the
-    /// generation in place if all shards were written.
+    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]) as the next generation. An interrupted run
+    /// leaves the dataset unchanged. Call this again with the same plan to continue that run, or to put the generation
+    /// in place if all shards were written.
     ///
     /// # Errors
     /// Same as [`write_dataset`](crate::write_dataset). Also `Refused` if an earlier call with a different plan has put
-    /// a generation in place, because this plan is for the dataset as it was before.
+    /// a generation in place, because this plan was made for the generation before it.
     pub fn write<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -207,7 +206,7 @@ impl<'a> Growth<'a> {
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // No generation was ready. Otherwise `settle` would have put it in place.
+        // `settle` would have put a complete generation in place, so there was none.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }
@@ -325,10 +324,10 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
-    // Remove the manifest after the journal, which on its own would look like an unfinished run.
+    // Remove the manifest after the journal, because a journal without a manifest looks like an unfinished run.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
-    // The folder may still contain files of the desktop or the file system.
+    // This keeps the folder if it contains files of the desktop or the file system.
     folder.remove_folder_if_empty()?;
     target.sync()
 }

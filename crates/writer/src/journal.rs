@@ -2,7 +2,8 @@
 //!
 //! The journal consists of JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The
 //! first line describes the run. Every other line describes a finished shard, with everything that the manifest needs.
-//! The journal ends at the first torn or damaged line. The shards of that line and all later ones are packed again.
+//! The journal ends at the first torn or damaged line. The shards of the damaged line and of all later lines are packed
+//! again.
 
 use crate::error::{Error, Result};
 use crate::names::{journal_name, journal_temporary};
@@ -26,12 +27,12 @@ const MAX_BYTES: u64 = 4 << 30;
 /// skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
-/// The first line: everything that must be equal for a run to continue. The parts of a dataset must have equal heads,
-/// except for the modification times.
+/// The first line of a journal. A run continues an earlier one only if their heads are equal. The heads of the parts of
+/// a dataset may differ only in the modification times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
-    /// Version of the packer. A different version may encode the same sample differently.
+    /// Version of the packer. Another version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -49,8 +50,8 @@ pub(crate) struct JournalEntry {
     pub(crate) number: u32,
     pub(crate) file: ShardEntry,
     pub(crate) source_bytes: u64,
-    /// Tally of the samples in the shard, as JSON. Totals are always computed from this JSON, so that an interrupted
-    /// run adds up exactly the same numbers.
+    /// Tally of the samples in the shard, as JSON. Totals are always computed from this JSON, so that they are the same
+    /// after an interruption.
     pub(crate) tally: Value,
     pub(crate) skipped: Vec<SkippedSample>,
 }
@@ -87,8 +88,8 @@ impl JournalHead {
         self.mtimes == hex(&OF_PROGRAM)
     }
 
-    /// Returns the first difference between two heads. Ignores the part and the modification times, which depend on
-    /// each machine's copy of the sources.
+    /// Returns the first difference between two heads. Ignores the part and the modification times, which differ
+    /// between the machines' copies of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -118,11 +119,10 @@ impl JournalHead {
     }
 }
 
-/// Returns the first option that differs. Values that the packer measured on samples are ignored, because they are not
-/// options.
+/// Returns the first option that differs. Ignores values that the packer measured on samples.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
-    // Options that belong together are grouped, so look for the difference inside the groups.
+    // Related options are grouped, so look for the difference inside the groups.
     while let (Some(inner_a), Some(inner_b)) = (group(a.get(name)), group(b.get(name)))
         && let Some(inner) = differing(inner_a, inner_b)
     {
@@ -132,8 +132,8 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// Returns the options of a group. If it contains both the requested options (`asked`) and the resulting ones, only the
-/// requested ones are returned.
+/// Returns the options of a group. If it contains both the requested options (`asked`) and the effective ones, returns
+/// only the requested ones.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
     all.get("asked").and_then(Value::as_object).or(Some(all))
@@ -160,7 +160,7 @@ fn shown(value: &Value) -> String {
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
-    /// Values of both runs, or `None` if they were compared by digest, because a digest means nothing to the user.
+    /// Values of both runs, or `None` if only digests were compared, which mean nothing to the user.
     pub(crate) values: Option<(String, String)>,
 }
 
@@ -225,8 +225,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
-        // The memory that JSON takes depends on the number of its nodes. It is estimated before any
-        // memory is allocated.
+        // The memory of parsed JSON depends on the number of nodes, which is checked before any memory is allocated.
         let limits = Limits::default();
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
@@ -261,7 +260,7 @@ impl OpenJournal {
         })
     }
 
-    /// Returns the finished shards whose lines could not be written to the journal.
+    /// Returns the entries of finished shards that could not be written to the journal.
     pub(crate) fn not_noted(self) -> Vec<JournalEntry> {
         self.not_noted.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

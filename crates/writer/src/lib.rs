@@ -1,7 +1,7 @@
 //! The engine of the packer. It decides which sample goes into which shard, and writes the shards.
 //!
-//! This crate handles files and shards, but no codecs and no source formats. Samples come from a [`SampleSource`],
-//! already laid out as records.
+//! This crate handles files and shards, but neither codecs nor source formats. Samples come from a [`SampleSource`] as
+//! finished records.
 //!
 //! - [`Plan`]: a pure function of samples and options. It computes the dataset id, permutes the samples and splits them
 //!   into shards.
@@ -14,7 +14,7 @@
 //!
 //! **Guarantees.** A file with a final name is a complete shard on disk, and the manifest is written last. This crate
 //! never removes files that it did not write, and never follows a symlink in the folder. An interrupted run loses only
-//! unfinished shards. A refused run leaves nothing behind.
+//! unfinished shards. A refused run changes nothing.
 //!
 //! **Method.** Each shard is written under a temporary name in the output folder, synced and renamed. Then the folder
 //! is synced, and the shard is added to a journal, which is also synced. At the end, the manifest is written from the

@@ -3,8 +3,8 @@
 //! A run that writes the whole dataset, or a `merge`, holds `.shardpack-lock` exclusively. Runs that write parts share
 //! this lock, and the run of part i of n, counted from 1, also holds `.shardpack-lock-0000i-of-0000n` exclusively. The
 //! operating system releases a lock when its holder dies, so an old lock file never blocks a later run. On a file
-//! system without locks, the existence of the file is the lock ([`FileLock::is_by_name`]). In a store, there are also
-//! claims.
+//! system without locks, the existence of the file is the lock ([`FileLock::is_by_name`]). In a store, a run also
+//! creates claims.
 
 use crate::error::{Error, Result};
 use crate::names::LOCK_NAME;
@@ -16,7 +16,7 @@ use std::io::Read;
 
 const MAX_TEXT_BYTES: u64 = 4096;
 
-/// Returns the hint for a store, where the claim of a run that was killed on another machine remains.
+/// Returns the hint for a store, where a claim remains if its run was killed on another machine.
 fn store_hint() -> Hint {
     Hint::new("wait for the other packer, or stop it; if it was killed, add ")
         .and([Setting::on("take_over")])
@@ -30,7 +30,7 @@ fn part_lock_name(part: Part) -> String {
 /// The locks of one run, released when dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    // Dropped before `folder`, so that the part's own lock is released first.
+    // Declared before `folder`, because the part's own lock must be released first.
     own: Option<Box<dyn FileLock>>,
     folder: Box<dyn FileLock>,
 }
@@ -44,8 +44,7 @@ impl RunLock {
         Ok(Self { own, folder })
     }
 
-    /// True if one of the locks consists only of the existence of a file. Such a file remains if the run is killed on
-    /// another machine.
+    /// True if one of the locks is only the existence of a file, which remains if the run is killed on another machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }

@@ -24,7 +24,7 @@ use std::time::Instant;
 ///
 /// # Errors
 /// `Unfinished`, with the parts to pack again, if parts or shards are missing or a finished shard is damaged or
-/// deleted. `Usage` if there are no parts, or if they come from different plans; the message then groups the parts by
+/// deleted. `Usage` if there are no parts, or if they come from different plans. The message then groups the parts by
 /// the option that differs. `Locked` if a packer is still running in the folder; `Damaged` if a complete dataset is
 /// damaged; `Io`.
 pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
@@ -33,7 +33,7 @@ pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
 }
 
 pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
-    // Check this before locking, so that no lock file appears in a mistyped folder.
+    // Check this before locking, so that a mistyped path does not get a lock file.
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
@@ -76,7 +76,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     let Some(first) = journals.first() else { return Ok(()) };
     let differences = journals.iter().map(|journal| first.head.difference(&journal.head));
     let Some(Difference { what: thing, .. }) = differences.clone().flatten().next() else { return Ok(()) };
-    // Further differences will be reported by the next merge.
+    // Compare by the first difference only. The next merge reports further differences.
     let mut groups: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
     let mut own = None;
     for (journal, difference) in journals.iter().zip(differences) {

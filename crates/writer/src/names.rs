@@ -1,5 +1,5 @@
-//! Names of the files in an output folder. The names show which files this crate has written. Only
-//! these files may be replaced or removed.
+//! Names of the files in an output folder. The name of a file shows whether this crate wrote it. Only files of this
+//! crate may be replaced or removed.
 
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
@@ -7,8 +7,8 @@ use shardpack_format::{bug, shard_name, shard_name_of};
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
 /// Name of the subfolder for the shards of the next generation.
 pub(crate) const NEXT: &str = ".shardpack-next";
-/// Name of the manifest while `force` removes a dataset. The dataset is no longer valid, but this file shows that its
-/// other files are ours.
+/// Name of the manifest while `force` removes a dataset. Other programs no longer see a dataset, but this file shows
+/// that the remaining files are ours.
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
 /// Name that `shardpack salvage` gives to a damaged manifest.
 pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
@@ -71,7 +71,7 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// True if files with this name stay on this machine even if the dataset is in a store.
+/// True if files with this name are always local, even if the dataset is in a store.
 pub(crate) fn is_scratch(name: &str) -> bool {
     [MANIFEST_TEMPORARY, RETIRED_NAME, NEXT].contains(&name)
         || name == journal_name(None)

@@ -1,4 +1,4 @@
-//! Plans for later generations. They add shards after the existing ones or rewrite some shards.
+//! Plans for later generations, which add shards after the existing ones or rewrite some of them.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -41,8 +41,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers the samples across
-    /// all these shards, in the given order.
+    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers the samples of all
+    /// these shards consecutively, in the given order.
     ///
     /// # Errors
     /// `Usage` unless the shards are in ascending order.
@@ -90,8 +90,8 @@ impl Plan {
     }
 }
 
-/// Returns a digest that includes the previous generation, because an unfinished generation may be continued only on
-/// top of the same generation.
+/// Returns a digest of the inputs and the previous generation. An unfinished generation may be continued only if both
+/// are the same.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

@@ -1,4 +1,4 @@
-//! A slice of a plan, to be written by one of several machines.
+//! A part of a dataset, written by one of several machines.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, saturating_u32};
@@ -71,18 +71,16 @@ impl Part {
         format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
     }
 
-    /// Returns the range of shards in this part if there are `shards` in all: from `⌊shards · index / count⌋` up to,
-    /// but not including, `⌊shards · (index + 1) / count⌋`.
+    /// Returns the range of shards in this part, given the total number of shards: from `⌊shards · index / count⌋` up
+    /// to, but not including, `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
-        // The result is at most `shards`, because `i` never exceeds the count.
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }
 
     /// Returns the part (of `count`) that contains shard `number` (of `shards`).
     pub(crate) fn of_shard(number: u32, shards: u32, count: u32) -> Self {
-        // Find the largest index with ⌊shards · index / count⌋ ≤ number.
         let above = (u64::from(number) + 1) * u64::from(count);
         let index = above.div_ceil(u64::from(shards).max(1)).saturating_sub(1);
         Self { index: saturating_u32(index).min(count.saturating_sub(1)), count }

@@ -1,8 +1,8 @@
 //! The seeded permutation of the samples. Because datasets must be reproducible, this algorithm never changes:
 //!
 //! Fisher–Yates from the end: for `i` from `n − 1` down to 1, swap elements `i` and `j = ⌊r · (i + 1) / 2⁶⁴⌋`, where
-//! `r` is the next value of SplitMix64 seeded with `seed`. With up to 2³² samples, the multiplication biases no
-//! position by more than a relative 2⁻³².
+//! `r` is the next value of SplitMix64 seeded with `seed`. With up to 2³² samples, the probability of any `j` deviates
+//! from `1 / (i + 1)` by a factor of at most `1 ± 2⁻³²`.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 struct SplitMix64(u64);

@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval for checking `cancel` and reporting progress.
+/// Interval at which `cancel` is checked and progress is reported.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes between two syncs of a shard that is being written. Syncing early keeps the disk busy from the start and
-/// leaves little to sync at the end: packing 600 MB to a virtual disk took 17 % less time. An interval of 256 MiB took
-/// as long as 64 MiB.
+/// leaves little to sync at the end: packing 600 MB to a virtual disk took 17 % less time. With an interval of 256 MiB,
+/// it took as long as with 64 MiB.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Pipeline<'a, S> {
@@ -38,7 +38,7 @@ pub(crate) struct Pipeline<'a, S> {
 }
 
 impl<S: SampleSource> Pipeline<'_, S> {
-    /// Writes shards. Finished shards are added to `done` and the journal, even if the run then fails.
+    /// Writes shards. Finished shards are added to `done` and to the journal, even if the run fails later.
     pub(crate) fn shards(
         &self,
         todo: &[u32],
@@ -51,8 +51,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
         let line = Mutex::new(Line { source: self.source, samples, ahead: VecDeque::new(), announced: 0 });
         thread::scope(|scope| {
-            // When dropped, this also wakes the other threads if the caller's progress callback
-            // panics.
+            // If the caller's progress callback panics, dropping this wakes the other threads.
             let _stop = StopOnDrop(&gate);
             let spawned =
                 |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.target.path(), e));
@@ -87,7 +86,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
                 progress,
                 reported: Instant::now(),
             };
-            // Ignore the result: after a failure, the gate has the reason.
+            // Ignore the result, because the gate stores the reason for a failure.
             let _ = todo.iter().try_for_each(|&number| writer.shard(number));
             // The hash thread and the commit thread end once all senders are dropped.
             let progress = writer.progress;
@@ -104,7 +103,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
             Ok::<(), Error>(())
         })?;
         match gate.into_reason() {
-            // The error only means that the cancellation aborted the uploads.
+            // The cancellation aborted the uploads, and this error is only the consequence.
             Some(StopReason::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
                 Err(Error::Cancelled.into())
             }
@@ -128,7 +127,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
 struct Line<'a, S, I> {
     source: &'a S,
     samples: I,
-    /// Announced samples, with the number of bytes of each.
+    /// Announced samples and their sizes in bytes.
     ahead: VecDeque<((u32, u64), u64)>,
     announced: u64,
 }
@@ -189,8 +188,8 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Checks a record as a reader would, before any byte is written. Does not check the maximum size
-/// of a record, which is left to the source.
+/// Checks a record as a reader would, before any byte is written. Does not check the maximum size of a record. The
+/// source is responsible for that.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };

@@ -18,8 +18,8 @@ pub struct PlanSample<'a> {
     pub key: &'a str,
     /// Size of the source in bytes.
     pub source_bytes: u64,
-    /// Estimated size of the record in bytes, which decides where shards end. It must be a pure function of the source
-    /// and the options, so that every run gets the same size.
+    /// Estimated size of the record in bytes, which determines where shards end. It must be a pure function of the
+    /// source and the options, so that every run gets the same size.
     pub stored_bytes: u64,
     /// Modification time of the source in nanoseconds since 1970, or 0. It reveals whether the source has changed
     /// between runs, and is not part of the dataset id.
@@ -36,8 +36,8 @@ pub struct PlanSample<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Maximum size of a shard in bytes. A shard ends before the sample that would exceed it. A sample that is larger
-    /// by itself gets its own shard. Default 1 GiB.
+    /// Maximum size of a shard in bytes. A shard ends before the sample that would exceed it. A sample that alone
+    /// exceeds this size gets its own shard. Default 1 GiB.
     pub shard_bytes: u64,
     /// Seed for shuffling the samples, or `None` to keep their order. Default: seed 0.
     pub shuffle: Option<u64>,
@@ -49,7 +49,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// Used instead of the digest of modification times for samples of a program, which have no such times.
+/// Stored in place of the digest of modification times if the samples come from a program and therefore have no times.
 pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
 
 /// The assignment of samples to shards, and the dataset id. Takes 4 bytes of memory per sample.
@@ -79,7 +79,7 @@ pub(crate) enum Ids {
     Listed(Vec<u64>),
 }
 
-/// Properties of a plan. They are compared one by one, so that an error can name the one that differs.
+/// Properties of a plan. They are compared separately, so that an error can name the property that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
@@ -121,7 +121,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // Check this first: a dataset without room for its shards is unreadable in any case.
+        // Check this first, because a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -203,7 +203,7 @@ impl Plan {
         samples.unwrap_or_default()
     }
 
-    /// Returns the total size of a shard's sources, in bytes.
+    /// Returns the total size of the sources of a shard's samples, in bytes.
     #[must_use]
     pub fn source_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.source_bytes)
@@ -250,7 +250,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     for (position, &sample) in order.iter().enumerate() {
         let Size { source, stored, .. } = size_of(sizes, sample);
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
-            // This may saturate; too many shards are refused below.
+            // This may saturate, because too many shards are refused below.
             let number = open.number.saturating_add(1);
             let next = PlannedShard { number, samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
@@ -263,9 +263,10 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// Returns the maximum number of shards. Packing must not start if readers with default limits would refuse the result.
+/// Returns the maximum number of shards. Packing more shards must not start, because readers with default limits would
+/// refuse the result.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
-    // The number of shards is not known yet, so assume the number with the most digits.
+    // The number of shards is not known yet, so assume the largest one.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
@@ -331,8 +332,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Refuses duplicate keys. Sorted hashes take 8 bytes per sample, whereas a set of keys would take
-/// 50. Only keys with equal hashes are compared.
+/// Refuses duplicate keys. Sorts the hashes, which take 8 bytes per sample, and compares only keys with equal hashes. A
+/// set of keys would take 50 bytes per sample.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

@@ -19,13 +19,14 @@ pub(crate) enum Prepared {
     Begin(Journal),
 }
 
-/// Examines the folder, then refuses, clears or continues it. Nothing is changed before all reasons to refuse are ruled
-/// out.
+/// Examines the folder, then refuses it, clears it or continues the run in it. Changes nothing until all reasons to
+/// refuse have been ruled out.
 pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
     prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
-/// Same as [`prepare`], but the caller provides the error for a run of a different plan.
+/// Same as [`prepare`], but the caller provides the error for the case that the folder contains a run of a different
+/// plan.
 pub(crate) fn prepare_or(
     target: &Target<'_>,
     plan: &Plan,
@@ -85,7 +86,7 @@ pub(crate) fn prepare_or(
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
     for begun in survey.journals.values().flatten() {
-        // With `force`, other parts may start over too. `merge` will check for differences.
+        // With `force`, the other parts may start over too, so differences from them are left to `merge`.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
         refuse_difference(difference)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
@@ -93,7 +94,7 @@ pub(crate) fn prepare_or(
     if let Some(begun) = own.take_if(|_| options.force) {
         survey.remove_part(target, &begun)?;
     }
-    // A run without finished shards has nothing to lose, so it may start over with other options.
+    // A run without finished shards has nothing to lose, so a run with other options may replace it.
     let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
     drop(own.take_if(is_bare));
     refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)))?;

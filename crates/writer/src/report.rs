@@ -1,11 +1,11 @@
-//! Reports on a run: its progress and its final figures.
+//! Progress and results of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::DatasetId;
 use std::time::Duration;
 
-/// Progress of a run. All totals are for the whole dataset or part, including shards from an earlier run.
+/// Progress of a run. All numbers refer to the whole dataset or part, including shards from an earlier run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -43,7 +43,7 @@ pub enum Outcome {
     PartComplete,
 }
 
-/// Result of a run. All figures are for the whole dataset or part, including shards from an earlier run.
+/// Result of a run. All numbers refer to the whole dataset or part, including shards from an earlier run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -69,9 +69,9 @@ pub struct Report {
     /// All skipped samples in plan order, including those that earlier runs and other parts skipped. Empty if unknown
     /// because the dataset was already complete.
     pub skipped: Vec<SkippedSample>,
-    /// Guarantees that the file system cannot provide, and the consequences, as text for the user.
+    /// Messages for the user about guarantees that the file system cannot provide.
     pub notes: Vec<String>,
-    /// Figures of the samples, as in the manifest.
+    /// Figures of the samples, as in the manifest's field `fidelity`.
     pub fidelity: Map<String, Value>,
     /// Wall-clock time of the run.
     pub elapsed: Duration,

@@ -14,13 +14,13 @@ use shardpack_format::{DatasetId, bug};
 use shardpack_io::Holder;
 use std::fs;
 
-/// A folder that is reserved for a program. The program writes a dataset once it has all samples.
+/// A folder that is reserved for a program, which writes a dataset there once it has all samples.
 ///
 /// [`write_dataset`](crate::write_dataset) can refuse an unusable folder only once there is a plan. If a program
 /// computes its samples, this may be hours after its start. A reservation refuses such a folder at once, and holds the
 /// folder's lock to keep out other reservations and packers. The lock ends with the process: a killed program leaves
-/// only a lock file, which does not block later runs. When a reservation is dropped, it removes the folder if it
-/// created the folder and the folder is empty.
+/// only a lock file, which does not block later runs. Dropping a reservation removes the folder if the reservation
+/// created it and it is empty.
 ///
 /// ```
 /// use shardpack_writer::Reservation;
@@ -56,7 +56,7 @@ impl Reservation {
         let made = !out.folder().exists();
         target.create()?;
         let lock = RunLock::take(target, None, &Holder::this_process())?;
-        // From here on, dropping the reservation removes the folder again if it was created here and is refused.
+        // If the folder was created here and is refused below, dropping the reservation removes it again.
         let reservation = Self { out: out.clone(), made, lock: Some(lock) };
         let survey = Survey::take(target)?;
         survey.refuse(target, DatasetId([0; 16]), force)?;
@@ -66,7 +66,7 @@ impl Reservation {
             (Some(manifest), _) => format!("already contains a dataset of {}", crate::error::samples(manifest.samples)),
             (None, false) => "contains an unfinished dataset".to_owned(),
         };
-        // Nothing can be added to a dataset in a store or to an incomplete dataset.
+        // Samples cannot be added to a dataset in a store or to an incomplete dataset.
         let hint = match survey.manifest {
             Some(_) if !target.is_store() => crate::prepare::replace_or_append(),
             _ => crate::prepare::replace(),
@@ -125,7 +125,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
-            // If the folder is not empty, this fails and the folder stays, as intended.
+            // Fails if the folder is not empty, which is intended.
             let _ = fs::remove_dir(self.out.folder());
         }
     }

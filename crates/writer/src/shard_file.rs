@@ -21,17 +21,17 @@ pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
 pub(crate) enum HashMessage {
-    /// Bytes of a file. The hash thread returns the buffer.
+    /// Bytes of the file, in a buffer that the hash thread returns.
     Chunk(Vec<u8>),
-    /// A large record, which is hashed and written at the same time. The thread that finishes last returns its memory
-    /// to the budget.
+    /// A large record, which is hashed and written at the same time. Whichever thread finishes last returns the
+    /// record's memory to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
     /// The end of a file. The hash thread sends back the SHA-256 of the file.
     Finish(Sender<[u8; 32]>),
 }
 
-/// Computes the SHA-256 of each file in parallel with the writes, because one core hashes hardly faster than a disk
-/// writes.
+/// Computes the SHA-256 of each file in parallel with the writes, because hashing on one core is hardly faster than
+/// writing to a disk.
 pub(crate) fn hash<T>(
     messages: &Receiver<HashMessage>,
     free: &Sender<Vec<u8>>,
@@ -44,7 +44,7 @@ pub(crate) fn hash<T>(
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // If this fails, the writer has ended and no longer needs the buffer.
+                // Fails if the writer has ended and no longer needs the buffer.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -72,7 +72,8 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // This fails only if the hash thread has died. Then `Finish` gets no answer, and the commit reports it.
+        // Fails only if the hash thread has died. `Finish` then gets no answer, and the commit thread reports the
+        // error.
         let _ = self.messages.send(message);
     }
 }
@@ -120,8 +121,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns the record's buffer if it is no longer needed. The caller must then make the buffer
-    /// available for reuse and return its charge to the budget. Otherwise the hash thread does both.
+    /// Appends a record. If the record's buffer is no longer needed, returns it, and the caller must recycle it and
+    /// return its charge to the budget. Otherwise the hash thread does both.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -201,7 +202,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            // The room is never 0, because a full chunk is written at once.
+            // There is always room, because a full chunk is written at once.
             let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);

@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use shardpack_format::{Explain, Frame};
 use std::borrow::Cow;
 
-/// Provides samples that are already laid out as records. Several threads call it at once.
+/// Provides samples as finished records. Several threads call its methods at once.
 ///
 /// The output is reproducible only if the record of a sample is a pure function of `sample` and `shard_number`.
 pub trait SampleSource: Sync {
     /// Figures of one sample, which are summed over the dataset. Use `()` for none.
     type Tally: Tally;
-    /// Error of a sample that cannot be provided. For system errors, use `shardpack_io::Cause`.
+    /// Error for a sample that cannot be provided. For system errors, use `shardpack_io::Cause`.
     type Error: Explain + Send + Sync + 'static;
 
     /// Returns the key of a sample, which is numbered in the order of [`Plan::new`](crate::Plan::new). It must equal
@@ -20,7 +20,7 @@ pub trait SampleSource: Sync {
     fn key(&self, sample: u64) -> Cow<'_, str>;
 
     /// Returns the maximum number of bytes that [`encode`](Self::encode) allocates for this sample, including the
-    /// record, for the memory budget. Must be cheap: it is called once per sample, by one thread at a time.
+    /// record. Counts towards the memory budget. Must be fast, because only one thread at a time can call it.
     fn memory_bytes(&self, sample: u64) -> u64;
 
     /// Encodes a sample as a record. `buffer` may contain old data. To save an allocation, pass it to
@@ -31,8 +31,8 @@ pub trait SampleSource: Sync {
     /// return [`Encoded::Skipped`].
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Self::Tally>, Self::Error>;
 
-    /// Returns the number of bytes of samples to announce before they are encoded, so that many network requests can be
-    /// in flight. The default, 0, means that samples are not announced.
+    /// Returns how many bytes of samples to announce before they are encoded. Announcements let the source keep many
+    /// network requests in flight. The default, 0, means that samples are not announced.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
@@ -50,7 +50,7 @@ pub trait SampleSource: Sync {
 pub enum Encoded<T> {
     /// A record to write.
     Record(EncodedSample<T>),
-    /// The sample is skipped: counted and listed in the report, but not in the dataset.
+    /// The sample is skipped. It is counted and listed in the report, but is not part of the dataset.
     Skipped {
         /// The reason, as text for the user.
         reason: String,

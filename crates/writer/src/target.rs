@@ -2,8 +2,8 @@
 //!
 //! *Scratch* files are unfinished shards, manifests and journals. They are in a local folder. For a
 //! dataset on a disk, this is the folder of the dataset itself, and a file is committed by renaming
-//! it. For a dataset in a store, it is the spool, and a file is committed by uploading it. The same
-//! order of steps is therefore safe for both.
+//! it. For a dataset in a store, it is the spool, and a file is committed by uploading it. The same sequence of steps
+//! is therefore safe for both.
 
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ impl<'a> Target<'a> {
         Ok(read_whole(&*file, &path, max_bytes)?)
     }
 
-    /// Opens a journal or a lock. During a run, this is a local file. Otherwise the store may have a copy from another
+    /// Opens a journal or a lock. If there is no local file, opens the copy in the store, which may come from another
     /// machine.
     pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
         let path = self.scratch_file(name);
@@ -170,11 +170,10 @@ impl<'a> Target<'a> {
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Turns the manifest into a scratch file. It shows that the other files are ours while they are being removed.
+    /// Turns the manifest into a scratch file, which shows that the other files are ours while they are being removed.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Check the claim before creating the scratch file, because the files may now belong to
-        // another run.
+        // Check the claim before creating the scratch file. Another run may have taken over the dataset.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -203,7 +202,7 @@ impl<'a> Target<'a> {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Replaces a file. Whatever happens, the file then contains either `bytes` or its old content.
+    /// Replaces a file. Even after a crash, the file contains either `bytes` or its old content.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }

@@ -1,5 +1,5 @@
-//! The parts that [`merge`](crate::merge()) cannot merge yet. They can be formatted as an expression for the job system
-//! that runs them.
+//! The parts that [`merge`](crate::merge()) cannot merge yet. They can be formatted as an array expression for a job
+//! system.
 
 use crate::part::Part;
 use shardpack_format::Hint;

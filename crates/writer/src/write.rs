@@ -31,9 +31,8 @@ use std::time::Instant;
 /// - `Usage` if the folder contains a different dataset, an unfinished dataset of a different plan, or other files. The
 ///   folder is then left unchanged.
 /// - `Locked` if another packer is running there.
-/// - `Source` if a sample fails; `Cancelled`; `Io`; `NoSpace`. In all these cases, finished shards are kept, temporary
-///   files are removed, and the next call continues. A shard that cannot be synced is written once more from the
-///   sources before this counts as an error.
+/// - `Source` if a sample fails; `Cancelled`; `Io`; `NoSpace`. Finished shards are then kept, temporary files are
+///   removed, and the next call continues. If a shard cannot be synced, it is written once more before the run fails.
 /// - `Damaged` if the folder contains a complete dataset that is damaged.
 ///
 /// ```
@@ -155,8 +154,8 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// Writes all missing shards. If a shard could not be synced, it is written again: its state on disk is unknown, but
-/// its sources still exist.
+/// Writes all missing shards. If a shard could not be synced, it is written again from its sources, because its state
+/// on disk is unknown.
 pub(crate) fn run_all<S: SampleSource>(
     pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
@@ -177,8 +176,8 @@ pub(crate) fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A full disk may have kept some finished shards out of the journal. Now that the temporary file is removed,
-        // there is room for their lines.
+        // If the disk was full, some finished shards may be missing from the journal. The temporary file has been
+        // removed, so there is now room for their lines.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -188,8 +187,7 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // Ignore an error here, and report the first one. The next run then packs these shards
-            // again.
+            // Ignore an error here, because the first one is reported. The next run packs these shards again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
@@ -212,7 +210,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals over finished shards. Before a run starts, they show how much of the work is already done.
+/// Totals over all finished shards, also from an earlier run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -244,8 +242,8 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that stopped right after writing the manifest leaves its journals behind. These journals contain figures
-    // that the manifest lacks.
+    // A run that stopped right after writing the manifest leaves its journals behind. They contain figures that the
+    // manifest lacks.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();

@@ -275,7 +275,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // The plan has more shards than a manifest can list. This must be detected before anything is written.
+    // The plan has more shards than a manifest can list. It must be refused before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =
@@ -284,7 +284,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(said(&error).ends_with("\nhint: choose larger shards"), "{error}");
 }
 
-/// The id must never change, because datasets will depend on it.
+/// The dataset id must never change, because a run continues only a dataset with the same id.
 #[test]
 fn the_dataset_id_never_changes() {
     let sample = |key| PlanSample { key, source_bytes: 3, stored_bytes: 192, mtime_ns: 9, extra_digest: [0; 16] };

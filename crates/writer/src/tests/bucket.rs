@@ -1,5 +1,4 @@
-//! Tests with a folder in a store of in-memory objects that may lose answers. The tests of
-//! `shardpack-store` use a real store.
+//! Tests writing to an in-memory object store that may lose answers. The tests of `shardpack-store` use a real store.
 
 use super::behaviour::options;
 use super::said;

@@ -11,7 +11,7 @@ use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns a disk with three generations: forty samples, seventy, and sixty-nine after a removal.
+/// Returns a disk with three generations: 40 samples, then 70, then 69 after a removal.
 fn grown() -> MemoryFs {
     let fs = fresh();
     add(&fs, &sources().1, &options(1)).unwrap();

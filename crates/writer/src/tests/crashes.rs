@@ -1,4 +1,4 @@
-//! Crashes the machine at each operation (W04, W05 and W15 of the fault list). Also proves that these tests would
+//! Crashes the machine at each operation (W04, W05 and W15 of the fault list). Also checks that these tests would
 //! notice a missing sync (W06).
 
 use super::behaviour::options;
@@ -31,8 +31,7 @@ impl Case {
     fn half(&self) -> MemoryFs {
         let mut source = Numbers::new(40);
         source.fail = self.plan.samples(self.plan.shard_count() / 2).last().map(|&s| s.into());
-        // On a busy machine, the run may fail before the first shard is committed. Repeat it until
-        // there is one.
+        // On a busy machine, the run may fail before the first shard is committed. Repeat it until one is.
         let tries = std::iter::repeat_with(|| {
             let fs = MemoryFs::new();
             run(&fs, &self.plan, &source, &options(1)).unwrap_err();
@@ -41,8 +40,8 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Crashes the machine at operation `k`. Returns `None` if the run ends before that operation.
-    /// If a promise is broken after the crash, returns it as the error.
+    /// Crashes the machine at operation `k`. Returns `None` if the run ends before that operation, and an error if the
+    /// crash breaks a promise.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -121,8 +120,8 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        // The timing of the threads decides at which operation the machine dies, so one round can miss a moment that
-        // another hits. If the sync were really unnecessary, no round would notice that it is missing.
+        // The timing of the threads decides at which operation the machine crashes, so one round can miss a moment that
+        // another hits.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out without a failing test");
     }

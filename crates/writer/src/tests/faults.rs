@@ -1,5 +1,5 @@
-//! Makes each operation on the file system fail once, fills up disks, and makes syncs fail (W01, W02, W07 and W15 of
-//! the fault list).
+//! Tests that each operation on the file system may fail once, that disks may be full, and that syncs may fail (W01,
+//! W02, W07 and W15 of the fault list).
 
 use super::behaviour::options;
 use super::memory_fs::{Fault, MemoryFs};
@@ -159,7 +159,7 @@ fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     let expected = reference(&plan, &source);
     let total: usize = expected.values().map(Vec::len).sum();
     let mut fs = MemoryFs::new();
-    // Run several times, because timing decides how far a run gets before it fails.
+    // Run several times, because the timing decides how far a run gets before it fails.
     for capacity in (0..20).map(|i| if i % 2 == 0 { 30_000 } else { 60_000 }) {
         fs = fs.with_fault(Fault::Capacity(capacity), None);
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
@@ -188,7 +188,7 @@ fn a_shard_that_cannot_be_synced_is_rewritten_once_and_no_sync_is_retried() {
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::Complete);
     assert_eq!(fs.files(), expected);
     assert!(source.encoded.load(Ordering::SeqCst) - before > 40);
-    // If the disk is permanently broken, the first shard fails twice, and then the run ends.
+    // All syncs fail. The first shard fails twice, then the run ends.
     let fs = MemoryFs::new().with_fault(Fault::FailShardSyncs(1000), None);
     let error = run(&fs, &plan, &source, &options(2)).unwrap_err().to_string();
     assert_eq!(error, "cannot sync `/data/out/.shard-00000.tmp`: planted");

@@ -30,7 +30,7 @@ fn no_symlink_is_written_through_or_read() {
         assert_eq!(fs::read(&victim).unwrap(), b"mine", "{name}");
         assert_eq!(files(dir.path()).into_keys().collect::<Vec<_>>(), [name]);
     }
-    // Nothing may be created at the target of a dangling symlink either.
+    // Creating the target of a dangling symlink would also be a change outside the folder.
     let (dir, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let nowhere = elsewhere.path().join("nowhere");
     std::os::unix::fs::symlink(&nowhere, dir.path().join(".shardpack-lock")).unwrap();

@@ -47,12 +47,12 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
 }
 
-/// Returns a disk with an addition of files that failed at a sample after some shards.
+/// Returns a disk with an unfinished addition of files: it failed at a sample after some shards were finished.
 pub(super) fn begun() -> MemoryFs {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // Thread timing decides whether another shard is finished before the last sample fails.
+    // Repeat the addition, because timing decides whether another shard is finished before the last sample fails.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| is_begun(&fs));
     assert!(begun, "{:?}", held(&fs).keys());
@@ -80,7 +80,7 @@ fn add_at_last(fs: &MemoryFs) {
     }
 }
 
-/// Returns the ids of all samples by key. Checks that keys and ids are unique, and that the shards match the manifest.
+/// Returns the id of each sample by key. Checks that keys and ids are unique, and that the shards match the manifest.
 pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
     let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
     for (number, shard) in (0..).zip(&manifest.shards) {
@@ -301,8 +301,7 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // On a busy machine, the run may fail before the first shard is committed. Repeat it until
-    // there is one.
+    // On a busy machine, the run may fail before the first shard is committed. Repeat it until one is.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
     assert!(begun, "a shard was finished");

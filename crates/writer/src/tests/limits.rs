@@ -36,7 +36,7 @@ impl SampleSource for Arrays {
         let descriptor = ArrayDescriptor::plain(Dtype::U8, self.shape.clone());
         let decoded_bytes = descriptor.stored_bytes()?;
         let descriptor = descriptor.encode()?;
-        // The bytes need not be decodable: only the layout is checked.
+        // The bytes are not valid zstd, but only the layout is checked.
         let field = StoredField { codec: Codec::Zstd, stored_bytes: 9, decoded_bytes, descriptor: &descriptor };
         let scalars = vec![0; usize::try_from(self.schema.scalar_bytes()).unwrap()];
         let key = self.key(sample);
@@ -101,8 +101,8 @@ proptest! {
         let classes = classes.map(|n| (0..n).map(|i| i.to_string()).collect());
         let metadata = Metadata { schema: schema.clone(), classes, recipe, shards: None };
         let keys: Vec<String> = (0..count).map(|i| format!("{i:0>key_bytes$}")).collect();
-        // The maximum size of a value is left to the source. An axis of length 0 makes the array empty, so that even a
-        // long axis takes no space.
+        // The source is responsible for the maximum size of a value. An axis of length 0 makes the array empty, so that
+        // even a long axis takes no space.
         let shape = if zero || axis >= 50 { vec![axis, 0] } else { vec![axis] };
         let samples = keys.iter().map(|key| PlanSample { key, stored_bytes: 300, ..Default::default() });
         let dir = tempdir().unwrap();
@@ -139,7 +139,7 @@ fn a_refusal_names_the_quantity_and_the_limit() {
 
 #[test]
 fn an_index_that_no_reader_takes_is_refused_before_it_is_written() {
-    // With 1,000 scalars of 8 bytes and 140,000 samples in one shard, the index has more than 1 GiB.
+    // With 1,000 scalars of 8 bytes and 140,000 samples in one shard, the index would exceed 1 GiB.
     let fields = (0..1000).map(|i| Field::scalar(format!("x{i}"), Dtype::F64)).collect();
     let metadata = Metadata { schema: Schema::new(fields).unwrap(), ..Default::default() };
     let keys: Vec<String> = (0..140_000).map(|n| n.to_string()).collect();

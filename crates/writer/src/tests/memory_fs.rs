@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// Operation `k`, counted from 1, fails once.
+    /// The operation with this number, counted from 1, fails once.
     FailAt(u64, io::ErrorKind),
-    /// The machine dies at operation `k`.
+    /// The machine crashes at this operation.
     CrashAt(u64),
-    /// The first N syncs of shards fail.
+    /// The first syncs of shards fail. Contains their number.
     FailShardSyncs(u64),
     /// The disk becomes full when the first line is appended to a journal.
     FailJournalLine,
@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     Poor,
 }
 
-/// Selects the kind of sync that reports success but does nothing, as if the call were missing from the code.
+/// The kind of sync that reports success but does nothing. The effect is the same as if the code did not call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -49,7 +49,7 @@ pub(crate) enum Crash {
     NothingSurvives,
     /// All file names survive, but no file content does. Many disks write renames before the data.
     NamesSurvive,
-    /// A random subset of the names survives, and these files have random lengths. The number is the seed.
+    /// A random subset of the file names survives, and the files have random lengths. The number is the seed.
     Random(u64),
 }
 
@@ -154,7 +154,7 @@ impl MemoryFs {
         there.map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// Returns the content of the disk after the machine has restarted.
+    /// Returns the disk after the machine has restarted.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let inner = self.inner();
         let mut names = inner.durable_names.clone();

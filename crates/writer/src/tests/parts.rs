@@ -1,4 +1,4 @@
-//! Tests with several machines that write to one folder.
+//! Tests that several machines can write the parts of a dataset to one folder.
 
 use super::behaviour::options;
 use super::said;
@@ -112,7 +112,7 @@ fn merge_names_the_missing_parts() {
     assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
 }
 
-/// Parts that are missing, half done, damaged or deleted must be packed again, and can then be merged.
+/// Packing the missing, unfinished, damaged and deleted parts again makes the merge succeed.
 #[test]
 fn merge_lists_the_parts_to_pack_again() {
     let source = Numbers::new(300);
@@ -145,7 +145,7 @@ fn merge_lists_the_parts_to_pack_again() {
     assert_eq!(states, expected);
     assert_eq!((found.array().as_str(), found.parts), ("2-5,7", Some(8)));
     assert!(error.to_string().contains(&format!("{}", damaged.display())), "{error}");
-    // The merge has changed nothing, so it is enough to pack the listed parts again.
+    // The merge has changed nothing, so only the listed parts need to be packed again.
     for i in [1, 2, 3, 4, 6] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
@@ -185,8 +185,8 @@ fn merge_groups_the_parts_by_the_differing_option() {
     assert!(error.ends_with(found), "{error}");
 }
 
-/// No version of this crate writes such a journal. Its dataset must not count as complete with just the existing
-/// shards.
+/// A journal without the number of shards could make the dataset count as complete too early. No version of this crate
+/// writes such a journal.
 #[test]
 fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
@@ -284,8 +284,7 @@ fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // Simulate a crash after the rename of the last shard and before its line is written to the
-    // journal.
+    // Simulate a crash after the last shard was renamed and before its line was written to the journal.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();

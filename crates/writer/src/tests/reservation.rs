@@ -1,4 +1,4 @@
-//! Tests of a folder that is reserved for a program.
+//! Tests reserving a folder for a program.
 
 use super::source::Numbers;
 use crate::{Error, Outcome, Reservation, WriteOptions, write_dataset};
@@ -39,7 +39,7 @@ fn only_the_unfinished_dataset_is_discarded() {
     reservation.discard(DatasetId([7; 16])).unwrap();
     assert!(reservation.has_begun(plan.dataset_id()).unwrap(), "the id of another dataset removes nothing");
     drop(reservation);
-    // From here on, the folder looks as if the program had died.
+    // From here on, the folder looks as if the program had been killed.
     let error = Reservation::take(&out, false).unwrap_err().to_string();
     assert!(error.contains("contains an unfinished dataset"), "{error}");
     let reservation = Reservation::take(&out, true).unwrap();

@@ -16,8 +16,7 @@ fn interrupted() -> (TempDir, Plan) {
     let plan = source.plan(40_000);
     let middle = plan.shard_count() / 2;
     source.fail = Some(u64::from(plan.samples(middle)[3]));
-    // On a busy machine, the run may fail before two shards are committed. Repeat it until there
-    // are two.
+    // On a busy machine, the run may fail before two shards are committed. Repeat it until two are.
     let tries = std::iter::repeat_with(|| {
         let dir = tempdir().unwrap();
         write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err();

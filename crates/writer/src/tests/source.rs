@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A floating-point sum whose last bits depend on the order of addition, so that the tests notice a
-/// wrong order.
+/// A floating-point sum. Its last bits depend on the order of addition, so the tests notice a wrong
+/// order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sum(pub(crate) f64);
 
@@ -33,7 +33,7 @@ pub(crate) struct Numbers {
     pub(crate) fail: Option<u64>,
     pub(crate) panic: Option<u64>,
     pub(crate) memory_bytes: u64,
-    /// Total size of the samples that are being encoded now. The next field is its peak.
+    /// Total size of the samples that are being encoded now, and its peak.
     pub(crate) busy: AtomicU64,
     pub(crate) busy_peak: AtomicU64,
     pub(crate) encoded: AtomicU64,
