@@ -1,4 +1,4 @@
-//! The facade's dataset, which opens a path or a URL and creates loaders.
+//! Opens a dataset at a path or a URL, and creates its loaders.
 
 use crate::place::{self, Settings};
 use crate::{Result, sniff};
@@ -8,8 +8,8 @@ use shardpack_reader::DatasetOptions;
 use std::ops::Deref;
 use std::path::Path;
 
-/// A dataset in a folder or, with the feature `store`, behind a URL. It has all methods of
-/// [`shardpack_reader::Dataset`], and can also open loaders.
+/// A dataset in a folder or, with the feature `store`, behind a URL. Has all methods of [`shardpack_reader::Dataset`],
+/// and can also open loaders.
 ///
 /// ```no_run
 /// let dataset = shardpack::Dataset::open("train")?;

@@ -20,7 +20,7 @@ pub fn explain(error: &impl Explain, voice: Voice) -> String {
     explain_where(error, voice, |_| true)
 }
 
-/// Like [`explain`], but with only those hints that the front end can follow.
+/// Like [`explain`], but only with hints that the front end can follow.
 ///
 /// ```
 /// use shardpack::explain::explain_where;

@@ -73,7 +73,6 @@ pub use recipe::{RecipeOptions, recipe_options};
 pub use report::{Reported, report};
 pub use verify::{Checked, Checks, check, verify};
 
-// Names needed for packing, verifying and training. All other names are in the crates below.
 pub use ndarray;
 pub use place::Settings;
 pub use shardpack_format::{Dtype, ElementType, ErrorKind, Explain};

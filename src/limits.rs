@@ -5,9 +5,9 @@ use shardpack_format::Limits;
 /// Default limit on the largest record or decoded field: 4 GiB.
 pub const MAX_RECORD_BYTES: u64 = shardpack_recipe::MAX_BYTES;
 
-/// Returns limits that allow records and decoded fields of up to `max_record` bytes. Runs of one
-/// value may decode to an eighth of `max_record`, or to their default limit if that is larger, but
-/// never to more than `max_record`. All other limits keep their defaults.
+/// Returns limits that allow records and decoded fields of up to `max_record` bytes. Runs of a
+/// repeated value may decode to an eighth of `max_record` or, if that is larger, to their default
+/// limit, but never to more than `max_record`. All other limits keep their defaults.
 ///
 /// ```
 /// let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);

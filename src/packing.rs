@@ -1,4 +1,4 @@
-//! The facade's packing function, which also accepts URLs.
+//! Packs a folder or a URL into a dataset.
 
 use crate::Result;
 use crate::place::{Destination, for_packing};
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. Repeating the
-/// call resumes an interrupted run.
+/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. After an interruption,
+/// repeat the call to continue.
 ///
 /// ```no_run
 /// use shardpack::PackOptions;

@@ -41,14 +41,14 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
     }
 }
 
-/// Where to write a dataset: a folder or a URL.
+/// Destination of a dataset: a folder or a URL.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
     /// Path of a folder, or a URL.
     pub path: PathBuf,
-    /// Local folder for shards until they are uploaded, only used for a URL. Default: the system's temporary folder.
+    /// Local folder for shards until they are uploaded. Used only for a URL. Default: the system's temporary folder.
     pub spool: Option<PathBuf>,
-    /// Continue a run that was killed on another machine. Only used for a URL.
+    /// Continue a run that was killed on another machine. Used only for a URL.
     pub take_over: bool,
 }
 
@@ -57,8 +57,8 @@ impl Destination {
     /// uploads.
     ///
     /// # Errors
-    /// Same as [`open`]; also `Usage` for a store that cannot be written, or for URL options without a URL. No
-    /// requests are sent yet.
+    /// Same as [`open`]; also `Usage` for a store that cannot be written, or for URL options without a URL. Sends no
+    /// requests.
     pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
@@ -90,8 +90,8 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
 /// table like [`open`], and returns the output. Setting `cancel` stops requests to stores.
 ///
 /// # Errors
-/// Same as [`Destination::output`]; also `Usage` if there are settings but nothing is in a store. No requests
-/// are sent to the source's store yet.
+/// Same as [`Destination::output`]; also `Usage` if there are settings but nothing is in a store. Sends no requests to
+/// the source's store.
 pub fn for_packing(
     src: &mut PathBuf,
     source: &mut SourceOptions,

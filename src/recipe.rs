@@ -1,5 +1,5 @@
-//! Reads packing recipes of the form `REPORT#N`, which stand for the options of candidate N of a
-//! report. Without `#N`, they stand for the recommended candidate.
+//! Reads packing options from a report. `REPORT#N` means the options of candidate N, and `REPORT` means the options of
+//! the recommended candidate.
 
 use crate::report::data_of_page;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
-    // The arguments come from a file, so none of them must become a path.
+    // The arguments come from a file, so none of them may be a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());

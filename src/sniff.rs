@@ -1,5 +1,5 @@
-//! Checks that a path can be a dataset at all. A file that never was a dataset should not be
-//! reported as a damaged one.
+//! Checks that a path can be a dataset at all, because other files should not be reported as
+//! damaged datasets.
 
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
 use shardpack_pack::bail;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// Number of bytes searched for a manifest's first key, `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Fails for a file unless its start, its end or its name suggests a shard or a manifest. Folders,
-/// and files that are missing or unreadable, are left to the caller.
+/// Fails for a file unless its start, its end or its name suggests a shard or a manifest. Accepts
+/// folders, and files that are missing or unreadable.
 pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

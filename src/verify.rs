@@ -36,7 +36,7 @@ pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
 pub struct Checked {
     /// Report that lists all problems.
     pub report: VerifyReport,
-    /// Number of pictures that cannot be decoded although they have not changed since they were packed.
+    /// Number of pictures that cannot be decoded although their CRC32s match.
     pub undecodable_pictures: u64,
     /// Duration in seconds, measured by the wall clock.
     pub seconds: f64,
@@ -70,7 +70,7 @@ pub fn check(
 ) -> crate::Result<Checked> {
     let Checks { deep, digest, generation, ref limits, threads } = *checks;
     sniff::check(dataset)?;
-    // Pictures are only decoded if their CRC32 matches, so these have not changed since they were packed.
+    // Pictures are decoded only if their CRC32 matches, so an undecodable picture has not changed since it was packed.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
         check_picture(media_type, bytes, limits).map_err(|e| {
@@ -107,7 +107,7 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has. For example, no sample records why its picture was kept.
+/// Figures that are only in the manifest. For example, no sample records why its picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
 /// Compares the manifest's fidelity figures with the samples' figures, which are in the indexes.

@@ -1,4 +1,4 @@
-//! Defines the examples at the end of each subcommand's `--help`.
+//! Examples at the end of each subcommand's `--help`.
 
 pub(super) const PACK: &str = "\
 Examples:

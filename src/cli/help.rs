@@ -22,7 +22,7 @@ pub(super) fn command(short: bool) -> Command {
 
 fn full(command: Command) -> Command {
     let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
-    // Without a long text, clap uses one line per option instead of a paragraph.
+    // Without a long text, clap prints each option on one line.
     let command = command.long_about(None::<&str>);
     match about.split_once("\n\n") {
         Some((_, explanation)) => command.before_help(explanation.to_owned()).help_template(TEMPLATE),

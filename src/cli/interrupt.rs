@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 plus 2, the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// Time between the first signal and the end of the process. A worker in the middle of a large cube may then
-/// leave a temporary file, which the next run removes.
+/// Time between the first signal and the end of the process. A worker that is still writing a large cube may leave a
+/// temporary file, which the next run removes.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Interrupt {
@@ -33,7 +33,7 @@ fn install_with(graceful: bool, grace: Option<Duration>) -> crate::Result<Arc<In
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
-        // Exiting now loses no finished work, because files get their final names only when complete.
+        // No finished work is lost, because files get their final names only when complete.
         if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
             std::process::exit(EXIT_CODE);
         }

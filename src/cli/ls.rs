@@ -25,7 +25,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
         .iter()
         .map(|name| IndexColumn::find(name, &dataset).context("--columns"))
         .collect::<Result<_, _>>()?;
-    // Write line by line, to keep only one shard's index in memory. The output ends if the reader closes the pipe.
+    // Write line by line and keep only one shard's index in memory. The output ends if the reader closes the pipe.
     let mut out = BufWriter::new(io::stdout().lock());
     if !columns.is_empty() && !args.json {
         let names: Vec<&str> = args.columns.iter().map(String::as_str).collect();
@@ -94,7 +94,6 @@ enum IndexColumn {
     Shard,
 }
 
-/// Columns other than scalar fields. A scalar field of the same name takes precedence.
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
@@ -154,7 +153,7 @@ enum Operand {
     Text(String),
 }
 
-/// Returns true if the result of comparing the value with the operand meets the condition.
+/// Returns true if the order of the value and the operand meets the condition.
 type Comparison = fn(Ordering) -> bool;
 
 /// Comparison operators. Longer ones come first, because `<=` starts with `<`.
@@ -167,7 +166,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Ordering::is_gt),
 ];
 
-/// Lists the classes whose names contain the given text.
+/// Lists the classes whose names contain `given`, ignoring case.
 fn meant(classes: &[String], given: &str) -> String {
     let given = given.to_lowercase();
     let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
@@ -216,8 +215,7 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // The value is NaN, which equals no number, or the sample has no class and thus no
-            // class name.
+            // The value is NaN, which equals no number, or the sample has no class.
             _ => None,
         };
         order.is_some_and(self.comparison)

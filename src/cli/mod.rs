@@ -1,4 +1,4 @@
-//! The command line of shardpack, with one module per subcommand, built on the libraries.
+//! The command line of shardpack, with one module per subcommand.
 
 mod args;
 mod bench;
@@ -45,8 +45,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(main_from(std::env::args_os()))
 }
 
-/// Runs the command line `args`, which starts with the program name, and returns the exit code as in [`main`].
-/// It prints, and handles the signals of the process, so only use it in a program that does nothing else.
+/// Runs the command line `args`, which starts with the program name, and returns the exit code as in [`main`]. Prints
+/// to stdout and stderr, and handles the signals of the process, so use it only in a program that does nothing else.
 ///
 /// ```
 /// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
@@ -56,7 +56,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     let cli = match parse(&args) {
         Ok(Ok(cli)) => cli,
         Ok(Err(error)) => {
-            // `--help` and `--version` end up here too. They print to stdout and exit with code 0.
+            // clap reports `--help` and `--version` as errors that print to stdout. Their exit code is 0.
             let code = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
             return code;
@@ -66,7 +66,8 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             return 2;
         }
     };
-    // Errors of `pack`, `plan`, `merge`, `add` and `report` concern their input or output, never a dataset being read.
+    // Errors of `pack`, `plan`, `merge`, `add` and `report` are about their input or output, not about a dataset that
+    // they read.
     let reads = !matches!(
         cli.command,
         Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)
@@ -102,7 +103,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     }
 }
 
-/// Parses the arguments, after inserting the recipe's options for `pack --recipe`.
+/// Parses the arguments, and for `pack --recipe` inserts the recipe's options first.
 fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
     let cli = match read(args) {
         Ok(cli) => cli,

@@ -8,8 +8,7 @@ use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a single shard at a path or, with store options, at a URL. Default: the
-/// newest generation.
+/// Opens a dataset, its manifest, or a single shard at a path or a URL. Opens the newest generation by default.
 pub(super) fn generation(
     path: &Path,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! Compares the command's options with the tables of the libraries.
+//! Tests that the command's options agree with the option tables of the libraries.
 
 use super::args::Cli;
 use crate::MAX_RECORD_BYTES;
@@ -43,7 +43,7 @@ fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     names
 }
 
-/// The keyword arguments in Python cannot be generated from the option table, so this test compares them.
+/// The keyword arguments in Python are written by hand, so this test compares them with the option table.
 #[test]
 fn every_option_is_declared_once_and_is_in_each_front_end() {
     let set = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<BTreeSet<_>>();

@@ -16,8 +16,8 @@ pub(super) struct Bar {
     samples: Option<u64>,
 }
 
-/// Progress of the whole job (`samples`, `bytes_left`), and of this run alone (`own_samples`,
-/// `own_bytes`, `seconds`).
+/// Progress: `samples` and `bytes_left` cover the whole job, and `own_samples`, `own_bytes` and `seconds` only this
+/// run.
 struct Pace {
     samples: u64,
     samples_total: Option<u64>,
@@ -28,7 +28,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns a short text, to leave the rest of the line to the bar.
+    /// Formats the progress. The text is short, because it shares a line with the bar.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -52,7 +52,8 @@ fn time_left(seconds: f64) -> String {
 }
 
 impl Bar {
-    /// Creates a bar for `total_bytes` of work, labelled with a verb. `samples` is the number of samples, if known.
+    /// Creates a bar for `total_bytes` of work, labelled with a verb. `samples` is the total number of samples, if
+    /// known.
     pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)

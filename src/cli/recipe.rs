@@ -5,8 +5,8 @@ use crate::recipe::{Chosen, choose};
 use shardpack_format::Voice;
 use std::ffi::OsString;
 
-/// Returns the command line with the recipe's options before its own. If the recipe does not name a candidate,
-/// prints the chosen one on stderr.
+/// Returns the command line with the recipe's options before its own. If `recipe` does not name a candidate, prints the
+/// chosen one to stderr.
 pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> crate::Result<Vec<OsString>> {
     let Chosen { arguments, note } = choose(recipe)?;
     if let Some(note) = note {

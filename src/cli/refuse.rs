@@ -1,4 +1,4 @@
-//! Rejects URLs where a command needs a local folder.
+//! Rejects URLs in place of local folders.
 
 use crate::place::is_url;
 use shardpack_format::{Hinted, visible_path};
@@ -13,7 +13,7 @@ pub(crate) const COPY_AND_SEND: &str = "copy the dataset to this machine, change
 pub(crate) const COPY_AND_DELETE: &str = "copy the dataset to this machine, compact the copy, and delete from the \
      store the files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
-/// Fails if `path` is a URL, where a folder is required. `what` names the command, and `hint` says what to do instead.
+/// Fails if `path` is a URL. `what` names the command, and `hint` says what to do instead.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works only on local folders, not on URLs: `{}`", visible_path(path));
@@ -22,7 +22,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Fails if the output of a command is a URL. The command would otherwise write to a folder named `s3:`.
+/// Fails if the output of a command is a URL. Otherwise the command would write to a local folder named `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes only to local paths, not to URLs: `{}`", visible_path(path));

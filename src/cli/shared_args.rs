@@ -17,7 +17,6 @@ pub(super) struct FromStore {
 }
 
 impl FromStore {
-    /// Returns the arguments as store options.
     pub(super) fn settings(&self) -> crate::Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         if let Some(folder) = &self.cache {

@@ -8,7 +8,7 @@ use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes text to stdout, replacing invisible characters with visible ones.
+/// Writes text to stdout, with invisible characters replaced by their numbers.
 pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
@@ -45,7 +45,7 @@ pub(super) fn error(error: &crate::Error) {
     error_where(error, |_| true);
 }
 
-/// Like [`error`], but only writes hints that the command can follow.
+/// Like [`error`], but writes only those hints whose options the command has.
 pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bool) {
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
@@ -59,13 +59,12 @@ pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
     error.system_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Returns true if an error is the fault of a dataset's bytes, rather than of the environment or the caller.
-/// The exit code is then 1.
+/// Returns true if the bytes of a dataset caused the error, not the environment or the caller. The exit code is then 1.
 pub(super) fn is_about_data(error: &crate::Error) -> bool {
     error.kind().is_about_data()
 }
 
-/// Turns text from a dataset into one line without invisible characters, safe for a terminal.
+/// Formats text from a dataset on one line, without characters that a terminal interprets.
 pub(super) fn plain(text: &str) -> String {
     visible(text).into_owned()
 }

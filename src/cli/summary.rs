@@ -9,8 +9,8 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
-        // This value describes how an array field is stored. Only `--json` shows the requested
-        // options and the candidates.
+        // This object describes how an array field is stored. Only `--json` shows the requested options and the
+        // candidates.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(settings).unwrap_or_default(),
         Value::Object(map) => map
             .iter()

@@ -2,7 +2,7 @@
 
 use shardpack_report::words;
 
-/// Replaces no-break spaces, because users cannot search for numbers that contain them.
+/// Replaces no-break spaces, because users cannot search for text that contains them.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }
@@ -38,7 +38,8 @@ pub(crate) fn seconds(s: f64) -> String {
     plain(words::seconds(s))
 }
 
-/// Formats a number with `digits` significant digits, in scientific notation only if plain digits would be long.
+/// Formats a number with `digits` significant digits, in scientific notation only if the number would otherwise be
+/// long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

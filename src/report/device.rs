@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 512 << 20;
 const BATCHES: u64 = 32;
-/// Minimum duration of a measurement.
+/// Minimum duration of one measurement.
 const WHILE: Duration = Duration::from_millis(300);
 
 /// The device that decodes pictures and arrays.
@@ -75,8 +75,8 @@ impl DecodingDevice for Cuda {
         &self.name
     }
 
-    /// Measures decoding of whole samples. Their encoded bytes stay on the device, so neither the disk nor the
-    /// bus counts.
+    /// Measures the rate of decoding whole samples. Their encoded bytes stay on the device, so neither the disk nor the
+    /// bus affects the rate.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
@@ -85,7 +85,7 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// Returns options for a loader with long epochs even for few samples.
+/// Returns options for a loader whose epochs are long even if there are few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn few_samples_make_long_epochs() {
-        // In this test the host decodes, with the same options but without a stage.
+        // This test decodes on the host, with the same options but without a stage.
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("in");
         std::fs::create_dir(&source).unwrap();

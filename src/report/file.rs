@@ -15,7 +15,8 @@ use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Limits on the candidate file. Each candidate takes a run over all samples.
+/// Limits on the size of the candidate file in bytes, and on the number of candidates. Each
+/// candidate takes a run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 

@@ -64,7 +64,7 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
         true => vec![(KEEP.to_owned(), numbers(&QUALITIES)), ("420".to_owned(), numbers(&QUALITIES_420))],
         false => {
             let samplings = if samplings.is_empty() { keep.clone() } else { texts(&samplings) };
-            // The user requested only target scores, so add no qualities.
+            // If the user requested only target scores, add no qualities.
             let qualities = match (qualities.is_empty(), targets.is_empty()) {
                 (true, false) => Vec::new(),
                 (true, true) => numbers(&QUALITIES),
@@ -140,7 +140,7 @@ fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
 fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
     let mut values: Vec<(String, String, Own)> = vec![("keep".into(), "keep".into(), own([("values", word("keep"))]))];
     if !(traits.floats && traits.fractions) {
-        // Integers can be stored losslessly in less space, even if the source stores them as floats.
+        // Integers can be stored losslessly in less space, even if the source has them as floats.
         values.push(("auto".into(), "auto".into(), own([("values", word("auto"))])));
     }
     if traits.floats {
@@ -174,7 +174,7 @@ fn default_errors(noise: Noise) -> Vec<f64> {
     errors
 }
 
-/// Rounds down to two digits, to a number that a user might type, such as `0.0012`.
+/// Rounds down to two significant digits, such as `0.0012`.
 fn two_digits(value: f64) -> f64 {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return value };

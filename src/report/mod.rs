@@ -1,4 +1,4 @@
-//! Creates reports: pages that show the cost of a lossy choice.
+//! Creates reports, which show how much quality and size each lossy setting costs.
 
 mod arguments;
 mod device;
@@ -32,8 +32,7 @@ pub struct Reported {
     pub data: Report,
     /// HTML fragment for a notebook.
     pub fragment: String,
-    /// Notes for the user about the data. Options in the notes are stored as values, so that each
-    /// front end can spell them.
+    /// Notes for the user about the data. Each front end formats the options in the notes in its own spelling.
     pub notes: Vec<Note>,
 }
 
@@ -145,7 +144,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Do not read labels, so that a file next to class folders is a sample like any other.
+    // Do not read labels, so that a file next to class folders counts as a sample too.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -164,7 +163,7 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
             format!("`{source}` can be compared only with a dataset, but `{src}` is not one")
         ));
     }
-    // Read the candidate file before listing the sources, because it may have errors.
+    // Read the candidate file first: an error in it should be reported before the sources are listed.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     (hooks.on_progress)(0, 1, "listing");
     let listed = report::open(asked.path, &source_options(args, cancel)?, asked.threads())?;
@@ -199,7 +198,8 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Puts the option for a metric of the user's own model first in the list of missing measurements.
+/// Adds the accuracy of the user's model, and the option that measures it, at the start of the list of missing
+/// measurements.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(

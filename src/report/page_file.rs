@@ -48,7 +48,7 @@ pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
         fs::rename(&temporary, path)
     });
     if written.is_err() {
-        // Ignore an error here, and report the error of the write.
+        // Ignore an error here, because the error of the write is reported.
         let _ = fs::remove_file(&temporary);
     }
     written.with_context(|| format!("cannot write the page `{}`", path.display()))

@@ -136,7 +136,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderArg {
-    // These variants have no doc comments, because clap's help would then take a paragraph for each option.
+    // Without doc comments on these variants, clap's help shows each option on one line.
     Stored,
     Windowed,
     Full,

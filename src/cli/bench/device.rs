@@ -20,8 +20,8 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
     Ok(Some(Arc::new(stage)))
 }
 
-/// Returns the scaling `(level / 255 − mean) / std` if `mean` or `std` is given. Each is a single number, or
-/// three for red, green and blue.
+/// Returns the scaling `(level / 255 − mean) / std` if `mean` or `std` is given. Each has one number, or three numbers
+/// for red, green and blue.
 pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Resul
     Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
-/// Returns the memory used on the device, and the work that it refused.
+/// Returns the predicted memory use on the device, and the rows that the device refused to decode, with the reasons.
 pub(super) fn to_json(loader: &Loader) -> Value {
     let refusals = loader.refusals();
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));

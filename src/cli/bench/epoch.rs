@@ -1,12 +1,12 @@
-//! Runs and measures an epoch. The figures are differences of the loader's and the system's counters.
+//! Runs and measures an epoch, from the counters of the loader and the system before and after it.
 
 use super::system;
 use crate::cli::progress::Bar;
 use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// Bytes moved in one epoch, and the time that each stage took. Thread times are summed over all
-/// threads of the loader.
+/// Bytes moved in one epoch, and the time that each stage took, summed over all threads of the
+/// loader.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
@@ -26,9 +26,9 @@ pub(super) struct Epoch {
     pub(super) decode_s: f64,
     pub(super) waited_for_data_s: f64,
     pub(super) waited_for_slot_s: f64,
-    /// Seconds that the consumer waited. It does no other work.
+    /// Seconds that the consumer waited for batches.
     pub(super) consumer_wait_s: f64,
-    /// Mean number of batches that were ready when the consumer requested one.
+    /// Mean number of ready batches when the consumer requested one.
     pub(super) queue_fill: f64,
     pub(super) skipped: u64,
 }
@@ -42,7 +42,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the remaining seconds, which `threads` threads spent planning or idle.
+    /// Returns the rest of the threads' time in seconds, in which they planned or were idle.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -92,8 +92,8 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // This mean covers all calls so far. Each epoch makes one call more than it has batches,
-    // because the last call only finds the end.
+    // This mean covers all requests so far. Each epoch has one more request than batches: the last
+    // request finds the end of the epoch.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
         seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),
@@ -116,7 +116,8 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     }
 }
 
-/// Returns the epoch with the median time, or the slower one if two are in the middle.
+/// Returns the epoch with the median time, or the slower one of the middle two if the number of
+/// epochs is even.
 pub(super) fn median(epochs: &[Epoch]) -> Epoch {
     let mut sorted = epochs.to_vec();
     sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -3,13 +3,14 @@
 use super::epoch::Epoch;
 use crate::cli::units;
 
-/// Share of core time above which a stage counts as keeping the cores busy.
+/// A stage keeps the cores busy if it uses at least this share of the core time.
 const BUSY: f64 = 0.75;
-/// Share of time waiting for a core above which cores count as scarce.
+/// Cores are scarce if threads wait for a core for at least this share of the time.
 const QUEUED: f64 = 0.25;
-/// Minimum share of the bytes that must come from a disk or a store for its speed to matter.
+/// The speed of a disk or a store matters only if at least this share of the bytes comes from it.
 const FROM_DISK: f64 = 0.05;
-/// Minimum duration of an epoch in seconds. A shorter one mostly measures the start of the threads.
+/// Minimum duration of an epoch in seconds. A shorter epoch mostly measures the start of the
+/// threads.
 const SHORTEST_S: f64 = 0.02;
 /// Share of the machine's memory that the page cache can probably use for a dataset.
 const CACHED: f64 = 0.7;
@@ -23,9 +24,7 @@ pub(super) enum Limit {
     /// The cores are busy copying from the page cache.
     Memory,
     Crc,
-    /// The available cores are busy decoding.
     Decode,
-    /// Other programs use the cores.
     Cores,
     /// Batches are consumed too slowly.
     Consumer,
@@ -76,9 +75,9 @@ pub(super) enum WorkloadContent {
     Pictures {
         /// Side of the view in pixels, or `None` for whole pictures.
         side: Option<u32>,
-        /// True if decoding can skip parts outside the view, thanks to tiles or indexed segments.
+        /// True if tiles or segment indexes let decoding skip parts outside the view.
         in_parts: bool,
-        /// Mean shorter side of the pictures, if the index has it.
+        /// Mean length of the pictures' shorter sides in pixels, if the index contains the sizes.
         short_side: Option<f64>,
     },
     /// Arrays that are decoded.
@@ -103,7 +102,8 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
         None => busy(epoch, workload) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
-    // A CPU quota takes cores away too, but does not show up as waiting for a core.
+    // A CPU quota also leaves threads without cores, but does not show up as time waiting for a
+    // core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network

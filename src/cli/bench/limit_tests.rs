@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns a two-second epoch of 1,000 samples of 100 kB, in which four cores do nothing but decode.
+/// Returns an epoch of two seconds with 1,000 samples of 100 kB, in which four cores only decode.
 fn epoch() -> Epoch {
     Epoch {
         seconds: 2.0,
@@ -112,7 +112,7 @@ fn figures_name_their_limit_and_what_to_change() {
         ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
         // In this case, all bytes come from the local cache of a store.
         ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it delivered 49.5 MB/s"]),
-        // A fast disk is not the bottleneck, even if all bytes come from it.
+        // The disk is fast, so it is not the bottleneck even though all bytes come from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (
             "memory",

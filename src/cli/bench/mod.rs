@@ -39,7 +39,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
             system::drop_page_cache(setup.loader.dataset())?;
         }
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
-            // The loader counts skipped samples over all epochs, but the option is per epoch.
+            // The loader counts skipped samples over all epochs, but `--skip` is per epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
             let expected = format!("at most {} (`--skip`)", args.skip);
             let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);

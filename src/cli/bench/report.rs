@@ -14,7 +14,6 @@ pub(super) struct Report<'a> {
     pub(super) setup: &'a Setup,
     pub(super) warm_up: Option<Epoch>,
     pub(super) epochs: Vec<Epoch>,
-    /// The epoch with the median time.
     pub(super) median: Epoch,
 }
 

@@ -18,7 +18,7 @@ use shardpack_recipe::DatasetRecipe;
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// A loader that is ready to run, described for the report.
+/// A loader that is ready to run, with its options for the report.
 pub(super) struct Setup {
     pub(super) loader: Loader,
     pub(super) workload: Workload,
@@ -79,7 +79,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
         bail!("`--bands {}` has no effect on `--cube raw`", view.text);
     }
-    // Read every index before measuring, because reading indexes is not part of the loader's work.
+    // Read all indexes before measuring, because the measurement should not include them.
     for number in dataset.shard_numbers() {
         dataset.shard(number)?;
     }
@@ -111,7 +111,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         .read_ahead_bytes(args.read_ahead)
         .max_batch_bytes(args.max_batch)
         .window(args.window.value)
-        // The page cache is dropped before each epoch, so nothing may be read earlier.
+        // The page cache is dropped before each epoch, so the loader must not read before that.
         .begins_ahead(!args.cold)
         .on_corrupt(match args.skip {
             0 => OnCorrupt::Error,
@@ -140,7 +140,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         on_device: options.resources.stage.is_some(),
     };
     if args.cold {
-        // Drop the pages here too, because the loader checks the page cache when it is opened.
+        // Drop the pages here too, because the loader checks which ones are cached when it is opened.
         system::drop_page_cache(&dataset)?;
     }
     let loader = Loader::open(&dataset, options)?;
@@ -156,7 +156,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// Returns the fields of this kind. Unknown names are reported by the loader.
+/// Returns the fields of this kind. The loader reports unknown names.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
@@ -172,8 +172,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Returns a batch size that fits into memory, based on the first sample. If that sample is damaged, the loader
-/// reports it.
+/// Returns a batch size that fits into memory, based on the first sample. Ignores damage of that sample, because the
+/// loader reports it.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -227,8 +227,8 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // If the recipe does not mention the field, assume that its pictures can be decoded in
-            // parts. The advice to make that possible may already have been followed.
+            // If the recipe does not mention the field, assume that its pictures can be decoded in parts, because
+            // otherwise the advice might suggest something that has already been done.
             in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },
@@ -245,7 +245,7 @@ fn short_side(dataset: &Dataset) -> Option<f64> {
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Fails if there is too little memory. Otherwise the system would kill the run halfway.
+/// Fails if there is too little memory. Otherwise the system would kill the process during the run.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {

@@ -14,7 +14,7 @@ use std::time::Instant;
 struct Pass {
     samples: u64,
     read_bytes: u64,
-    /// Bytes of decoded arrays. No other fields are decoded.
+    /// Total size of the decoded arrays in bytes. No other fields are decoded.
     decoded_bytes: u64,
     seconds: f64,
 }

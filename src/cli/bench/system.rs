@@ -1,17 +1,16 @@
-//! Reads figures about this process from the operating system: core time, bytes from disks, and
-//! memory.
+//! Reads the core time, disk reads and memory of this process from the operating system.
 
 use shardpack_reader::Dataset;
 use std::fs;
 
-/// Returns the seconds of core time used by this process.
+/// Returns the CPU time of this process in seconds.
 pub(super) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Asks the system to drop all shards from the page cache, so that the next pass reads from the disk. Only
-/// Linux supports this.
+/// Asks the system to drop all shards from the page cache, so that later reads go to the disk. Only Linux supports
+/// this.
 pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?.file().handle()?.drop_cached();
@@ -25,8 +24,8 @@ pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Returns the seconds for which threads of this process, except the first, were ready to run but had no core,
-/// or `None` if the system does not report it.
+/// Returns the total seconds that threads of this process, except the first, waited for a core, or `None` if the system
+/// does not report it.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -42,8 +41,8 @@ pub(super) fn queued_s() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Returns the memory of this process in bytes. This includes the whole program, although its pages are loaded
-/// on demand.
+/// Returns the memory of this process in bytes. Counts the program file in full, although its pages are loaded on
+/// demand.
 pub(super) fn resident_bytes() -> u64 {
     let kib = |name| number("/proc/self/status", name).unwrap_or(0);
     let program = kib("VmExe:").saturating_add(kib("VmLib:"));

@@ -1,12 +1,12 @@
-//! Parses `--image`, `--cube`, `--bands`, `--dtype` and `--window` into loader options, and keeps
-//! their text for the output.
+//! Parses `--image`, `--cube`, `--bands`, `--dtype` and `--window` into loader options. Keeps their
+//! text for the report.
 
 use shardpack_jpeg::View;
 use shardpack_loader::{CubeMode, ImageMode};
 use shardpack_reader::{Bands, Error};
 use std::str::FromStr;
 
-/// A loader option, with its text on the command line.
+/// A loader option, and its text from the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Argument<T> {
     pub(super) text: String,

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Maximum size of a key file, enough for a million keys of maximum length.
+/// Maximum size of a key file in bytes, enough for a million keys of maximum length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -184,7 +184,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
             .read_to_string(&mut text)
             .with_context(shown)?;
     }
-    // Some editors start the file with a byte order mark, which is not part of a key.
+    // Some editors start a file with a byte order mark, which is not part of the first key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {

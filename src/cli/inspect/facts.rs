@@ -10,7 +10,7 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
 
-/// Name of the column with the class of each sample.
+/// Name of the column for the class of each sample.
 const LABEL: &str = "label";
 
 pub(super) struct Facts {
@@ -19,13 +19,13 @@ pub(super) struct Facts {
     /// Sizes of the smallest and the largest record, or `None` if there are no records.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
-    /// Number of samples in each class. `None` if no column contains the class of a sample, for example because
-    /// each box has its own.
+    /// Number of samples in each class. `None` if no column contains one class per sample, for example because each box
+    /// has a class.
     pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
     pub(super) segments: Option<SegmentFacts>,
-    /// Number of unreadable shards. The next field describes each problem.
+    /// Number of unreadable shards, and a description of each problem.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Reads facts that the indexes lack from the first record: how arrays are stored, and the
-//! wavelengths of the bands.
+//! Reads facts that are not in the indexes from the first record: how arrays are stored, and the wavelengths of the
+//! bands.
 
 use super::span::Span;
 use crate::cli::show;
@@ -32,7 +32,7 @@ impl ArrayFacts {
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {
             let Some(value) = view.field(&field.name)? else { continue };
             let descriptor = view.descriptor(&field.name)?;
-            // The shape columns belong to this field if they match this sample's descriptor.
+            // The shape columns describe this field if they match this sample's descriptor.
             let axis = |(name, length): (&&str, &u64)| {
                 let same = view.scalar(name).ok()?.as_i64().and_then(|n| u64::try_from(n).ok()) == Some(*length);
                 let (min, max) = spans.iter().find(|s| s.field.name == **name).filter(|_| same)?.range?;
@@ -55,8 +55,8 @@ impl ArrayFacts {
         }
     }
 
-    /// Formats how the array is stored, such as `float32 as float16, blosc2, band-major`. The text describes
-    /// only the first sample, because no column contains the element types.
+    /// Formats how the array is stored, such as `float32 as float16, blosc2, band-major`. Describes only the first
+    /// sample, because the element types are not in the index.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());

@@ -7,11 +7,11 @@ use shardpack_reader::raw::read_head;
 use shardpack_reader::{Dataset, Result, Shard};
 use std::sync::Arc;
 
-/// Maximum number of heads to read from a disk (`NEAR`) or over a network (`FAR`).
+/// Maximum number of heads to read from a disk (`NEAR`) and over a network (`FAR`).
 const NEAR: u64 = 10_000;
 const FAR: u64 = 64;
 
-/// Segment indexes in the records whose heads were read.
+/// Number and size of the segment indexes in the records whose heads were read.
 #[derive(Debug, Default)]
 pub(super) struct SegmentFacts {
     samples: u64,

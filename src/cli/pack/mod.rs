@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 
 const SHOWN_CANDIDATES: usize = 6;
 const SHOWN_SKIPPED: usize = 20;
-/// Share of values below float16's normal range above which a warning is printed.
+/// Maximum share of values below float16's normal range for which no warning is printed.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
@@ -37,9 +37,9 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
-        // From here on there are files to clean up, so a signal must not end the process at once.
+        // From here on, an interrupted run must clean up its files.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // Do not print the plan if the dataset is already complete, because nothing will be packed.
+        // If the dataset is already complete, do not print a plan, because nothing will be packed.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {
@@ -211,7 +211,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates cover only the work of this run, whereas sizes cover the whole dataset.
+    // Rates cover only this run, whereas sizes cover the whole dataset.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(

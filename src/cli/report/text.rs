@@ -1,4 +1,4 @@
-//! Prints a short text with the verdict and the candidates.
+//! Formats the verdict and the candidates as a short text.
 
 use super::super::{show, units};
 use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};

@@ -59,8 +59,8 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Chooses all names before the first file is written. Skips keys in unreadable shards, because nothing is
-/// unpacked from these.
+/// Chooses all names before the first file is written. Skips the keys of unreadable shards, because no samples are
+/// unpacked from them.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
@@ -75,10 +75,10 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Locks the folder against a second run, which would mistake the first run's unfinished files for leftovers of
-/// a killed one.
+/// Locks the folder against a second run, which would mistake unfinished files of the first run for the remains of a
+/// killed run.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
-    // On systems that cannot lock folders, avoiding a second run is up to the user.
+    // On systems that cannot lock folders, the user must avoid a second run.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => {

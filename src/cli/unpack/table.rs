@@ -30,7 +30,7 @@ pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }
 
-/// The label table. Samples are added in stored order. An unreadable sample has no line, just as it has no files.
+/// The label table. Samples are added in stored order. An unreadable sample has neither a line nor files.
 pub(super) struct LabelTable<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
@@ -68,7 +68,7 @@ impl<'a> LabelTable<'a> {
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Gives the table its final name. If it is dropped before that, nothing is left behind.
+    /// Gives the table its final name. A table that is dropped before that leaves no file.
     pub(super) fn finish(self, tally: &mut Tally) -> crate::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
@@ -85,7 +85,7 @@ impl<'a> LabelTable<'a> {
     }
 }
 
-/// Returns a scalar as `pack --labels` reads it, because JSON has no NaN and no infinity.
+/// Returns a scalar in the form that `pack --labels` reads. NaN and infinity become strings, because JSON lacks them.
 fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Float(v) if v.is_nan() => json!("NaN"),
@@ -126,7 +126,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// Returns JSON text on one line, with unchanged digits. Line breaks in JSON are just white space.
+/// Returns JSON text on one line, with its numbers unchanged. Line breaks in JSON are only white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

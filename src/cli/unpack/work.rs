@@ -24,11 +24,9 @@ pub(super) struct Tally {
     pub(super) already_there: u64,
     /// Paths that already exist with different content.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot store, with the reason: their names are too long or contain forbidden
-    /// characters.
+    /// Files that the file system cannot store, with the reason. For example, their names are too long.
     pub(super) impossible: Vec<String>,
-    /// Unreadable parts, by sample index. If the stream skips one or more records, or a shard, this is the
-    /// index of the next readable sample.
+    /// Errors by sample index. Errors of skipped records or shards have the index of the next readable sample.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -42,10 +40,10 @@ impl Tally {
     }
 }
 
-/// Returns true if the file name is impossible. Unlike a full disk, this affects only one sample.
+/// Returns true if the file system cannot store the file name. Unlike a full disk, this affects only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    // The name is too long, forbidden, or cannot be represented in the file system's encoding (EILSEQ).
+    // The name is too long, not allowed, or cannot be represented in the file system's encoding (EILSEQ, 84).
     matches!(error.system_kind(), Some(InvalidFilename | InvalidInput | IsADirectory | NotADirectory))
         || error.system_error().is_some_and(|cause| cause.code == Some(84))
 }
@@ -64,8 +62,8 @@ impl<'a> Unpacker<'a> {
         Self { dir, out, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks all readable samples, and passes each to `on_sample` in stored order. The first error that is
-    /// not about the data stops all threads and is returned.
+    /// Unpacks all readable samples, and passes each to `on_sample` in stored order. The first error that is not about
+    /// the data stops all threads, and is returned.
     pub(super) fn run(
         self,
         dataset: &Dataset,
@@ -98,7 +96,7 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // The workers can only be gone if they all panicked, which is reported below.
+                        // Sending fails only if all workers have panicked, which is reported below.
                         if send.send(sample).is_err() {
                             break;
                         }
@@ -128,7 +126,7 @@ impl<'a> Unpacker<'a> {
     fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> crate::Result<()> {
         let mut decoder = ArrayDecoder::new();
         for sample in samples {
-            // Keep receiving, so that no thread waits forever on a full queue.
+            // Receive the remaining samples, because otherwise the sender would wait forever on a full queue.
             if self.is_stopped() {
                 continue;
             }
@@ -159,7 +157,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of a field. Returns true if they now exist, or if the sample has no value in this field.
+    /// Writes the files of a field. Returns true if the files now exist, or if the sample has no value in this field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
