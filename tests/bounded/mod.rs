@@ -1,8 +1,8 @@
 //! Runs test cases that could take unbounded memory or time, each in a separate process with limits on both.
 //!
 //! The test binary starts itself again for a single case, in a shell that sets the limits. A parser that allocates too
-//! much then kills only that process. The main limit is on CPU time, so that a busy machine causes no failures. Several
-//! crates include this file in their tests.
+//! much then kills only that process. CPU time is limited more tightly than wall time, so that a busy machine causes no
+//! failures. Several crates include this file in their tests.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 pub(crate) mod clock;
@@ -19,7 +19,7 @@ const MEMORY_KIB: u64 = 1 << 20;
 /// Limit on CPU time. A linear case takes less than one second.
 const CPU_SECONDS: u64 = 60;
 
-/// Limit for cases that hang without using the CPU. A healthy case takes far less.
+/// Limit on wall time, for cases that hang without using the CPU. A correct case takes far less.
 const WALL_SECONDS: u64 = 600;
 
 /// Runs `case` of the test `path`, which is given as `concat!(module_path!(), "::name_of_the_test")`.
@@ -46,7 +46,8 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // Allow only one thread and one malloc arena, because each reserves address space, which the limit counts.
+        // Allow only one thread and one malloc arena, because every additional one reserves address space, which is
+        // limited.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
@@ -88,8 +89,8 @@ pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut w
         work(n, &prepared);
         clock::process() - before
     };
-    // Compare the slowest run on the small input with the fastest run on the large one. Page faults and cold caches
-    // in the first run, or a busy machine, then cause no failure.
+    // Compare the slowest run on the small input with the fastest run on the large one. Page faults, cold caches and
+    // other programs then cause no failure.
     let small = (0..4).map(|_| time(n)).max().expect("runs");
     let large = (0..2).map(|_| time(4 * n)).min().expect("runs");
     assert!(

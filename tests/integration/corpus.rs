@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 
 const ROUNDS: u64 = 1500;
 
-/// The random number generator SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -101,12 +100,12 @@ fn campaign(name: &str) {
         good.extend((!bad).then_some(bytes));
     }
     let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(name));
-    // Print the seed before the first input, because a bug may kill the process.
+    // Print the seed first, because a bug may kill the process.
     println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
     for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
-        // Most attack files (`bad-…`) are built to use up the limits, so damaged copies of them would take most of the
-        // time and test little else. Use them only rarely.
+        // Most attack files (`bad-…`) nearly exhaust the limits, so damaged copies of them would take most of the time.
+        // Use them rarely.
         let mut bytes = match random.below(16) {
             0 => seeds[random.below(seeds.len())].1.clone(),
             _ => good[random.below(good.len())].clone(),

@@ -47,7 +47,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// The CRC32 of the footer is recomputed after each change, so that a reader must notice the numbers themselves.
+/// Recomputes the CRC32 of the footer after each change, so that a reader must notice the numbers themselves.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

@@ -59,7 +59,7 @@ fn count(folder: &Path) -> usize {
 }
 
 /// Fixtures with faults that only a comparison of several samples, shards or files reveals. `verify` must find these
-/// faults, but programs that read single samples need not (spec §8).
+/// faults, but programs that read single samples need not find them (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",
@@ -96,7 +96,7 @@ fn listed(folder: &Path) -> Vec<Listed> {
 }
 
 /// `verify` must return the result listed for each fixture, and the first error of `Dataset` must be among the problems
-/// that `verify` reports. The fixtures of released versions are tested too.
+/// that `verify` reports. This also applies to the fixtures of released versions.
 #[test]
 fn every_fixture_reads_as_listed() {
     for folder in [root(), root().join("compat/v1.0")] {

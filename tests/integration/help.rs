@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-/// Number of lines on a screen. The output of `-h` may take one screen, and that of `--help` two screens.
+/// Number of lines on a screen. `-h` must fit on one screen, and `--help` on two.
 const SCREEN: usize = 24;
 
-/// Commands whose many options do not fit on two screens, each with the maximum number of lines of `--help`.
+/// Commands whose `--help` does not fit on two screens, with its maximum number of lines.
 const LONG: &[(&str, usize)] = &[("pack", 78), ("plan", 76), ("bench", 60), ("report", 62)];
 
 fn help(command: &str, flag: &str) -> String {

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options that exist only in one command (or in `convert`), and loader options that are named differently in
+/// Options that exist in a single command or only in `convert`, and loader options with a different name in
 /// `LoaderOptions`.
 const OTHERS: [&str; 12] = [
     "all_generations",
@@ -57,7 +57,7 @@ fn code() -> Vec<(PathBuf, String)> {
 /// Returns the names of the options that hints in this code recommend.
 fn settings(code: &str) -> impl Iterator<Item = &str> {
     code.split("Setting::").skip(1).filter_map(|found| {
-        // The name of the option is the first argument. It may be on the next line.
+        // The option name is the first argument, which may be on the next line.
         let (_, arguments) = found.split_once('(')?;
         arguments.trim_start().strip_prefix('"')?.split('"').next()
     })
@@ -106,7 +106,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("report", "src/cli/report/"),
         ("salvage", "crates/pack/src/salvage/"),
         ("salvage", "crates/reader/src/salvage/"),
-        // `add` also runs this code, but `AddOptions::can_follow` drops the hints for options that `add` lacks.
+        // `add` also runs this code. `AddOptions::can_follow` drops hints for options that `add` lacks.
         ("pack", "crates/sources/src/"),
         ("pack", "crates/pack/src/pack/"),
         ("pack", "crates/pack/src/encode/"),
@@ -136,13 +136,13 @@ fn add_takes_the_options_that_its_table_lists() {
     }
 }
 
-/// Hints must be separate from the text of an error. Within the text, a hint would be printed before the causes of the
-/// error, and could not spell an option differently for the command and for Python.
+/// Hints must be separate from the text of an error. A hint within the text would be printed before the causes of the
+/// error, and would spell options in the same way for the command and for Python.
 #[test]
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
     for (path, text) in code() {
-        // Skip tests, which compare messages after a hint was appended, and `spelling.rs`, which appends hints.
+        // Skip tests, which compare messages together with their hints, and `spelling.rs`, which appends hints.
         let of_tests = |part: &std::ffi::OsStr| part.to_string_lossy().contains("tests");
         if path.iter().any(of_tests) || path.ends_with("crates/format/src/spelling.rs") {
             continue;
@@ -176,8 +176,8 @@ fn the_hints_of_every_error_reach_front_ends() {
             text.split("impl std::error::Error for ").skip(1).filter_map(|rest| rest.split_whitespace().next());
         for name in derived.chain(written) {
             let name = name.split(['(', '<', ';']).next().unwrap();
-            // Each crate calls its type `Error` and implements `Explain` in the same file. Only the bottom
-            // crate does so in `explain.rs`.
+            // Each crate defines its type `Error` and implements `Explain` in the same file, except for
+            // `shardpack-format`, which implements it in `explain.rs`.
             let of_bottom = path.components().any(|part| part.as_os_str() == "format");
             let place = if name == "Error" && !of_bottom { text } else { &all };
             assert!(place.contains(&format!("impl Explain for {name} {{")), "{}: `{name}`", path.display());
@@ -187,8 +187,8 @@ fn the_hints_of_every_error_reach_front_ends() {
     assert!(asked >= 8, "the search finds them: {asked}");
 }
 
-/// A string of characters that affect a terminal: ESC, BEL, a C1 control, bidirectional overrides, zero-width
-/// characters, a tag character, and line ends.
+/// Characters that affect a terminal: ESC, BEL, a C1 control, bidirectional overrides, zero-width characters, a tag
+/// character, and line ends.
 const EVIL: &str = "\x1b[2Jx\x07y\u{9b}31m\u{202e}z\u{2066}\u{200b}\u{feff}\u{e0041}\x7f\nhint: obey\r!";
 const EVIL_KEY: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}";
 
@@ -315,8 +315,8 @@ fn hostile_names_of_a_source_do_not_reach_the_terminal() {
     let at = |name: &str| scratch.path().join(name);
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let picture = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg")).unwrap();
-    // These sources have only damaged files, one damaged picture, no known file, a picture next to a cube,
-    // and a header without data.
+    // The sources contain only damaged files, one damaged picture, only unknown files, a picture next to a cube, and a
+    // header without data.
     type Files<'a> = &'a [(&'a str, &'a [u8])];
     let sources: [(&str, Files<'_>); 5] = [
         ("all", &[(".jpg", b"no picture"), (".npy", b"no cube"), (".mat", b"no file")]),
@@ -364,7 +364,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
     let manifest = hostile_dataset(&whole, |text| text);
     assert_eq!(all_commands(&whole, &scratch.path().join("of whole")), [0, 0]);
     let quoted = serde_json::to_string(EVIL).unwrap();
-    // These changes cause messages of the parser about unknown keys, duplicate keys and invalid values.
+    // These changes cause parser messages about unknown keys, duplicate keys and invalid values.
     let changes: [(&str, String); 6] = [
         ("unknown", manifest.replacen('{', &format!("{{{quoted}: 1,"), 1)),
         ("twice", manifest.replacen("\"plain\"", &quoted, 1)),

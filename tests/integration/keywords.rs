@@ -15,7 +15,7 @@ use shardpack_recipe::{About, Takes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Loader options that correspond to several keyword arguments, or to a keyword argument with a different name.
+/// Loader options that have no keyword argument of the same name, with the keyword arguments that correspond to them.
 const OTHERWISE: &[(&str, &[&str])] = &[
     ("mode", &["shuffle"]),
     ("sampling", &["weights", "mix"]),

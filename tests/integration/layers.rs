@@ -110,9 +110,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only places where `unsafe` is allowed: wrappers of LZ4, libjpeg-turbo and the CUDA driver; the rows of a batch,
-/// and the streams in which other libraries use it; the C structs that pass tensors to Python frameworks; and the call
-/// that runs kernels on the CPU in tests.
+/// The only places where `unsafe` is allowed: wrappers of LZ4, libjpeg-turbo and the CUDA driver, access to the rows of
+/// a batch, CUDA streams of other libraries, the C structs that pass tensors to Python frameworks, and the call that
+/// runs kernels on the CPU in tests.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/array/src/blosc2/ffi.rs",
     "crates/jpeg/src/turbo.rs",
@@ -136,7 +136,7 @@ const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("static mut", "no globals"),
 ];
 
-/// Names that the crate `shardpack-format` must not use, each with the reason.
+/// Names that the crate `shardpack-format` must not use, with the reasons.
 const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::fs", "format does no I/O"),
     ("std::io", "format does no I/O"),
@@ -194,7 +194,7 @@ pub(crate) fn is_test_file(path: &Path) -> bool {
 
 /// Returns the code of a file as numbered lines, without comments and the test module at the end.
 ///
-/// This is good enough to search for words, but not exact: `//` within a string also counts as a comment.
+/// This is not exact, because `//` within a string also counts as a comment, but good enough to search for words.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -209,7 +209,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns true if `line` contains `word` as a whole name, not only as part of a longer name.
+/// Returns true if `line` contains `word` as a whole word.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -262,7 +262,7 @@ fn arrows_point_down_only() {
         let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let imported = dependency["name"].as_str().expect("a name");
-            // Tests may import across layers: the reader's tests, for example, need shards from the writer.
+            // Tests may import any package: the reader's tests, for example, need shards from the writer.
             let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
             assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
         }
@@ -316,7 +316,7 @@ fn all_sources() -> Vec<(String, PathBuf)> {
     libraries().into_iter().chain(entries()).map(of).collect()
 }
 
-/// Path of a module within its package: `a/b.rs` and `a/b/mod.rs` are `["a", "b"]`.
+/// Path of a module within its package, such as `["a", "b"]` for `a/b.rs` and `a/b/mod.rs`.
 type Module = Vec<String>;
 
 fn text_of(path: &Path) -> String {
@@ -465,8 +465,8 @@ fn files_do_not_use_each_other_in_a_circle() {
     }
 }
 
-/// Returns true if a function parameter on this line is a tuple pattern. Tuple patterns are allowed in `let` and in
-/// closures, because iterators pass tuples to closures.
+/// Returns true if a function parameter on this line is a tuple pattern. Ignores tuple patterns in `let` and in
+/// closures, which are allowed.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -520,8 +520,8 @@ fn there_are_no_process_wide_variables() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
-/// Only `watch.rs` may release the interpreter lock, because it turns a panic into the package's own exception. A panic
-/// elsewhere would reach Python as an exception of a different type.
+/// Only `watch.rs` may release the interpreter lock, because it turns a panic into an exception of the package.
+/// Elsewhere, a panic would reach Python as an exception of a different type.
 #[test]
 fn the_interpreter_lock_is_released_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");

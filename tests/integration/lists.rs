@@ -1,5 +1,5 @@
-//! Tests that the "To add …" lists in `docs/code.md` are complete: each list names one existing example, and every file
-//! whose code names that example. Also tests that each term defined in `ARCHITECTURE.md` is one type in the code.
+//! Tests that the "To add …" lists in `docs/code.md` are complete: each list names an existing example, and every file
+//! whose code contains that name. Also tests that each term defined in `ARCHITECTURE.md` is one type in the code.
 
 use crate::layers::{code, files_below, has_word, is_test_file, root};
 use std::collections::BTreeSet;
@@ -106,8 +106,8 @@ fn lists_of_schemes_are_complete() {
     for path in files.iter().filter(|path| !path.ends_with("lists.rs")) {
         let text = fs::read_to_string(path).expect("a readable file");
         let lines: Vec<&str> = text.split("#[cfg(test)]").next().unwrap_or_default().lines().collect();
-        // A line that names the second scheme is part of a list of stores. The list must also name all other
-        // schemes, on the same line or an adjacent one.
+        // A line that names the second scheme is part of a list of store schemes. That line and the adjacent lines must
+        // also name all other schemes.
         for number in
             (0..lines.len()).filter(|&number| lines[number].contains(&written[1]) && !lines[number].starts_with('|'))
         {

@@ -1,5 +1,5 @@
-//! Tests files with random damage, generated from numbered seeds. No input may make a parser or a decoder panic, and no
-//! flipped bit may go unnoticed.
+//! Tests files with random damage, which is derived from numbered seeds. No input may make a parser or a decoder panic,
+//! and every flipped bit must be noticed.
 //!
 //! The short campaigns run with every `cargo test`. `cargo test --release --test integration -- --ignored mutations`
 //! runs the long ones. A failure names its seed.
@@ -17,7 +17,7 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// SplitMix64, which returns the same numbers on every machine and in every release.
+/// The random number generator SplitMix64, which returns the same numbers on every machine and in every release.
 struct Random(u64);
 
 impl Random {
@@ -227,7 +227,7 @@ fn jpeg_decoders(count: u64) {
     );
 }
 
-/// Array payloads are decoded by C libraries, in which a bug would kill the whole process, not only the test.
+/// C libraries decode array payloads. A bug in them would kill the whole process, not only this test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
@@ -263,8 +263,8 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// Regression test for a bug that the fuzzer found: numbers were not parsed exactly, so a figure changed a little each
-/// time a manifest was read and written, such as when a run was interrupted and resumed.
+/// Regression test for a bug that the fuzzer found: numbers were not parsed exactly, so figures changed slightly each
+/// time a manifest was read and written.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(crate::shard::manifest()).expect("UTF-8");
@@ -295,7 +295,7 @@ fn long_campaigns() {
     jpeg_decoders(500_000);
 }
 
-/// A reader must notice any flipped bit of a shard: each byte is either covered by a checksum, or is padding that must
+/// A reader must notice any flipped bit of a shard, because each byte is covered by a checksum or is padding that must
 /// be zero.
 #[test]
 fn every_flipped_bit_is_noticed() {
@@ -326,8 +326,8 @@ fn every_other_length_is_noticed() {
     assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: not noticed");
 }
 
-/// Checks that correcting the checksums is effective: many damaged shards must then be refused for other reasons than a
-/// checksum, and some must be accepted.
+/// Checks that correcting the checksums works: many damaged shards must be refused for reasons other than a checksum,
+/// and some must be accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {
     let valid = crate::shard::golden();

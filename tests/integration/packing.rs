@@ -45,7 +45,7 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// Even a JPEG that is kept unchanged is decoded if its markers are odd. If it decodes, it is stored and named in a
+/// A JPEG with odd markers is decoded even if it is kept unchanged. If decoding succeeds, it is stored and named in a
 /// note. Otherwise it is bad input.
 #[test]
 fn odd_pictures_are_named_and_damaged_ones_refused() {
@@ -180,7 +180,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // First the error bound is missing, then it is too small for values of about 1e38.
+    // The error bound is first missing, and then too small for values of about 1e38.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

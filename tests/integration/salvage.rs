@@ -1,4 +1,5 @@
-//! Tests salvage as a library: a bad manifest, a truncated shard, foreign and duplicate shards, and a rebuilt manifest.
+//! Tests salvage as a library with a bad manifest, a truncated shard, and foreign and duplicate shards, and tests
+//! rebuilding a manifest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
@@ -108,7 +109,7 @@ fn shards_of_others_and_copies_are_left_out() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    // Only the foreign shard is reported as lost, not the duplicate.
+    // Only the foreign shard counts as lost, not the duplicate.
     assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
@@ -131,7 +132,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
     write_cubes(&src, 6);
-    // The user has columns named like the figures of a field.
+    // The user has columns with the names of a field's figures.
     let rows = (0..6).map(|i| format!("cube{i}.npy,{i},{}\n", i * 2));
     let table = "key,mask.nan,meta.max_abs_error\n".to_owned() + &rows.collect::<String>();
     fs::write(scratch.path().join("labels.csv"), table).unwrap();
@@ -158,8 +159,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     assert_eq!(manifest(), before);
 }
 
-/// Scans a folder in a thread with a time limit, because a bug could make the scan wait for a pipe or read a device
-/// forever.
+/// Scans a folder in a thread with a time limit, because a bug could make the scan wait forever for a pipe or a device.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
@@ -250,8 +250,8 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip texts with the same value (such as different white space), which are not damage, and texts that are no
-        // longer a manifest, which are reported anyway.
+        // Skip texts with the same value, such as different white space, because they are not damaged. Also skip texts
+        // that are no longer a manifest, because `verify` always reports them.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

@@ -41,7 +41,7 @@ fn write_pictures(folder: &Path) -> PathBuf {
     src
 }
 
-/// Returns a grey JPEG with more blocks than a GPU decodes without restart markers or an index: 48 × 48 equal blocks.
+/// Returns a grey JPEG of 48 × 48 equal blocks. Without restart markers or an index, a GPU does not decode that many.
 fn large() -> Vec<u8> {
     let strip = strip(255);
     let place = |marker: [u8; 2]| strip.windows(2).position(|bytes| bytes == marker).unwrap();
@@ -142,7 +142,8 @@ fn making_an_index_finds_damage_that_markers_do_not_show() {
     let scratch = tempfile::tempdir().unwrap();
     let src = write_pictures(scratch.path());
     let mut damaged = strip(255);
-    // This byte makes the compressed data invalid: in this picture, no code for AC coefficients begins with a 1 bit.
+    // This byte makes the compressed data invalid, because no code for AC coefficients in this picture begins with a 1
+    // bit.
     let at = damaged.len() - 6;
     damaged[at] = 0x7F;
     fs::write(src.join("d.jpg"), damaged).unwrap();
@@ -164,7 +165,7 @@ fn a_source_without_baseline_jpegs_gets_no_field_for_indexes() {
     let out = scratch.path().join("out");
     run(&scratch.path().join("src"), &out, &with(true)).unwrap();
     assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
-    // Pictures for which an index would be useful can still be added. They are stored without an index.
+    // Pictures for which an index would be useful can still be added. They get no index.
     let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
     collector.add(Sample::new().with_key("new").with("image", SampleValue::Bytes(strip(255)))).unwrap();
     collector.commit(None, None).unwrap();
@@ -298,7 +299,7 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
     assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
 }
 
-/// A picture's index is used and checked even if the record also has a cube that is decoded in parts.
+/// A picture's index is used and checked even if the record also contains a cube that is decoded in parts.
 #[test]
 fn pictures_beside_large_cubes_use_their_indexes() {
     let picture = strip(255);
@@ -372,7 +373,8 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     let found = stored(&out, "image");
     assert_eq!(found["two"], (strip(255), Some(b"mine".to_vec())));
     assert!(shardpack::verify(&out).unwrap().report.is_whole());
-    // In a concat with a dataset whose field of the same name is an index, the user's field stays visible.
+    // The other dataset has a field of the same name that is an index. In the concatenation, the user's field stays
+    // visible.
     let indexed = scratch.path().join("indexed");
     run(&write_pictures(scratch.path()), &indexed, &with(true)).unwrap();
     let parts = [&indexed, &out].map(|path| shardpack_loader::Dataset::open(path).unwrap());
@@ -380,7 +382,7 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     assert!(both.schema().user_fields().any(|field| field.name == "image.segments"));
 }
 
-/// The headers of the shards tell `salvage` whether a field is a segment index, not its name.
+/// The headers of the shards, not the field's name, tell `salvage` whether a field is a segment index.
 #[test]
 fn salvage_keeps_indexes_and_fields_with_their_names() {
     let scratch = tempfile::tempdir().unwrap();
@@ -391,7 +393,8 @@ fn salvage_keeps_indexes_and_fields_with_their_names() {
         fs::write(src.join(format!("more-{n}.jpg")), strip(250 - n)).unwrap();
     }
     run(&src, &indexed, &with(true)).unwrap();
-    // Without its header, a shard is known by its footer. A shard without either is of the same dataset as the others.
+    // Without its header, a shard is identified by its footer. A shard without either is assumed to belong to the same
+    // dataset as the others.
     let shards = shard_files(&indexed);
     assert!(shards.len() > 1);
     let salvaged = |from: &Path, name: &str| {
@@ -423,7 +426,7 @@ fn shard_files(folder: &Path) -> Vec<PathBuf> {
     shards
 }
 
-/// A wrong index concerns the picture, not each of its crops.
+/// A wrong index is counted once per picture, not once per crop.
 #[test]
 fn a_picture_with_several_crops_has_one_wrong_index() {
     let scratch = tempfile::tempdir().unwrap();
@@ -440,7 +443,8 @@ fn a_picture_with_several_crops_has_one_wrong_index() {
     shard.identity.optional_features = SEGMENT_INDEXES;
     let path = scratch.path().join("three.shard");
     fs::write(&path, shard.bytes()).unwrap();
-    // The crops of the first list lie apart and are decoded one by one. The crops of the second list are decoded together.
+    // In the first list, the crops are far apart and are decoded one by one. In the second list, they are decoded
+    // together.
     let part = |x| View::rectangle(Rect { x, y: 0, width: 8, height: 8 });
     for parts in [[0, 100, 376], [96, 100, 104]] {
         let dataset = Dataset::open(&path).unwrap();

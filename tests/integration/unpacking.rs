@@ -4,7 +4,7 @@
 use crate::making::texts::pictures;
 use std::fs;
 
-/// There is only one test here, because the command can install its signal handlers only once per process.
+/// This file has only one test, because the command can install its signal handlers only once per process.
 #[test]
 fn an_impossible_name_affects_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn an_impossible_name_affects_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // `e` and the name to try next are already names of folders, because other keys lie below them.
+        // `e` and the next name to try already exist as folders, because other keys are below them.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),
@@ -25,7 +25,7 @@ fn an_impossible_name_affects_no_other_sample() {
     ];
     pictures(&dataset, &samples, 1 << 20);
     fs::create_dir(&out).unwrap();
-    // This is the leftover of a killed run. `unpack` must replace it, but keep the user's files.
+    // A killed run has left this file. `unpack` must replace it, but keep the user's files.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
     // Count the files of the dataset, because `unpack` must not write anything next to the shards.
     let held = || fs::read_dir(&dataset).unwrap().count();

@@ -1,4 +1,4 @@
-//! Helpers of the tests that write small cubes to disk and pack datasets from them.
+//! Test helpers that write small cubes to disk and pack datasets from them.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod texts;

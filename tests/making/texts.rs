@@ -1,4 +1,5 @@
-//! Makes datasets of fake pictures. Each is a few bytes that only count as a picture, under any key.
+//! Makes datasets of fake pictures. A fake picture is a few bytes in a picture field, under any
+//! key.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{

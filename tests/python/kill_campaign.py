@@ -1,9 +1,9 @@
 """Kill `pack` at random moments until a run completes, and compare its dataset with that of an undisturbed run. This
-takes long, so only `scripts/check.sh --long` runs it.
+takes a long time, so only `scripts/check.sh --long` runs it.
 
     kill_campaign.py [--rounds 200] [--seed 1]
 
-The seed is printed, so that a failure can be repeated as far as timing allows.
+The seed is printed to reproduce a failure, as far as timing allows.
 """
 
 import argparse

@@ -8,7 +8,6 @@ import zlib
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers GET and HEAD for files in one folder."""
 
     protocol_version = "HTTP/1.1"
 
@@ -51,7 +50,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """Serves a folder until the `with` block ends. `url` is its address, and `seen` lists the received requests."""
+    """Serves a folder until the `with` block ends. `url` is the server's address, and `seen` lists the received
+    requests."""
 
     def __init__(self, folder):
         self.seen = []

@@ -1,6 +1,6 @@
 """Reads a shard without using the project's code, for tests that decode stored bytes with other libraries.
 
-It checks little, because `format-spec/reader.py` checks everything.
+Checks little, because `format-spec/reader.py` checks everything.
 """
 
 import json
@@ -18,7 +18,6 @@ UNIT_BYTES = 4 << 20
 
 @dataclass
 class Descriptor:
-    """The array descriptor (spec §4.2)."""
 
     decoded: np.dtype
     stored: np.dtype
@@ -107,7 +106,7 @@ def records(path):
 
 
 def blosc2_chunks(payload):
-    """Yields the chunks of a `blosc2` payload. Bytes 12 to 15 of a chunk state its size."""
+    """Yields the chunks of a `blosc2` payload. Bytes 12 to 15 of a chunk contain its size."""
     while payload:
         (size,) = struct.unpack_from("<i", payload, 12)
         yield payload[:size]

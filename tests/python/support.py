@@ -1,4 +1,4 @@
-"""Helpers of the tests of the command: they find and run it, and make small sources to pack."""
+"""Helpers for the tests of the command. They find and run it, and make small sources to pack."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# Restore the default reaction to Ctrl-C. If the tests run in the background of a shell, Ctrl-C is ignored, and the
+# Restore the default handling of Ctrl-C. If the tests run in the background of a shell, Ctrl-C is ignored, and the
 # commands started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -63,7 +63,7 @@ def shardpack(*args, **options):
 
 
 class CommandTest(unittest.TestCase):
-    """A test case with a separate temporary folder for each test."""
+    """A test case with a temporary folder for each test."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="shardpack-test-", dir=os.environ.get("TMPDIR"))

@@ -3,8 +3,8 @@ values.
 
 SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
-Bytes are changed at random, and then the checksums are corrected, because both readers would otherwise refuse almost
-every file for its checksum alone.
+The tests change random bytes and then correct the checksums, because otherwise both readers would refuse almost every
+file for its checksum.
 """
 
 import hashlib
@@ -101,7 +101,7 @@ def spec_verdict(path):
 class Agreement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # `cargo test --workspace --all-features` has already compiled the example, so build it with the same features.
+        # `cargo test --workspace --all-features` has already compiled the example, so use the same features here.
         build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "verdicts"]
         subprocess.run(build, cwd=ROOT, check=True)
 
@@ -123,7 +123,7 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # Only manifests are mutated here, so the shards of all mutants are links to the same files.
+        # Only manifests are mutated, so all mutants share the shards through links.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

@@ -46,19 +46,19 @@ class Figures(BenchTest):
         self.assertEqual((got["samples"], got["batches"], len(got["epochs"])), (24, 5, 3))
         self.assertIsNotNone(got["warm_up"])
         self.assertAlmostEqual(got["samples_per_s"], 24 / got["seconds"], delta=1e-6 * got["samples_per_s"])
-        # A sample has 32 × 32 × 3 bytes of pixels and a label of 8 bytes. Padding adds less than 192 bytes, because
-        # each field begins at a multiple of 64 bytes.
+        # A sample has 32 × 32 × 3 bytes of pixels and an 8-byte label. Fields begin at multiples of 64 bytes, so
+        # padding adds less than 192 bytes.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        # Three epochs are measured. Part of each epoch is read before the previous one ends, so between two and four
-        # times the dataset is read while the clock runs. Allow 10 % more for rounding.
+        # Three epochs are measured. Part of each epoch is read before the previous one ends, so the measurement covers
+        # between two and four times the dataset. Allow 10 % more for rounding.
         read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
         self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
         self.assertEqual(set(got["thread_s"]), STAGES)
         self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
-        # Two threads together spend more time than the epoch takes. The sum need not be exactly twice as long, because
-        # a wait is counted when it ends, which may be in the next epoch.
+        # Two threads together spend more time than the epoch takes, but not exactly twice the time, because a wait
+        # counts when it ends, which may be in the next epoch.
         self.assertGreater(sum(got["thread_s"].values()), got["seconds"])
         self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
         self.assertTrue(0 <= got["queue_fill"] <= 3)
@@ -67,7 +67,7 @@ class Figures(BenchTest):
         self.assertEqual(got["skipped"], 0)
         self.assertGreater(got["peak_rss_bytes"], 1 << 20)
         self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
-        # The peak may be well below the prediction, because pages of the program count only once they are in memory.
+        # The peak may be well below the prediction, because pages of the program count only once they are loaded.
         self.assertTrue(0.3 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
         options = got["options"]
         asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "lanes": 240, "slots": 3, "read_ahead_bytes": 32 << 20, "max_batch_bytes": 8 << 30, "window": "auto", "cold": False}
@@ -228,7 +228,7 @@ class Refused(BenchTest):
         self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
         plain = self.expect(0, "bench", out, "--json", "--image", "rrc32").json()
         rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
-        # Each of the 3 × 32 × 32 levels grows by one byte, because it becomes a 2-byte float. Scalars do not change.
+        # Each of the 3 × 32 × 32 levels becomes a 2-byte float, which is one byte more. Scalars do not change.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std apply only to pictures that are loaded as floats, and there are none"),
@@ -303,7 +303,7 @@ class Ending(BenchTest):
             self.addCleanup(process.kill)
             self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
             process.send_signal(signal.SIGINT)
-            # Without the interruption, these epochs would take hours.
+            # These epochs would otherwise take hours.
             self.assertEqual(process.wait(600), 130)
             self.assertEqual(process.stdout.read(), b"")
             process.stdout.close()
@@ -315,8 +315,8 @@ class Ending(BenchTest):
         memory = f"/dev/shm/shardpack-bench-{os.getpid()}"
         self.addCleanup(shutil.rmtree, memory, ignore_errors=True)
         shutil.copytree(out, memory)
-        # Run five epochs, because `bench` uses their median: in a single epoch, a page of the program may be read from
-        # disk, which would hide that the dataset is in memory.
+        # Run five epochs and use their median, because a page of the program may be read from disk in a single epoch,
+        # which would hide that the dataset is in memory.
         self.assertIn("tmpfs", self.ok("bench", memory, "--cold", "--epochs", 5).err)
         self.assertNotIn("tmpfs", self.ok("bench", memory, "--epochs", 1).err)
 

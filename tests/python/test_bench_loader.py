@@ -11,7 +11,7 @@ BENCH = ROOT / "benches" / "loader.py"
 
 class LoaderBench(CommandTest):
     def bench(self, *args, code=0):
-        """Run the bench on three small cubes and on 70 small pictures, which do not fit into one batch."""
+        """Run the bench on three small cubes and on 70 small pictures, more than fit into one batch."""
         tiny = ["--rounds", "2", "--seconds", "0.05", "--cubes", "3", "--cube-shape", "24x40x17", "--threads", "2"]
         fixed = ["--shardpack", COMMAND, "--python", sys.executable, "--no-save", "--dir", self.tmp / "bench"]
         command = [sys.executable, BENCH, *fixed, *tiny, *args]
@@ -39,7 +39,7 @@ class LoaderBench(CommandTest):
         sizes = [float(row["MB/s"]) / float(row["samples/s"]) for row in rows if row["load"].startswith("cubes") and "plain read" not in row["side"]]
         for size in sizes:
             self.assertAlmostEqual(size / (24 * 40 * 17 * 2 / 1e6), 1, delta=0.1, msg="scalars may come along")
-        # The column compares each peer with the best peer, so the best peer itself has 1.
+        # The column is relative to the best peer, so the best peer has 1.
         peers = [float(row["÷ best peer"]) for row in rows if "Blosc2 file" in row["side"]]
         self.assertEqual(max(peers), 1)
         limits = [float(row["÷ limit"]) for row in rows if row["side"].startswith("limit:")]

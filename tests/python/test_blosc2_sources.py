@@ -18,7 +18,7 @@ FILTERS = [
     ([blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA], [0, 0]),
 ]
 SPLITS = [blosc2.SplitMode.ALWAYS_SPLIT, blosc2.SplitMode.NEVER_SPLIT, blosc2.SplitMode.AUTO_SPLIT]
-# Shape, chunk shape and block shape of arrays. None means that the library chooses the shape.
+# Shape, chunk shape and block shape of arrays. With None, the library chooses the shape.
 GRIDS = [
     ((24, 20, 17), (24, 20, 17), (24, 20, 17)),
     ((24, 20, 17), (10, 7, 17), (3, 4, 17)),
@@ -35,7 +35,7 @@ def values(seed, shape, dtype):
     smooth = cube(seed, (*shape[-3:-1], shape[-1]) if len(shape) > 2 else (*shape, 1), np.float64).reshape(shape)
     if dtype.kind == "b":
         return smooth > 0.5
-    # Use smooth values with noise, so that Blosc2 compresses some streams, stores others, and finds runs in others.
+    # Smooth values with noise make Blosc2 compress some streams, store others, and find runs in others.
     return (smooth * (100 if dtype.kind in "iu" else 1)).astype(dtype)
 
 
@@ -57,8 +57,8 @@ class Blosc2Sources(CommandTest):
         self.ok("unpack", out, back)
         for number, (array, *rest) in enumerate(cases):
             got = unpacked(back, f"n{number:03}")
-            # Packed cubes have three axes. An array of two axes becomes one band. Of four axes, the first has
-            # length 1 and is dropped.
+            # Packed cubes have three axes. An array of two axes becomes one band. An array of four axes loses the
+            # first, which has length 1.
             expected = array[0] if array.ndim == 4 else array.reshape(*array.shape, -1)[..., :1] if array.ndim == 2 else array
             self.assertEqual(got.dtype, expected.dtype.newbyteorder("<"), rest)
             np.testing.assert_array_equal(got, expected, str(rest))
@@ -103,7 +103,7 @@ class Blosc2Sources(CommandTest):
         blosc2.uninit(shape, dtype="f4", urlpath=str(source / "unset.b2nd"), **grid)
         part = blosc2.zeros(shape, dtype="f4", urlpath=str(source / "part.b2nd"), **grid)
         part[20:25] = cube(1, (5, 30, 20))
-        # The new chunk is longer than the old one, so it is written elsewhere and leaves a gap in the file.
+        # The new chunk is longer than the old one, so Blosc2 writes it elsewhere and leaves a gap in the file.
         part[0:16] = np.random.default_rng(0).random((16, 30, 20), "f4")
         part.resize((45, 30, 20))
         part.vlmeta["spacing"] = [1.0, 2.0]
@@ -200,7 +200,8 @@ class Blosc2Sources(CommandTest):
         )
 
     def test_damage_is_an_error_or_leaves_the_values(self):
-        """No damaged byte may make the command panic or hang. Values may change, because Blosc2 has no checksums."""
+        """A damaged byte must not make the command panic or hang. It may change values, because Blosc2 has no
+        checksums."""
         whole = self.tmp / "whole.b2nd"
         array = cube(0, (9, 8, 7))
         write(whole, array, (5, 8, 7), (2, 5, 7), codec=blosc2.Codec.ZSTD)
@@ -217,7 +218,7 @@ class Blosc2Sources(CommandTest):
             (self.tmp / "src" / f"{number:03}.b2nd").write_bytes(bytes_)
         result = shardpack("pack", self.tmp / "src", self.tmp / "out", "--on-bad-input", "skip", "--json")
         self.assertIn(result.code, (0, 1), repr(result))
-        # Every third file is truncated, and none of those may be packed.
+        # Every third file is truncated. None of those may be packed.
         packed = {line.split(".")[0] for line in self.ok("ls", self.tmp / "out").out.split()} if result.code == 0 else set()
         self.assertFalse(packed & {f"{number:03}" for number in range(0, 120, 3)}, packed)
 

@@ -32,7 +32,7 @@ class Buckets(CommandTest):
         patch = mock.patch.dict(os.environ, environment)
         patch.start()
         self.addCleanup(patch.stop)
-        # moto keeps its buckets after its server has ended, so each test uses its own bucket.
+        # moto keeps its buckets after its server has ended, so each test has its own bucket.
         self.bucket = f"bucket-{os.getpid()}-{self.id().rsplit('_', 1)[-1]}"
         self.client = boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
         self.client.create_bucket(Bucket=self.bucket)
@@ -91,7 +91,7 @@ class Buckets(CommandTest):
                 running.wait()
                 if any(name.endswith("/.shardpack-lock") for name in self.names()):
                     break
-                # The run finished before it could be killed, so start again with an empty bucket.
+                # The run finished before it could be killed. Start again with an empty bucket.
                 self.remove_all()
             spool = self.spool
             if elsewhere:

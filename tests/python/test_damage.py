@@ -1,5 +1,5 @@
-"""Damaged datasets: `verify` must find and name the damage, the other commands must never return wrong values, and
-`salvage` must copy the rest."""
+"""Tests damaged datasets: `verify` must find and name the damage, other commands must never return wrong values, and
+`salvage` must copy the intact samples."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests `shardpack add`, `remove` and `compact`. The independent reader also reads every generation."""
+"""Tests `shardpack add`, `remove` and `compact`. The independent reader must also read every generation."""
 
 import json
 import pathlib

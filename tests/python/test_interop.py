@@ -1,5 +1,5 @@
-"""Tests that python-blosc2 and zstandard, the original libraries, can decode stored arrays. Also tests that the command
-and the reader of the specification agree on chunks from python-blosc2: both read them, or both refuse them.
+"""Tests that python-blosc2 and zstandard can decode stored arrays. Also tests that the command and the reader of the
+specification both accept, or both refuse, chunks from python-blosc2.
 """
 
 import struct
@@ -19,7 +19,7 @@ STREAM_BYTES = 64 << 10
 
 
 def decode(field):
-    """Return the payload of a field, decompressed by the original library of its codec."""
+    """Return the payload of a field, decompressed by python-blosc2 or zstandard."""
     if field.codec == "blosc2":
         return b"".join(blosc2.decompress2(chunk) for chunk in blosc2_chunks(field.data))
     if field.codec == "zstd":
@@ -70,8 +70,8 @@ class Interop(CommandTest):
         source = self.tmp / "src"
         source.mkdir()
         for seed in range(2):
-            # Repeat the columns, so that every codec can compress the cube even without a filter. Otherwise it would
-            # be stored raw.
+            # Repeat the columns, so that every codec compresses the cube even without a filter. Otherwise the cube
+            # would be stored raw.
             np.save(source / f"cube{seed}.npy", np.tile(cube(seed, shape=(40, 8, 50)), (1, 4, 1)))
         expected = {path.stem: np.load(path) for path in source.iterdir()}
         for codec, format_code in BLOSC2_CODECS.items():
@@ -84,8 +84,7 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """Assert that a Blosc2 chunk has the header that the specification requires: split blocks of a fixed size, so
-        that the chunk consists of many streams of the same size.
+        """Assert that the header of a Blosc2 chunk is as the specification requires, with split blocks of a fixed size.
         """
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
@@ -119,7 +118,7 @@ class Interop(CommandTest):
         for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"):
             (source / name).mkdir(parents=True)
             array = cube(3, dtype=np.float64)
-            # Spread the values over the whole range of the type, so that they do not fit a narrower integer type.
+            # Use the whole range of the type, because the values must not fit a narrower integer type.
             info = np.iinfo(name) if name[0] in "ui" else None
             array = (info.min + array * (info.max - float(info.min)) * 0.9).astype(name) if info else array.astype(name)
             np.save(source / name / "a.npy", array)
@@ -162,7 +161,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """Tests that replace the only stored chunk of an array with a chunk from python-blosc2."""
+    """Tests arrays whose only chunk is replaced with a chunk from python-blosc2."""
 
     SHAPE = (10, 50, 100)
 
@@ -204,7 +203,7 @@ class ForeignChunks(CommandTest):
             self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
 
     def refuse(self, dtype, chunk, *words):
-        """Assert that both readers refuse the chunk with a reason, although c-blosc2 can decode it."""
+        """Assert that both readers refuse the chunk with these words, although c-blosc2 can decode it."""
         shard = self.shard(dtype, chunk)
         verified = self.expect(1, "verify", shard, "--deep")
         for word in words:

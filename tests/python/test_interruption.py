@@ -1,5 +1,5 @@
 """Tests that `pack` can be stopped at any moment: finished shards stay, unfinished shards are never visible, and a
-second run produces the same bytes as an undisturbed run.
+second run completes the dataset with the same bytes as an undisturbed run.
 """
 
 import errno
@@ -12,7 +12,7 @@ import unittest
 import numpy as np
 from support import CommandTest, cube, digests, names, pictures, shardpack, shards, start, wait_until
 
-# Use the slowest encoder, so that the tests have time to interrupt a run.
+# The slowest encoder gives the tests time to interrupt a run.
 SLOW = ["--codec", "blosc2-zstd", "--level", "22", "--filter", "bitshuffle", "--shard-size", "300KiB", "--threads", "2"]
 
 
@@ -21,7 +21,7 @@ class Interruption(CommandTest):
         super().setUp()
         self.source = self.tmp / "src"
         self.source.mkdir()
-        # Use many small cubes, because an interrupted worker must finish its cube within two seconds.
+        # The cubes are small, because an interrupted worker must finish its cube within two seconds.
         for i in range(240):
             np.save(self.source / f"cube{i:03d}.npy", cube(i, shape=(20, 20, 60)))
         self.out = self.tmp / "out"
@@ -70,7 +70,7 @@ class Interruption(CommandTest):
     def test_sigkill_loses_no_finished_shard(self):
         code, _ = self.interrupt(signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
-        # The last shard may not be in the journal yet. If so, it is written again, with the same bytes.
+        # The last shard may not be in the journal yet. It is then written again, with the same bytes.
         self.finish({path: path.stat().st_ino for path in shards(self.out)[:-1]})
 
     def test_killed_again_and_again(self):

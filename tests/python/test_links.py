@@ -1,4 +1,4 @@
-"""Tests that the check of Markdown links finds dead links, and accepts all links that work on a code host."""
+"""Tests that the Markdown link checker finds dead links, and accepts all links that work on a code host."""
 
 import subprocess
 import sys

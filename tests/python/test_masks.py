@@ -1,4 +1,4 @@
-"""Tests `pack --masks` with pictures: masks are stored without loss, in the size of their pictures."""
+"""Tests `pack --masks` with pictures: masks are stored without loss, and have the size of their pictures."""
 
 import io
 import shutil
@@ -79,7 +79,8 @@ class Masks(CommandTest):
             for key, mask in masks.items():
                 found = self.mask(key)
                 self.assertEqual(found.shape, shape)
-                # Pictures shrink to a third, so each pixel has the label at the centre of 3 × 3 pixels of the source.
+                # Pictures shrink to a third, so each pixel of a mask comes from the centre of 3 × 3 pixels of the
+                # source.
                 np.testing.assert_array_equal(found, mask[1::3, 1::3])
 
     def test_unpacking_and_packing_again_gives_the_same(self):
@@ -145,7 +146,7 @@ class Masks(CommandTest):
 
     def test_a_hint_names_the_option(self):
         self.source()
-        # Put the output outside the folder of the source, because that folder is removed during the test.
+        # Keep the output outside the folder of the source, because the test removes that folder.
         out = self.tmp.parent / f"{self.tmp.name}-out"
         self.addCleanup(shutil.rmtree, out)
         result = self.ok("pack", self.tmp, out, "--class-folders", "off", "--kind", "images")

@@ -1,4 +1,5 @@
-"""Tests `shardpack pack`: accepted and refused input, messages, and the same bytes from the same input."""
+"""Tests `shardpack pack`: which input it accepts and refuses, its messages, and that equal input produces equal
+bytes."""
 
 import json
 import os
@@ -199,7 +200,7 @@ class Pictures(CommandTest):
         (source / "back").symlink_to(self.tmp)
         self.assertIn("`back`: the link leads back to a folder above it", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
         (source / "back").unlink()
-        # The output may lie in a folder of the source that a link leads to. It must not be packed as a source.
+        # The output may be in a folder that a link in the source leads to. It must not be packed as a source.
         (source / "linked").unlink()
         (self.tmp / "elsewhere" / "class 0").rename(self.tmp / "elsewhere" / "photos")
         (source / "other").symlink_to(self.tmp / "elsewhere")

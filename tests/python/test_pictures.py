@@ -36,7 +36,8 @@ def exif(orientation):
 
 
 def kinds(folder):
-    """Make one picture of each kind that cameras, scanners and web sites produce, such as grey or progressive."""
+    """Make one picture of each kind that cameras, scanners and web sites produce, for example a grey and a progressive
+    JPEG."""
     files = {
         "420.jpg": photo(1, subsampling=2),
         "422.jpg": photo(2, subsampling=1),

@@ -1,4 +1,5 @@
-"""Tests that `scripts/plain.py` counts turns of phrase in comments, docs and messages, and never raises a ceiling."""
+"""Tests that `scripts/plain.py` counts the listed phrases in comments, docs and messages, and never raises a
+ceiling."""
 
 import subprocess
 import sys

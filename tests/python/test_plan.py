@@ -54,7 +54,7 @@ class Plan(CommandTest):
     def test_a_listing_is_checked_against_the_source(self):
         source, listing, out = pictures(self.tmp / "src", 12), self.tmp / "listing", self.tmp / "out"
         self.ok("plan", source, out, "--parts", "2", "--listing", listing)
-        # An added file is ignored, because the source is not scanned again.
+        # An added file is ignored, because `pack` does not scan the source again.
         (source / "added.jpg").write_bytes(jpeg(99))
         packed = self.ok("pack", source, out, "--listing", listing, "--json").json()
         self.assertEqual(packed["samples"], 12)
@@ -66,8 +66,8 @@ class Plan(CommandTest):
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
-        # `pack` refuses a listing for other options or for another source, and a damaged or missing listing. `plan`
-        # must not overwrite a file that is not a listing.
+        # `pack` refuses a listing for other options or another source, and a damaged or missing listing. `plan` must
+        # not overwrite a file that is not a listing.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("option `class_folders`: expected null, found false\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")

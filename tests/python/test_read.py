@@ -29,7 +29,6 @@ def hurt_record(shard, which=1):
 
 
 def hurt_footer(shard):
-    """Damage the footer of a shard, so that it cannot be read."""
     flip(shard, shard.stat().st_size - 60)
 
 
@@ -37,7 +36,7 @@ def small_files(limit):
     """Return options for a process that can write only files of up to `limit` bytes. This simulates a full disk."""
     return {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        # Python ignores SIGXFSZ. Let the command inherit this, so that its write fails instead of killing it.
+        # Python ignores SIGXFSZ. If the command inherits this, its write fails instead of killing it.
         "restore_signals": False,
     }
 
@@ -287,8 +286,8 @@ class Verify(CommandTest):
 
     def test_pictures_that_were_damaged_before_they_were_packed(self):
         source = pictures(self.tmp / "src", 6)
-        # `--jpeg keep` packs this broken picture, because its markers are valid, and without a segment index its data
-        # are not read.
+        # `--jpeg keep` packs this broken picture: its markers are valid, and its data are read only for a segment
+        # index.
         broken = bytearray((Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes())
         header = broken.index(b"\xFF\xDA") + 2
         scan = header + int.from_bytes(broken[header : header + 2], "big")

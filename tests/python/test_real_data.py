@@ -1,5 +1,5 @@
-"""Tests with real pictures and cubes from `../shared/data`, which is outside the repository. They are skipped if it is
-missing.
+"""Tests with real pictures and cubes from `../shared/data`, which is outside the repository. The tests are skipped if
+that folder is missing.
 """
 
 import json
@@ -88,8 +88,7 @@ class RealCubes(CommandTest):
         self.check(self.folder(DATA / "hsi/mat" / name), {Path(name).stem: array}, "--variable", variable, *options)
 
     def load(self, name):
-        # A file may store doubles as a smaller integer type. With `mat_dtype`, SciPy returns the type that MATLAB
-        # shows.
+        # A file may store doubles as a smaller integer type. With `mat_dtype`, SciPy returns doubles, as MATLAB does.
         return scipy.io.loadmat(DATA / "hsi/mat" / name, mat_dtype=True)
 
     def test_salton_sea_with_its_nan(self):

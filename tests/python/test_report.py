@@ -14,7 +14,8 @@ QUICK = ["--samples", "4", "--gallery", "1"]
 
 class ReportTest(CommandTest):
     def report(self, src, *args, code=0):
-        """Make a report. Check that the page contains the same data as the JSON output, and return both."""
+        """Make a report, check that the page contains the same data as the JSON output, and return the data and the
+        page."""
         page = self.tmp / "page.html"
         found = self.expect(code, "report", src, "-o", page, "--json", *args).json()
         text = page.read_text(encoding="utf-8")
@@ -55,7 +56,8 @@ class Pictures(ReportTest):
     def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # This metric adds the number of the run to the size of the candidate's shards, so two runs differ by 1.
+        # This metric adds the number of the run to the size of the candidate's shards, so its values in two runs differ
+        # by 1.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
@@ -235,7 +237,7 @@ class Pictures(ReportTest):
             (source / f"{i:03}.jpg").write_bytes(content)
         process = start("report", source, "--samples", "200", "--threads", "1", "-o", self.tmp / "page.html", "--json", "--target", "ssimulacra2=90,ssimulacra2=80")
         self.addCleanup(process.kill)
-        # The first sample may or may not be finished when the signal arrives, because the whole run takes minutes.
+        # The whole run takes minutes, so the signal may arrive before or after the first sample is finished.
         self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
         time.sleep(1)
         process.send_signal(signal.SIGINT)
@@ -269,14 +271,14 @@ class Cubes(ReportTest):
         panel = found["cubes"][0]
         self.assertEqual(len(panel["bands"]), 17)
         self.assertEqual([pair["why"] for pair in panel["spectra"]], ["worst", "median"])
-        # The cubes were made with noise of 0.01, and the estimate for each band must be near that.
+        # The cubes contain noise of 0.01, so the estimate for each band must be close to that.
         for band in panel["bands"]:
             self.assertTrue(0.005 < band["noise"] < 0.015, band)
         self.assertLess(abs(panel["autocorrelation_columns"][0]), 0.2)
 
     def test_quiet_bands_and_dark_pixels_limit_the_recommendation(self):
-        # One band has a hundredth of the noise of the other bands, and a few pixels are nearly dark. A maximum error
-        # that suits a typical band would ruin that band and those pixels.
+        # One band has a hundredth of the noise of the others, and a few pixels are nearly dark. A maximum error that
+        # suits a typical band would ruin them.
         rng = np.random.default_rng(3)
         source = self.tmp / "in"
         source.mkdir()
@@ -368,7 +370,7 @@ class Datasets(ReportTest):
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))
-        # A file added to the source after packing is named as unreadable, and the other files are compared.
+        # The file was added to the source after packing. It is listed as unreadable, and the other files are compared.
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])

@@ -9,7 +9,7 @@ from support import CommandTest, cube, cubes, jpeg, pictures, shardpack, shards,
 
 
 def damaged_jpeg(seed):
-    """Return a JPEG whose header is intact but whose scan is nonsense."""
+    """Return a JPEG with an intact header and an invalid scan."""
     data = bytearray(jpeg(seed))
     middle = len(data) // 2
     data[middle : middle + 200] = bytes(37 * i & 0x7F for i in range(200))
@@ -49,7 +49,7 @@ class SecondTry(CommandTest):
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
         paths = sorted(source.rglob("*.npy"))
-        # Packing tries the codecs on a few cubes first. The first cube here is one of those, the other is not.
+        # Packing first tries the codecs on a few cubes. The first cube here is one of them, and the other is not.
         for path in (paths[0], paths[3]):
             values = np.load(path).astype(np.float32)
             values[0] = 1e6 + 0.5

@@ -77,7 +77,7 @@ class SlurmTest(CommandTest):
             for text, code in ends:
                 self.assertIn(code, (0, 2), text)
                 self.assertTrue(code == 0 or "is being written by another packer" in text, text)
-        # Running a task again after its part is complete must change nothing.
+        # Running a task again must not change its complete part.
         before = {path.name: path.read_bytes() for path in self.out.glob("shard-*")}
         self.assertEqual(self.run_task(3).returncode, 0)
         self.assertEqual(before, {path.name: path.read_bytes() for path in self.out.glob("shard-*")})
@@ -91,7 +91,7 @@ class SlurmTest(CommandTest):
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
             while task.poll() is None and not (journal.exists() and journal.read_text().count("\n") > 1):
                 time.sleep(0.001)
-            # The job script and srun both replace themselves with `exec`, so this process is now the command.
+            # The job script and srun both use `exec`, so this process is now the command.
             task.send_signal(signal.SIGKILL)
             task.communicate()
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all")

@@ -16,8 +16,8 @@ import reader  # noqa: E402
 
 
 def table(path):
-    """Read a table of expected results. Return a mapping from each target to its verdict and, if the target is valid,
-    its lines of digests, otherwise a part of the error message.
+    """Read a table of expected results. Return, for each target, its verdict, and its lines of digests if it is valid,
+    or a part of the error message.
     """
     out, target = {}, None
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -32,7 +32,7 @@ def table(path):
     return out
 
 
-# An invalid fixture that the reader accepts: it checks a segment index alone, but does not compare it with the picture.
+# The reader accepts this invalid fixture, because it does not compare a segment index with its picture.
 UNNOTICED = "invalid/V02-segment-index-of-another-picture.shard"
 
 

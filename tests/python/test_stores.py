@@ -53,7 +53,7 @@ class Stores(CommandTest):
             self.assertGreater(second["cache"]["hits"], 0)
             self.assertLess(second["fetched_bytes"], first["fetched_bytes"])
             self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks found, ")
-            # If a block in the cache is damaged, it is fetched again from the server.
+            # A damaged block in the cache is fetched again from the server.
             for block in cache.glob("*.block"):
                 data = bytearray(block.read_bytes())
                 data[-1] ^= 1
@@ -61,7 +61,7 @@ class Stores(CommandTest):
             self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
             rotten = self.ok("verify", server.url, "--deep", "--json").json()
             self.assertTrue(rotten["whole"])
-            # If an object changes on the server, the old blocks in the cache are not used for it.
+            # After an object changes on the server, its old blocks in the cache are not used.
             shard = self.dataset / "shard-00000.shard"
             kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
             other[len(other) // 2] ^= 1
@@ -77,7 +77,7 @@ class Stores(CommandTest):
             self.assertTrue(list((self.tmp / "other").glob("*.block")))
             refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
             self.assertIn("expected an empty folder or a cache", refused.err)
-            # A folder with other files is refused as a cache, and its files are not changed.
+            # A folder with other files is refused as a cache and stays unchanged.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
                     self.assertIn("expected an empty folder or a cache", self.expect(2, "inspect", server.url).err)

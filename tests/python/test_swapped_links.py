@@ -53,8 +53,8 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Make cubes of noise. It does not compress, so the shards contain the values unchanged, and tests can search for
-    them. All files have the same size and time.
+    """Make cubes of noise. Noise does not compress, so the shards contain the values unchanged, and tests can search
+    for them. All files have the same size and modification time.
     """
     folder.mkdir(parents=True)
     for number in range(count):
@@ -95,7 +95,7 @@ class SwappedLinks(CommandTest):
         self.assertGreater(swaps, 0)
 
     def test_pack_while_a_folder_is_swapped_for_a_link(self):
-        """`pack` must not read the target of the link, although its files have the same names, sizes and times."""
+        """`pack` must not read files through the link, although they have the same names, sizes and times."""
         source, outside = self.tmp / "src", self.tmp / "outside"
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)

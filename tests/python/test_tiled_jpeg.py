@@ -1,5 +1,5 @@
-"""Tests the steps in Python of docs/tiled-jpeg.md: they must cut the same pixels as a full decode, also with another
-encoder and decoder. The worked example and the pictures on the page must be up to date.
+"""Tests the Python code of docs/tiled-jpeg.md: it must return the same pixels as a full decode, also with another
+encoder and decoder. Also tests that the worked example and the pictures on the page are up to date.
 """
 
 import io

@@ -1,4 +1,4 @@
-//! Reads a file with `crates/reader`, and returns the verdict of `verify` and the values from `Dataset` for comparison.
+//! Reads a file with `crates/reader`. Returns the verdict of `verify` and the values from `Dataset`, for comparison.
 //!
 //! Shared by the fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/`.
 #![allow(dead_code, missing_docs, unreachable_pub)]

@@ -1,7 +1,7 @@
 //! Tests packing, verifying, loading, resuming, merging and caching with an independent implementation of S3: the
 //! server of the crate `s3s-fs`, which runs in this process. Unlike S3, the server answers with status 500 if a request
-//! asks for more bytes from the end than an object has. So the shards here are larger than 64 KiB, the size of such a
-//! request.
+//! asks for more bytes from the end than the object has. The reader asks for the last 64 KiB, so the shards in these
+//! tests are larger.
 #![cfg(test)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -202,7 +202,7 @@ fn it_is_loaded_and_cached_as_from_the_disk() {
         fetched.push((traffic.fetched_bytes, traffic.cache.hits));
     }
     let [_, (filling, _), (cached, hits)] = fetched[..] else { panic!("{fetched:?}") };
-    // With a full cache, some bytes are fetched all the same: the manifest, and the header and the end of each shard.
+    // Even with a full cache, some bytes are fetched: the manifest, and the header and the end of each shard.
     assert!(hits > 0 && cached < filling / 2, "{fetched:?}");
 }
 
