@@ -1,17 +1,17 @@
-"""Does the decoder change what a model learns? One small classification, trained from the same photos in five ways.
+"""Tests whether the decoder changes what a model learns: one small classifier, trained on the same photos in five ways.
 
     python benches/accuracy.py PHOTOS                needs shardpack, PyTorch and torchvision; a minute or more on a GPU
     python benches/accuracy.py PHOTOS --seeds 2 --photos-used 6 --epochs 2 --batch 16         a trial without a GPU
 
-PHOTOS is a folder of JPEGs, at any depth. The bench cuts each photo into 4 × 4 parts and stores them as JPEGs. The
-model sees 12 of the parts, and must say of each of the other 4 which photo it comes from. So there are as many classes
-as photos, and a part is recognised by its colours, its texture and its noise, which a decoder could change.
+PHOTOS is a folder that contains JPEGs at any depth. The bench cuts each photo into 4 × 4 parts and stores them as
+JPEGs. The model trains on 12 of the parts and must name the photo of each of the other 4, so there are as many classes
+as photos. It recognises a part by colours, texture and noise, which a decoder could change.
 
-The sides are torchvision's ImageFolder behind a DataLoader, and shardpack from files that are kept as they are
-(decoded on the host, and on the GPU), from tiled files (on the GPU), and from files encoded again at quality 75 (on the
-GPU). Each side trains and evaluates with its own decoder. All sides have the same model, crop, flip, optimiser, and
-the same initial weights for a seed. A round is one seed of each side. The bench prints a table and draws the accuracies
-of a side as a band, in accuracy.svg.
+One side is torchvision's ImageFolder with a DataLoader. The others are shardpack with unchanged files (decoded on the
+host, and on the GPU), with tiled files (on the GPU), and with files re-encoded at quality 75 (on the GPU). Each side
+trains and evaluates with its own decoder. All sides have the same model, crop, flip and optimiser, and the same initial
+weights for a given seed. A round trains each side once with the same seed. The bench prints a table, and draws the
+accuracies of each side as a band in accuracy.svg.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main():
     options = arguments()
     sides = SIDES
     if options.device.type != "cuda":
-        # Without a GPU, the host decodes everything, and two sides are the same.
+        # Without a GPU, the host decodes for every side, so two of the sides are equal.
         host = {name.replace("on the device", "on the host"): side for name, side in SIDES.items()}
         sides = host | {name: side for name, side in SIDES.items() if name in host}
     rows = {name: [] for name in sides}
@@ -111,7 +111,7 @@ def prepare(folder, options):
     import shardpack as sp
 
     paths = sorted(path for path in options.photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
-    # Photos with sides that are too short for the crop would be enlarged, so leave them out.
+    # Leave out photos that are smaller than the crop, because they would be enlarged.
     with ProcessPoolExecutor(options.workers) as pool:
         counts = list(pool.map(partial(cut, folder), paths[: options.photos_used], chunksize=8))
     classes = sum(count > 0 for count in counts)
@@ -146,8 +146,8 @@ def cut(folder, path):
 STORES = {"kept": {"jpeg": "keep"}, "tiled": {}, "q75": {"jpeg": "reencode", "quality": 75}}
 
 
-# A side is a function that opens the batches of a split: float32 pictures on the device, normalised, and labels. Its
-# result yields one epoch after another.
+# A side is a function that opens a split and returns an iterator over its epochs. Batches are normalised float32
+# pictures on the device, and labels.
 
 
 @contextlib.contextmanager

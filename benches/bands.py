@@ -1,4 +1,4 @@
-"""Draws the results of several runs of each side as bands, as SVG. Needs no library."""
+"""Draws an SVG chart with one band for each side, which spans the results of its runs. Needs no library."""
 
 import statistics
 from html import escape
@@ -12,11 +12,11 @@ def overlap(values, others):
 
 
 def svg(title, subtitle, rows, show):
-    """Returns a chart with one band for each row, from its least to its greatest value. A dot is a value, and the bar
-    across the band is the median.
+    """Returns a chart with one band for each row, from its smallest to its largest value. Each value is a dot, and the
+    median is a bar across the band.
 
-    Each row is a label and its values, and `show` formats a value. The axis begins a tenth of the range before the
-    least value, because differences matter here. The values at its ends are written below the bands.
+    Each row is a label and its values, and `show` formats a value. The axis begins a tenth of the range below the
+    smallest value rather than at 0, to make differences visible. Its first and last values are written below the bands.
     """
     everything = [value for _, values in rows for value in values]
     margin = (max(everything) - min(everything)) / 10 or 0.01

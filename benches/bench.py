@@ -1,7 +1,7 @@
 """Common code of the benches.
 
 Every bench alternates between the measured command and its baseline in one run (A B A B …) and reports the ratio of
-their medians. On a shared machine, both then suffer the same disturbances.
+their medians. Load from other programs on the machine then affects both.
 """
 
 import argparse
@@ -58,7 +58,6 @@ def median(values):
 
 
 def remove(path):
-    """Remove a file or a folder. Call this before starting the clock."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -94,7 +93,7 @@ def commit():
 
 
 def scratch(options):
-    """Make a folder for this run's files on the disk to be measured."""
+    """Make a folder for the files of this run on the disk that is measured."""
     options.dir.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
 

@@ -2,10 +2,10 @@
 
     python benches/clips.py [PHOTOS]        needs shardpack, NumPy and Pillow, and PyTorch for the GPU
 
-Clips of 32 frames of 256 x 340 pixels are cut from the photos, or made of noise if no folder is given, and packed as
-tiled JPEGs. Each side loads 16 consecutive frames of each clip as crops of 224 x 224, normalised to float16, [rows,
-channels, time, height, width]. torchcodec decodes uint8 frames of videos with the same content and resizes them on the
-host. If it is missing, it is left out, with the reason. The result is JSON on the standard output.
+Each clip has 32 frames of 256 x 340 pixels, cut from the photos or, without a folder, made of noise. The clips are
+packed as tiled JPEGs. Each side loads 16 consecutive frames of each clip as crops of 224 x 224, normalised to float16,
+[rows, channels, time, height, width]. torchcodec decodes uint8 frames of videos with the same content and resizes them
+on the host. If torchcodec is missing, the output says so instead. The bench prints JSON to standard output.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def scene(photos, number):
 
 
 def frames_of(photos, number):
-    """Return the pixels of a clip: a window that moves over a scene."""
+    """Return the frames of a clip: a window that moves over a scene."""
     whole = scene(photos, number)
     return np.stack([whole[2 * n : 2 * n + HEIGHT, n : n + WIDTH] for n in range(FRAMES)])
 
@@ -69,7 +69,7 @@ def encoded(pixels):
 
 
 def loaded(dataset, options, **sides):
-    """Load batches for some seconds after a warm-up epoch. Return the frames per second, and other figures."""
+    """Load batches for some seconds after a warm-up epoch. Return the frames per second and other measurements."""
     with sp.Loader(dataset, options.batch, threads=options.threads, **VIEW, **sides) as loader:
         last = None
         for batch in loader:
@@ -97,7 +97,7 @@ def wait(tensor):
 
 
 def of_torchcodec(folder, photos, options):
-    """Decode windows of H.264 videos with a decoder in each thread, and resize them."""
+    """Decode clips from H.264 videos, with one decoder per thread, and resize the frames."""
     import torch
     from torchcodec.decoders import VideoDecoder
     from torchcodec.encoders import VideoEncoder
@@ -124,7 +124,7 @@ def of_torchcodec(folder, photos, options):
 
 
 def measured(side):
-    """Return the figures of a side, or the reason why it cannot run."""
+    """Return the measurements of a side, or the reason why it cannot run."""
     try:
         return side()
     except (ImportError, RuntimeError, OSError, ValueError) as error:

@@ -1,5 +1,5 @@
-"""Makes synthetic hyperspectral cubes: mixtures of smooth spectra with textured proportions and 1 % noise, float32,
-[height, width, channels].
+"""Makes synthetic hyperspectral cubes, float32, [height, width, channels]. Each pixel mixes smooth spectra in
+proportions that vary over the picture, plus 1 % noise.
 """
 
 import numpy as np

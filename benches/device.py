@@ -1,13 +1,13 @@
 """Compares ways to get batches onto a GPU: our loader, other libraries that decode on the GPU, and CPU workers. Also
-measures the bus alone.
+measures the bandwidth of the bus.
 
     python benches/device.py PHOTOS                  needs shardpack and PyTorch, and torchvision for its GPU decoder
     python benches/device.py PHOTOS --cubes 24       with 24 synthetic cubes of 480 x 640 x 100
 
 PHOTOS is a folder of class folders of JPEGs. The bench packs them `--copies` times, so that an epoch is long enough.
-The sides take turns, each in its own process with a warm page cache: first a warm-up epoch, then batches for
-`--seconds`, and finally a wait until the device has finished. The table shows the rates and the number of busy CPU
-cores. Sides that cannot run are listed with the reason.
+The sides take turns, each in its own process with a warm page cache. Each side runs a warm-up epoch, loads batches for
+`--seconds`, and then waits until the device has finished. The table shows the rates and the number of busy CPU cores.
+Sides that cannot run are listed with the reason.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def arguments():
 
 
 def prepare(folder, options):
-    """Packs the photos, makes the cubes and returns a description of the data."""
+    """Packs the photos, makes the cubes, and returns the paths and sizes as a dictionary."""
     import shardpack
     import torch
 
@@ -172,7 +172,7 @@ def prepare(folder, options):
 
 
 def in_nvcomp(folder, options):
-    """Writes the cubes in nvCOMP's format, one file each."""
+    """Writes each cube to a file in nvCOMP's format."""
     import torch
     from nvidia import nvcomp
 
@@ -184,7 +184,7 @@ def in_nvcomp(folder, options):
 
 
 def one(side, threads, folder, options):
-    """Runs a side in its own process and returns its result, or the error if it fails."""
+    """Runs a side in its own process. Returns its result, or the error message."""
     command = [
         sys.executable,
         __file__,

@@ -1,4 +1,4 @@
-"""The other sides of `device.py`: other GPU libraries, CPU workers, files read into pinned memory, and the bus."""
+"""The other sides of `device.py`: other GPU libraries, CPU workers, reads into pinned memory, and the bus."""
 
 import os
 import random
@@ -40,8 +40,8 @@ def nvcomp_codec(device, **more):
 
 
 def timed(epoch, options):
-    """Runs one warm-up epoch, then counts batches until the time is up. `epoch` yields the number of samples of each
-    batch as soon as work on that batch has started.
+    """Runs one warm-up epoch, then counts samples until the time is up. `epoch` yields the size of each batch as soon
+    as the device has been given work on that batch.
     """
     import torch
 
@@ -66,7 +66,7 @@ def files(options):
 
 
 def ahead(pool, work, items, depth=3):
-    """Yields the results of `work` in order, computed by threads up to `depth` items ahead."""
+    """Yields the results of `work` in order. Threads compute up to `depth` items ahead."""
     pending = []
     for item in items:
         pending.append(pool.submit(work, item))
@@ -138,7 +138,6 @@ def engines_whole(options):
 
 
 class WithLabels:
-    """The pictures of a dataset with their labels."""
 
     def __init__(self, photos, labels):
         self.photos, self.labels = photos, labels
@@ -175,7 +174,7 @@ class Photos:
 
 
 def with_pillow(path):
-    """Takes a random crop of 224 × 224 pixels with Pillow, which crops while it scales."""
+    """Crops at random and resizes to 224 × 224 pixels in one step, with Pillow."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as picture:
@@ -223,8 +222,8 @@ def workers(options):
 
 
 def recipe_workers(options):
-    """torch's DataLoader with the whole recipe: the workers also apply TrivialAugmentWide and erasing, and the device
-    does the rest.
+    """torch's DataLoader with the whole training recipe: the workers also apply TrivialAugmentWide and erasing, and the
+    device does the rest.
     """
     import torch
     from torch.utils.data import DataLoader
@@ -358,7 +357,7 @@ def pinned_ring(options, folder, read):
 
 
 def bus(options):
-    """Measures the bus: copies 64 MiB at a time from pinned memory. In the table, a "sample" is a gigabyte."""
+    """Copies 64 MiB at a time from pinned memory to measure the bus. In the table, a "sample" is a gigabyte."""
     import torch
 
     size = 64 << 20

@@ -1,4 +1,4 @@
-"""The sides of `device.py`. Each side brings batches to a GPU in its own way, in its own process."""
+"""The sides of `device.py`. Each side is one way to get batches onto a GPU, and runs in its own process."""
 
 from device_others import (
     BATCH,
@@ -53,7 +53,7 @@ def crops(options):
 
 
 def crops_host(options):
-    """The loader decodes and converts to floats on the host, and the framework copies the batch to the device."""
+    """The loader decodes and converts to floats on the host, and PyTorch copies the batch to the device."""
     return loader(
         options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, decode="host"
     )

@@ -56,7 +56,7 @@ def of_16_bits(photos, out):
 
 
 class Files(Dataset):
-    """Random normalised crops of 16-bit PNGs, read without our loader."""
+    """Reads 16-bit PNGs without our loader, as random normalised crops."""
 
     def __init__(self, files):
         self.files = files
@@ -102,7 +102,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Measures how many seconds it takes to add 100 photos for the third time, and to pack all photos again."""
+    """Measures the seconds to add 100 photos for the third time, and the seconds to pack all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

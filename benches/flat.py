@@ -1,4 +1,4 @@
-"""Memory over many batches: does a loader keep what it should give back?
+"""Checks that a loader does not leak memory over many batches.
 
     python benches/flat.py PHOTOS                    10,000 batches that the host decodes, on the GPU; needs PyTorch
     python benches/flat.py PHOTOS --decode device    that the GPU decodes
@@ -79,7 +79,6 @@ def run(dataset, options):
             for batch in loader:
                 sums += batch["image"].float().mean() + batch["label"].float().mean()
                 count += 1
-                # The consumer sometimes keeps two batches, pauses, or leaves the epoch.
                 kept = [*kept, batch][-2:] if count % 97 < 5 else []
                 if count % 499 == 0:
                     time.sleep(0.05)

@@ -3,10 +3,10 @@
     python benches/jpeg_forms.py PHOTOS                 packing, size, and loading on the host
     python benches/jpeg_forms.py PHOTOS --device        also loading on a GPU; needs PyTorch
 
-PHOTOS is a folder of class folders of JPEGs, used `--copies` times, so that an epoch is long enough. All forms take
-turns in every round: each is packed, and then loaded for `--seconds` in each way. The table shows medians. Before the
-rounds, the bench checks that all forms except the re-encoded one have equal pixels, and that `unpack` restores the kept
-files byte for byte.
+PHOTOS is a folder of class folders of JPEGs, used `--copies` times, so that an epoch is long enough. In every round,
+each form is packed, and then loaded for `--seconds` in each way. The table shows medians. Before the rounds, the bench
+checks that all forms except the re-encoded one have equal pixels, and that `unpack` restores the kept files byte for
+byte.
 """
 
 import filecmp

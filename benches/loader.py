@@ -28,7 +28,7 @@ from peers.registry import LEFT_OUT, LIMITS, PEERS, SIDES
 
 BENCHES = Path(__file__).resolve().parent
 BATCH = {"pictures": 64, "cubes": 2}
-# For each mode: the kind of its samples, its name in the table, and its options of `shardpack bench`.
+# For each mode: the kind of sample, the name in the table, and the options of `shardpack bench`.
 MODES = {
     "rrc224": ("pictures", "random-resized-crop 224", ("--image", "rrc224")),
     "full": ("pictures", "whole pictures", ("--image", "full")),
@@ -36,8 +36,8 @@ MODES = {
     "compressed": ("cubes", "cubes, compressed", ("--cube", "whole")),
     "uncompressed": ("cubes", "cubes, uncompressed", ("--cube", "whole")),
 }
-# The shardpack datasets made from the samples: the modes that read them, their name in the table, and their options
-# for `shardpack pack`.
+# shardpack datasets of the samples: the modes that read them, the name in the table, and the options of `shardpack
+# pack`.
 DATASETS = {
     "tiled": (registry.PICTURES, "shardpack, tiled as `pack` does", ()),
     "kept": (registry.PICTURES, "shardpack, files kept to the byte", ("--jpeg", "keep")),
@@ -116,7 +116,7 @@ def built():
 
 
 def choose(options):
-    """Returns the interpreter of the peers, the sides that can run, and the reasons why the others cannot."""
+    """Returns the Python interpreter of the peers, the sides that can run, and the reasons why the others cannot."""
     names = {"all": [side.name for side in PEERS], "none": []}.get(options.peers, options.peers.split(","))
     peers = [SIDES[name] for name in names if set(SIDES[name].modes) & set(options.modes)]
     limits = [side for side in LIMITS if set(side.modes) & set(options.modes)]
@@ -170,13 +170,15 @@ def prepare(folder, options, command, interpreter, chosen, notes):
     for name, path in data.items():
         facts["sizes"].setdefault(name, bench.tree_bytes(path))
         bench.warm(path)
-    # Write dirty pages now: the kernel cannot drop them, and writing them later would disturb the measurement.
+    # Flush dirty pages now: they cannot be dropped from the page cache, and flushing them later would disturb the
+    # measurement.
     bench.run("sync", "-f", folder)
     return data, facts
 
 
 def measure(options, command, interpreter, chosen, data, facts, notes):
-    """Returns all runs as dictionaries. The sides of a mode take turns, so that all suffer the same disturbances."""
+    """Returns all runs as dictionaries. The sides of a mode take turns, so that load from other programs affects all of
+    them."""
     runs, epochs, broken = [], {}, set()
     for mode in options.modes:
         kind = MODES[mode][0]
@@ -216,7 +218,7 @@ def shardpack(command, dataset, name, common, epochs):
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)
-    # The peers' figures cover all epochs, but the command reports its median epoch, so compute the same figures here.
+    # Compute the rate over all epochs, as the peers do. The command itself reports its median epoch.
     samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
         "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
@@ -230,11 +232,11 @@ def peer(interpreter, side, data, common):
     numbers = [f"--{name}={common[name]}" for name in ("threads", "batch", "seconds")]
     output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers, *common["cold"]])
     try:
-        # Some libraries write to stdout too, so take only the last line as the result.
+        # Some libraries also write to stdout, so only the last line is the result.
         report = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
         raise Failed(f"printed no result: {output[-200:]!r}") from None
-    # Only an incomplete last batch may be dropped.
+    # A peer may drop an incomplete last batch, but nothing else.
     if not 0 <= common["samples"] - report["samples_an_epoch"] < common["batch"]:
         raise Failed(f"an epoch had {report['samples_an_epoch']} of {common['samples']} samples")
     return {
@@ -249,7 +251,7 @@ def worker(interpreter, *args):
 
 
 def watched(command):
-    """Runs a program. Returns its stdout, the share of the machine that other programs used meanwhile, and the peak
+    """Runs a program. Returns its stdout, the share of the CPU time that other programs used meanwhile, and the peak
     memory of its process tree.
     """
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
@@ -276,7 +278,8 @@ def children_seconds():
 
 
 def summary(runs):
-    """Returns a row for each mode and side: the medians over the rounds, and the ratios that the goals refer to."""
+    """Returns a row for each mode and side: the medians over the rounds, and the ratios for which the project has
+    goals."""
     rows = []
     for mode in dict.fromkeys(run["mode"] for run in runs):
         sides = {}
@@ -295,7 +298,7 @@ def summary(runs):
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
-                # A run that is too short for the CPU clock reports no CPU time, so it has no ratio.
+                # Without measurable CPU time, there is no ratio.
                 "CPU ms/sample": 1e3 * used[name],
                 "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
                 "peak MB": max(run["peak_bytes"] for run in some) / 1e6,

@@ -1,7 +1,7 @@
 """Peak memory of `pack` on twelve cubes of 480 × 640 × 100 float32, for several numbers of threads and cube sizes.
 
-The documentation states the peak as a factor, which must be right for any number of threads and must not grow with the
-number of cubes.
+The documentation gives the peak as a multiple of a cube's size. That factor must hold for any number of threads, and
+must not grow with the number of cubes.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Packing float cubes against Blosc2's own compressor on all cores with the same settings. Goal: at least 0.9 of its
-rate.
+"""Compares the rate of packing float cubes with Blosc2's own compressor, on all cores and with the same settings. Goal:
+at least 0.9 of Blosc2's rate.
 
-All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* only
-compresses arrays that are already in memory and cast. *The same job* reads, casts with NumPy, compresses with
-`nthreads` = all cores, writes and fsyncs. It does not check ranges, measure errors or compute checksums, whereas the
-packer does all of that. The bench runs once in memory (`/dev/shm`) and once on disk.
+All sides read the same .npy files from the page cache and write the same Blosc2 chunks. *Blosc2 alone* only compresses
+arrays that are already in memory and cast. *The same job* reads, casts with NumPy, compresses with `nthreads` = all
+cores, writes and fsyncs. Unlike the packer, it does not check ranges, measure errors or compute checksums. The bench
+runs once in memory (`/dev/shm`) and once on disk.
 """
 
 import os

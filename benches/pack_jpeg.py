@@ -1,7 +1,8 @@
-"""Tiling and re-encoding JPEGs against libjpeg-turbo alone on all cores. Goal: at least 0.9 of its rate.
+"""Compares the rate of tiling and re-encoding JPEGs with libjpeg-turbo alone, on all cores. Goal: at least 0.9 of
+libjpeg-turbo's rate.
 
 The baseline transcodes (or decodes and encodes) the same photos in memory, with the same restart intervals and number
-of threads. It handles no files, records, checksums or fsync.
+of threads. It does not read or write files, and computes no checksums.
 """
 
 import os

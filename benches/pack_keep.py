@@ -1,9 +1,8 @@
-"""Packing JPEGs as they are (`--jpeg keep`) against copying the same tree to the same disk. Goal: at least 0.8 of the
-copy's rate.
+"""Compares packing JPEGs unchanged (`--jpeg keep`) with copying the same tree to the same disk. Goal: at least 0.8 of
+the copy's rate.
 
-Both sides read from the page cache and end with everything on disk. There are two kinds of copy. The goal refers to the
-cheapest durable copy: `cp -r` with a single `syncfs`. The other is `cp -r` with an fsync of each file, as a careful
-program would do it.
+Both sides read from the page cache and end with everything on disk. The bench measures two kinds of copy. The goal
+refers to the cheapest durable one: `cp -r` and a single `syncfs`. The other is `cp -r` and an fsync of each file.
 """
 
 import shutil
@@ -30,8 +29,8 @@ REAL = ROOT.parent / "shared" / "data" / "imagenet-sample"
 
 
 def source(folder, megabytes):
-    """Makes a tree of pictures of about this size from copies of the real photos, or of the demo's pictures if there
-    are none. Each copy has its own class folders."""
+    """Makes a tree of about `megabytes` MB from copies of the photos, or of the demo's pictures if there are no photos.
+    Each copy has its own class folders."""
     if REAL.is_dir():
         origin, what = REAL, "1000 ImageNet photos"
     else:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Patches of compressed scenes: several patches per scene compared with one patch per scene and with a memmap of raw
-scenes. Prints one JSON object.
+"""Compares the rates of loading several patches per compressed scene, one patch per scene, and patches from a memmap of
+raw scenes. Prints one JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
         [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3] [--device cuda:0] [--batch 32]
 
-FOLDER holds the scenes, raw and packed. The bench makes missing scenes. Every side fills batches of float32 NumPy
-patches. --device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` also keeps the encoded
-scenes on the GPU, and `memmap-device` copies the memmap's patches to the GPU. Each side runs a first epoch, then whole
-epochs for some seconds. A loader starts the next epoch early, so it has the same amount of data ready at the start and
-at the end of the measurement. The rounds alternate between the sides. The bench reports ratios of median rates, by wall
-clock and by the CPU time of all threads, which other programs disturb less. The page cache is warm. With --cold, the
-files are dropped from it before each side runs, and the first epoch is measured.
+FOLDER contains the scenes, raw and packed. The bench creates them if they are missing. Every side fills batches of
+float32 NumPy patches. --device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` also
+keeps the encoded scenes on the GPU, and `memmap-device` copies the memmap's patches to the GPU. Each side runs a first
+epoch, then whole epochs for some seconds. A loader starts the next epoch early, so it has the same amount of data ready
+at the start and at the end of the measurement. The rounds alternate between the sides. The bench reports ratios of
+median rates, by wall clock and by the CPU time of all threads, which other programs disturb less. The page cache is
+warm. With --cold, the files are dropped from it before each side runs, and the first epoch is measured.
 """
 
 import argparse
@@ -88,13 +88,14 @@ class Loaded:
 
 
 def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
-    """Returns the rates by wall time and by CPU time, for the first epoch and for the whole epochs that follow for
+    """Returns the rates by wall time and by CPU time: for the first epoch, and for whole epochs that together take
     `seconds`.
     """
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())
-    # The loader has already prepared part of the next epoch here, and again at the end, so the two cancel out.
+    # At the start and at the end of the measurement, the loader has prepared equal parts of the next epoch, so the two
+    # cancel out.
     clock, patches = Clock(), 0
     while time.perf_counter() - clock.begun[0] < seconds:
         patches += side.epoch()

@@ -1,4 +1,4 @@
-"""The Python loader compared with the Rust loader and torch's DataLoader, with the same photos and cores.
+"""Compares the Python loader with the Rust loader and torch's DataLoader, with the same photos and cores.
 
     .venv-package/bin/python benches/python.py PHOTOS
 
@@ -80,7 +80,6 @@ def cubes(folder, options):
 
 
 def rounds(kind, folder, options):
-    """Returns the results of all sides, which take turns."""
     runs = {}
     for _ in range(options.rounds):
         for side in SIDES if kind == "pictures" else SIDES[:2]:
@@ -122,8 +121,8 @@ def python(options):
 
 
 def overhead(options):
-    """Measures the CPU time that the consumer spends on a finished batch. The consumer is deliberately slow, so that it
-    never waits for a batch.
+    """Measures the CPU time that the consumer spends to receive a finished batch. The consumer is deliberately slow, so
+    every batch is ready before it is requested.
     """
     import shardpack
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The data part of an ImageNet recipe: our loader compared with torch's DataLoader and torchvision's transforms, with
-the same number of threads or workers. Prints one JSON object.
+"""Compares our loader with torch's DataLoader and torchvision's transforms in loading pictures for an ImageNet recipe,
+with the same number of threads or workers. Prints one JSON object.
 
     python benches/recipe.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 64]
 
@@ -35,7 +35,8 @@ class Collate:
 
 
 def theirs(photos: Path, batch: int, workers: int, tensors: bool) -> DataLoader:
-    """The transforms of torchvision's reference scripts, on Pillow pictures or tensors."""
+    """Returns a DataLoader with the transforms of torchvision's reference scripts, applied to Pillow pictures or
+    tensors."""
     steps = [v2.PILToTensor()] if tensors else []
     steps += [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(), v2.TrivialAugmentWide()]
     steps += [] if tensors else [v2.PILToTensor()]

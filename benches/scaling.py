@@ -2,8 +2,7 @@
 
     python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
 
-This bench imports no other bench, so it needs only Python and the shardpack command. The thread counts take turns,
-and the table shows medians over `--rounds`.
+The thread counts take turns, and the table shows medians over `--rounds`.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""Datasets in an object store compared with the local disk, and with other loaders on the same server.
+"""Compares loading from an object store with loading from the local disk, and with other loaders that use the same
+server.
 
     python3 benches/stores.py [--photos PHOTOS] [--python PYTHON]
 
 PHOTOS is a folder of class folders of JPEGs. Without it, the bench makes pictures from smoothed noise. The store is
-`peers/bucket.py` on the loopback interface, which shares the cores with the readers. The sides take turns. Each runs
-three epochs in its own process. The median epoch is reported, or the first epoch if the cache starts empty. The peers
-are webdataset, mosaicml-streaming and s3torchconnector, if `--python` has them.
+`peers/bucket.py` on the loopback interface. Server and readers share the cores. The sides take turns. Each runs three
+epochs in its own process. The median epoch is reported, or the first epoch if the cache starts empty. The peers are
+webdataset, mosaicml-streaming and s3torchconnector, if `--python` has them.
 """
 
 import contextlib
@@ -24,9 +25,9 @@ BENCHES = Path(__file__).resolve().parent
 LOADS = {"stored bytes": ("--image", "raw"), "random crops of 224": ("--image", "rrc224")}
 KEYS = {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
 
-# Each piece of code makes a `loader` that reads the stored bytes of all pictures once per epoch, and sets the number of
-# `epochs`. The last epoch is reported: the second, as for shardpack, or the first for the peer that keeps files on
-# disk.
+# Each script creates a `loader` that reads the stored bytes of all pictures once per epoch, and sets the number of
+# `epochs`. Only the last epoch is reported: the first for the peer that caches files on disk, otherwise the second, as
+# for shardpack.
 PEERS = {
     "webdataset, 2 workers": """
 import webdataset as wds, torch

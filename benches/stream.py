@@ -1,8 +1,8 @@
-"""`verify` and raw streaming compared with a plain sequential read of the same files. Goal: at least 0.9 of its rate.
+"""Compares `verify` and raw streaming with a plain sequential read of the same files. Goal: at least 0.9 of its rate.
 
-The plain read is `examples/plain_read.rs`, which reads 1 MiB at a time with one thread and does not use the bytes.
-"Warm" means that the files are in the page cache. "Cold" means that their pages are dropped before each turn
-(`posix_fadvise`), so that the disk determines the speed.
+The plain read is `examples/plain_read.rs`, which reads 1 MiB at a time with one thread and discards the bytes. "Warm"
+means that the files are in the page cache. "Cold" means that their pages are dropped before each turn
+(`posix_fadvise`), so the data come from the disk.
 """
 
 import json
@@ -33,7 +33,7 @@ def drop(files):
 
 
 def plain(files):
-    """Returns the seconds of one plain read. The program measures them itself, without the time of its start."""
+    """Returns the seconds of one plain read. The program measures them itself, so its start-up time is excluded."""
     return json.loads(run(PLAIN_READ, *files))["seconds"]
 
 
@@ -63,7 +63,7 @@ def main():
                 options.rounds,
                 plain=lambda: turn(lambda: plain(files)),
                 stream=lambda: turn(lambda: stream(folder / "packed")),
-                # Time the whole process here, because a user also waits for it to start.
+                # Time the whole process, because a user also waits for its start-up.
                 verify=lambda: turn(lambda: seconds(lambda: run(SHARDPACK, "verify", folder / "packed"))),
             )
             kept[name] = times

@@ -1,4 +1,5 @@
-"""Training steps on one or more GPUs: how close each way of loading pictures comes to a model that never waits.
+"""Measures training on one or more GPUs: the rate with each way of loading pictures, relative to a model that never
+waits for data.
 
     python benches/train.py PHOTOS                                 needs shardpack, PyTorch, torchvision, nvidia-ml-py
     python benches/train.py PHOTOS --models resnet18 --devices 4   four ranks, DistributedDataParallel
@@ -32,7 +33,7 @@ from pack_keep import REAL
 from peers import tree
 from train_sides import MODELS, SIDES, Step, kernel_seconds, side_of, trace
 
-# How often per second the utilisation, power and memory of the GPU are sampled.
+# Samples per second of the GPU's utilisation, power and memory.
 SAMPLES_PER_S = 5
 PROFILED_STEPS = 20
 
@@ -89,7 +90,7 @@ def arguments():
     if max(options.cores) * options.devices > all_cores:
         parser.error(f"--cores {max(options.cores)} for {options.devices} ranks, but there are {all_cores} cores")
     options.cores = [cores or all_cores // options.devices for cores in options.cores]
-    # `device.prepare` reads these options, which this bench does not have.
+    # `device.prepare` needs these options, which this bench does not define.
     options.cubes, options.device = 0, "cuda:0"
     return options
 
@@ -119,7 +120,6 @@ def ranks_of(model, cores, folder, options):
 
 
 def rank(number, model, cores, folder, out, settings):
-    """Runs one rank: all turns of all sides."""
     import torch
     import torch.distributed as distributed
 
@@ -127,7 +127,7 @@ def rank(number, model, cores, folder, out, settings):
     mine = sorted(os.sched_getaffinity(0))[number * cores : (number + 1) * cores]
     os.sched_setaffinity(0, mine)
     torch.set_num_threads(1)
-    # Without this, each worker process imports PyTorch itself, which takes a minute.
+    # Without this preload, each worker process imports PyTorch itself, which takes a minute.
     multiprocessing.set_forkserver_preload(["device_others", "torchvision.io", "torchvision.transforms.v2"])
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
@@ -166,7 +166,7 @@ def rank(number, model, cores, folder, out, settings):
 
 
 def turn(side, job, step, meet, options, kernels):
-    """Opens a side, trains with it, and closes it. With `kernels`, also profiles some steps after the training."""
+    """Opens a side, trains with it, and closes it. With `kernels`, profiles some more steps afterwards."""
     torch = job.torch
     job.refused = 0
     how = side_of(side)
@@ -247,7 +247,7 @@ class Watch(contextlib.AbstractContextManager):
         self.energy = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
 
     def end(self):
-        """Returns the figures measured since `begin`."""
+        """Returns the measurements since `begin`."""
         rates = [rate for _, rate in self.samples[self.first :]] or [0]
         return {
             "cpu_s": tree.cpu_seconds(os.getpid()) - self.cpu,

@@ -1,5 +1,5 @@
-"""The models and the sides of `train.py`. Each side brings batches to the model in its own way. One side measures the
-model's own ceiling.
+"""The models and the sides of `train.py`. A side is one way to feed batches to the model. The `ceiling` side measures
+the model without any loading.
 """
 
 import contextlib
@@ -167,7 +167,7 @@ def workers(job, threads):
 
     endless = forever()
     yield endless
-    # Without this, the worker processes would stay alive during the next turn.
+    # Stop the worker processes, which would otherwise stay alive during the next turn.
     endless.close()
 
 
@@ -196,7 +196,8 @@ SIDES = {
 
 @contextlib.contextmanager
 def in_few_blocks(open_side, blocks, warps, job, threads):
-    """Returns the side with a loader that decodes picture segments in at most `blocks` blocks of `warps` warps."""
+    """Returns `open_side` with a loader that decodes picture segments in at most `blocks` CUDA blocks of `warps`
+    warps."""
     from shardpack import _shardpack
 
     stage = functools.partial(_shardpack.Stage, blocks=blocks, warps=warps)
@@ -272,7 +273,7 @@ def trace(job, step, threads, epochs=2, validation=8):
                 timed("validate", step.evaluate, images)
                 if number + 1 == validation:
                     break
-            # The device makes this copy between two steps. A thread waits for the copy, then writes it to disk.
+            # The device makes this copy between two steps. A thread waits for it, then writes the checkpoint to disk.
             copy = {name: value.detach().clone() for name, value in step.network.state_dict().items()}
             ready = torch.cuda.Event()
             ready.record()

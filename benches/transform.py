@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Row transforms in Python: `Loader(transform=f)` compared with torch's DataLoader, with the same function and number
+"""Compares row transforms in Python, `Loader(transform=f)`, with torch's DataLoader, with the same function and number
 of workers. Prints one JSON object.
 
     python benches/transform.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 32] [--transforms numpy long]
@@ -75,7 +75,7 @@ class Row:
 
 
 class Theirs:
-    """The row transform as the dataset of files calls it."""
+    """The row transform as the DataLoader's dataset calls it."""
 
     def __init__(self, change: Change) -> None:
         self.change, self.crop = change, v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()])

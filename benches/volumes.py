@@ -5,9 +5,9 @@ our loader on a GPU and on the host with MONAI and a PyTorch DataLoader that rea
     python benches/volumes.py FOLDER [--volumes 12] [--side 256] [--box 128] [--each 4] [--batch 2] [--rounds 3]
         [--seconds 5] [--threads 16] [--device cuda:0] [--codec blosc2-lz4]
 
-FOLDER holds the volumes, as files and packed. The bench makes missing volumes. The sides alternate in each round, and
-the bench prints their median rates in boxes per second. `resident` keeps the encoded volumes on the GPU. Sides whose
-package or device is missing are left out, and named in `missing`.
+FOLDER contains the volumes, as files and packed. The bench creates them if they are missing. The sides alternate in
+each round, and the bench prints their median rates in boxes per second. `resident` keeps the encoded volumes on the
+GPU. A side whose package or device is missing is skipped and listed in `missing`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import shardpack as sp
 
 
 def volume(number: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns an int16 volume that resembles a CT scan, smooth with noise, and its mask of three classes."""
+    """Returns a smooth int16 volume with noise, similar to a CT scan, and its mask of three classes."""
     rng = np.random.default_rng(number)
     axis = np.linspace(-1, 1, side, dtype=np.float32)
     far = axis[:, None, None] ** 2 + axis[:, None] ** 2 + axis**2
@@ -112,7 +112,7 @@ def moved(options: argparse.Namespace, values: Any) -> Any:
 
 
 def rate(side: Iterator[int], seconds: float) -> float:
-    """Returns the boxes per second after the first batches."""
+    """Returns the boxes per second, not counting the first batches."""
     for _ in range(3):
         next(side)
     begun, boxes = time.perf_counter(), 0

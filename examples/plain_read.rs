@@ -1,7 +1,7 @@
-//! The baseline for streaming: reads files from beginning to end, in order, without using the bytes.
+//! The baseline for `verify` and `bench`: reads files in order from beginning to end, and discards the bytes.
 //!
-//! `plain_read [--epochs N] FILE…` prints a JSON object per line for each epoch: `{"seconds": …, "bytes": …}`. It reads
-//! with one thread into one buffer of 1 MiB, which stays in the CPU cache. It is the baseline for `verify` and `bench`.
+//! `plain_read [--epochs N] FILE…` prints one line of JSON per epoch: `{"seconds": …, "bytes": …}`. It reads with one
+//! thread into a buffer of 1 MiB, which stays in the CPU cache.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example program")]
 

@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 use std::io::BufRead as _;
 use std::path::Path;
 
-/// Returns the verdict on a file. If `verify` finds it intact, it must be readable to the end.
 fn verdict(path: &Path) -> (&'static str, String) {
     let read = reading::verify(path).and_then(|report| match report.problems.first() {
         Some(problem) => Ok((problem.kind, problem.to_string())),

@@ -1,4 +1,5 @@
-"""A loopback server for the part of S3 that readers need: GET and HEAD with ranges, and listings, without access keys.
+"""A loopback server with the part of S3 that readers need: GET and HEAD with ranges, and listings. It checks no access
+keys.
 
     python3 benches/peers/bucket.py FOLDER [--delay SECONDS]
 

@@ -13,7 +13,7 @@ def batches(items, size):
 
 
 def npy(mode, job):
-    """Uncompressed files that threads read directly into the batch. A compressed format should be faster than this."""
+    """Threads read uncompressed files directly into the batch. A compressed format should be faster."""
     import numpy as np
 
     paths = sorted(job.data.glob("*.npy"))

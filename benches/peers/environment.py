@@ -10,14 +10,14 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / ".venv-peers"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-# PyTorch without CUDA is a tenth of the download, but is only in PyTorch's own package index. If that index cannot be
-# reached, install the CUDA build.
+# PyTorch without CUDA is a tenth of the download size, but only PyTorch's own package index has it. If that index
+# cannot be reached, install the CUDA build.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def python():
-    """Returns the interpreter of the peers. Installs their packages on the first call, and whenever the list has
-    changed.
+    """Returns the Python interpreter of the peers. Installs their packages if the list of packages has changed since
+    the last call.
     """
     interpreter = FOLDER / "bin" / "python"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
@@ -78,5 +78,4 @@ def versions(interpreter):
 
 
 def say(words):
-    """Print progress to stderr; the table goes to stdout."""
     print(f"loader: {words}", file=sys.stderr, flush=True)

@@ -1,5 +1,4 @@
-"""Measures the work that no loader can skip, on all cores and in memory: reading samples in no particular order and
-without batches, and decoding without files.
+"""Measures the work that no loader can avoid, on all cores: reading records in file order, and decoding from memory.
 """
 
 import multiprocessing
@@ -23,7 +22,6 @@ def divided(work, items, job):
         for pipe in pipes:
             pipe.send(True)
         for pipe in pipes:
-            # Number of samples and bytes in the share of one process.
             yield pipe.recv()
 
     return epoch
@@ -74,7 +72,7 @@ def open_shards(dataset):
 
 
 def blosc2(mode, job):
-    """Decompresses the dataset's chunks into one buffer per process, without undoing casts and differences."""
+    """Decompresses the dataset's chunks into one buffer per process, without undoing casts and band differences."""
     import struct
 
     import blosc2 as library

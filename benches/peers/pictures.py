@@ -80,7 +80,7 @@ def mds(mode, job):
 
 
 def dali(mode, job):
-    """DALI repeats endlessly, so an epoch is the number of whole batches that the samples fill."""
+    """DALI's reader never ends, so an epoch is as many batches as the samples fill completely."""
     import numpy as np
     from nvidia.dali import fn, pipeline_def
 
@@ -102,8 +102,8 @@ def dali(mode, job):
     def epoch():
         for _ in range(batches):
             (out,) = pipeline.run()
-            # In the raw mode, records are views of a mapped file that has not been read yet. Copy them, as all other
-            # loaders do.
+            # Raw records are views of a mapped file that has not been read yet. All other loaders copy their records,
+            # so copy these too.
             yield [np.copy(out.at(i)) for i in range(len(out))] if mode == "raw" else out.as_array() if mode == "rrc224" else [out.at(i) for i in range(len(out))]
 
     return epoch
@@ -135,8 +135,8 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """Decodes only the pixels of the crop, but reads the entropy-coded data of the whole picture. Lets tf.data choose
-    the degree of parallelism, which is faster than one call per thread.
+    """tf.data decodes only the crop, but parses the entropy-coded data of the whole picture. It chooses the number of
+    parallel calls itself, which is faster than one call per thread.
     """
     import tensorflow as tf
 

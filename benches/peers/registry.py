@@ -1,5 +1,5 @@
-"""The measured sides and their modes. Imports only the standard library, because the bench also imports this module,
-without the peers' packages.
+"""Lists the sides and their modes. The bench imports this module without the peers' packages, so it uses only the
+standard library.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ LIMITS = [
 
 SIDES = {side.name: side for side in PEERS + LIMITS}
 
-# Loaders that are not measured, with the reason. The output lists them, because the best loader may be among them.
+# Loaders that are not measured, with the reason. The output lists them, because one of them may be the fastest.
 LEFT_OUT = {
     "ffcv": "has no wheel; its source needs the headers of OpenCV and libturbojpeg, and it encodes the pictures anew",
 }

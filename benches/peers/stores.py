@@ -1,5 +1,5 @@
-"""Stores the same samples in the file format of each peer: pictures from class folders, unchanged, and cubes from .npy
-files, as float16.
+"""Stores the same samples in the file format of each peer: unchanged pictures from class folders, and float16 cubes
+from .npy files.
 """
 
 import io
@@ -40,7 +40,6 @@ def tar(source, out):
 
 
 def mds(source, out):
-    """Writes MosaicML's shards with MosaicML's default sizes."""
     from streaming import MDSWriter
 
     with MDSWriter(out=str(out), columns={"image": "bytes", "label": "int"}) as writer:
@@ -65,7 +64,7 @@ def tfrecord(source, out):
 
 
 def halves(source):
-    """Yields the cubes as float16, with their names."""
+    """Yields the name of each cube, and the cube as float16."""
     import numpy as np
 
     for path in sorted(Path(source).glob("*.npy")):
@@ -81,7 +80,7 @@ def npy(source, out):
 
 
 def rows_of(cube):
-    """Returns the number of cube rows in about 4 MiB, the chunk size of all compressed stores."""
+    """Returns the number of cube rows per chunk. All compressed stores have chunks of about 4 MiB."""
     return max(1, min(len(cube), (4 << 20) // max(1, cube[0].nbytes)))
 
 
@@ -121,7 +120,7 @@ def hdf5(source, out):
 
 
 def zarr(source, out):
-    """Writes one Zarr v3 array per cube, without sharding, because one file per chunk is Zarr's fastest layout on a
+    """Writes one Zarr v3 array per cube. Does not use sharding, because one file per chunk is Zarr's fastest layout on
     disk.
     """
     import zarr as library

@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and all its descendants, taken from /proc."""
+"""Reads the CPU time and memory of a process and all its descendants from /proc."""
 
 import contextlib
 import os
@@ -41,15 +41,15 @@ def memory_bytes(pid):
 
 
 def busy_seconds():
-    """Returns the busy time of all cores since the machine started."""
+    """Returns the time since boot during which the cores were busy, summed over all cores."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     idle, waiting = int(fields[3]), int(fields[4])
     return (sum(map(int, fields[:8])) - idle - waiting) / TICK
 
 
 class PeakMemory:
-    """Measures the peak memory of a process tree while the `with` block runs. Takes only four samples a second, because
-    each takes time and loaders rarely free memory.
+    """Measures the peak memory of a process tree while the `with` block runs. Samples only four times a second, because
+    a sample is slow and loaders rarely free memory.
     """
 
     def __init__(self, pid):

@@ -49,8 +49,8 @@ def drop(folder):
 
 
 def measure(name, mode, job, seconds, cold):
-    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each epoch. Dropping them is
-    not timed, and does not affect mapped or prefetched data.
+    """Warm up, then count epochs. With `cold`, drop the pages of the store before each epoch, outside the measured
+    time. Mapped and prefetched pages stay in memory.
     """
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
@@ -65,7 +65,8 @@ def measure(name, mode, job, seconds, cold):
         if rows != expected:
             raise SystemExit(f"an epoch had {rows} samples, the first one {expected}")
         samples, total, epochs = samples + rows, total + size, epochs + 1
-    # Measure the memory here too, because the bench samples this process from outside and may miss a short run.
+    # Measure the memory here too, because the bench samples this process only four times a second and may miss a short
+    # run.
     memory = memory_bytes(os.getpid())
     return {"memory_bytes": memory, "samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
 

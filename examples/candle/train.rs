@@ -1,5 +1,5 @@
-//! Trains an image classifier with [candle](https://github.com/huggingface/candle): batches become tensors,
-//! and a one-layer model learns the classes of the dataset.
+//! Trains an image classifier with [candle](https://github.com/huggingface/candle): converts batches to tensors, and
+//! trains a one-layer model on the classes of the dataset.
 //!
 //! ```console
 //! $ shardpack pack photos train
@@ -124,7 +124,6 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Returns a picture of one colour, brighter from row to row.
     fn bmp(blue: u8, red: u8) -> Vec<u8> {
         let (side, header) = (48_u32, 54_u32);
         let mut out = b"BM".to_vec();
