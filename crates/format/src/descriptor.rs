@@ -99,8 +99,8 @@ pub struct ArrayDescriptor {
     pub stored: Dtype,
     /// Conversion of stored elements to values.
     pub transform: Transform,
-    /// True if each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the band before
-    /// (spec §4.4).
+    /// True if each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the previous
+    /// band (spec §4.4).
     pub band_difference: bool,
     /// Axis order of the payload.
     pub layout: Layout,

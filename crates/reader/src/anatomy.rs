@@ -19,8 +19,8 @@ pub(crate) struct Anatomy {
 }
 
 impl Anatomy {
-    /// Reads the last bytes of the file, its first 64 bytes, and the rest of the index if the last bytes do not
-    /// contain all of it. Metadata that equals another shard's (`known`) is shared with it.
+    /// Reads the last bytes of the file, its first 64 bytes, and the rest of the index if the last bytes do not contain
+    /// all of it. If the metadata equals `known`, the metadata of another shard, both shards share it in memory.
     ///
     /// # Errors
     /// Only `Io`. Errors about the bytes are stored in the parts.

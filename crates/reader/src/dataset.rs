@@ -68,7 +68,7 @@ pub(crate) enum Origin {
     Member(MemberShard),
 }
 
-/// Shard `number` of a concatenated dataset, with its conversion for the concatenation.
+/// Shard `number` of a concatenated dataset, with the conversion of its columns.
 #[derive(Debug)]
 pub(crate) struct MemberShard {
     pub(crate) dataset: Dataset,

@@ -40,7 +40,7 @@ impl DatasetOptions {
         Self::default()
     }
 
-    /// Sets the limits on sizes that a file may request.
+    /// Sets the limits on sizes in files.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.shard.limits = limits;
@@ -193,8 +193,7 @@ fn first_features(storage: &dyn Storage, manifest: &Manifest) -> Option<u64> {
     Identity::parse_header(&header).ok().map(|identity| identity.optional_features)
 }
 
-/// Returns true if the file begins like a shard. If it begins neither like a shard nor like a manifest, its name
-/// decides.
+/// Returns true if the file begins with the magic of a shard, or if its name ends in `.shard`.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
-    /// Limits on sizes that the file may request.
+    /// Limits on sizes in the file.
     pub limits: Limits,
     /// Check the CRC32 of each record before returning it. Default: true. Header, footer, index and frames are
     /// always checked.
@@ -62,7 +62,7 @@ impl Shard {
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// Opens a shard. Metadata that equals another shard's (`known`) is shared with it.
+    /// Opens a shard. If the metadata equals `known`, the metadata of another shard, both shards share it in memory.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {

@@ -67,8 +67,8 @@ struct Current {
 /// views into the current run.
 ///
 /// Two threads take turns reading runs ahead of the caller. They compute the CRC32s while the bytes are in the CPU
-/// cache. The caller's thread only walks through the records. The runs are read into a few recycled buffers, which
-/// take up to 24 MiB, or four times the largest record, plus the bytes that the storage reads ahead
+/// cache. The caller's thread only walks through the records. The runs are read into a few recycled buffers, which take
+/// up to 24 MiB, or four times the largest record if that is more, plus the bytes that the storage reads ahead
 /// ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run

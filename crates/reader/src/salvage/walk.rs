@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Record { offset: u64, frame: Frame, bytes: Vec<u8> },
     Lost {
         range: Range<u64>,
-        /// The row of the index with this offset, if any.
+        /// Number of the index row with this offset, if any.
         row: Option<u64>,
         key: Option<String>,
         why: crate::Error,

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A picture decoder provided by the caller. It gets the media type and the bytes of a picture, and returns an
+/// A picture decoder provided by the caller. It receives the media type and the bytes of a picture, and returns an
 /// error message if decoding fails.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
@@ -57,7 +57,7 @@ pub struct Progress {
 /// Options of a verification.
 #[derive(Default, Clone)]
 pub struct VerifyOptions<'a> {
-    /// Limits on sizes that a file may request.
+    /// Limits on sizes in files.
     pub limits: Limits,
     /// Generation of the dataset to verify, counted from 1. Default: the newest.
     pub generation: Option<u32>,

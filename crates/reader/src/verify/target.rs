@@ -1,4 +1,4 @@
-//! A shard to verify.
+//! Describes a shard to verify, and opens its file.
 
 use crate::anatomy::Anatomy;
 use crate::error::Result;

@@ -199,7 +199,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks everything in a shard except its records, and divides these into spans.
+    /// Checks everything in a shard except its records, and divides the records into spans.
     fn open(&self, target: usize) -> Vec<RecordSpan> {
         let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
         let known = self.done().statements.known();

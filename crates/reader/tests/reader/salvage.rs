@@ -121,7 +121,7 @@ fn malicious_frames_do_not_waste_time() {
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");
 }
 
-/// Measures CPU time, which is independent of other work on the machine.
+/// Measures CPU time, which other programs on the machine hardly affect.
 fn time_wasted(cells: u64) -> Duration {
     let mut bytes = Identity::new(ID, 0).encode_header().to_vec();
     for i in 0..cells {
