@@ -66,7 +66,7 @@ impl Bucket {
     /// True if the store contains a manifest.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io` if the store cannot be read.
     pub fn holds_dataset(&self) -> Result<bool> {
         match self.objects().read_ends(MANIFEST_NAME, 1, 0) {
             Err(e) if e.is_not_found() => Ok(false),

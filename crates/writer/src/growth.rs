@@ -123,7 +123,7 @@ impl<'a> Growth<'a> {
     /// Returns the number of the next generation. No earlier generation has had this number.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io` if the folder cannot be listed.
     pub fn next_generation(&self) -> Result<u32> {
         let names = self.target.names()?;
         let newest = names.iter().filter_map(|name| generation_of_name(name)).max();

@@ -101,7 +101,7 @@ impl Reservation {
     /// True if [`write_dataset`](Self::write_dataset) has started the dataset `id` in this folder but not finished it.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io` if the folder cannot be read.
     pub fn has_begun(&self, id: DatasetId) -> Result<bool> {
         let survey = Survey::take(&self.out.target())?;
         let is_it = |journal: &Journal| journal.head.dataset_id == id.to_string();
@@ -111,7 +111,7 @@ impl Reservation {
     /// Removes the unfinished dataset `id`, for callers that do not want to continue it.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io` if the folder cannot be read or changed.
     pub fn discard(&self, id: DatasetId) -> Result<()> {
         if self.has_begun(id)? {
             let target = &self.out.target();

@@ -1,4 +1,4 @@
-//! Tests of runs without failures, and of runs with failing code of the caller.
+//! Tests runs without failures, and runs in which the caller's code fails.
 
 use super::said;
 use super::source::{Numbers, files};

@@ -17,8 +17,8 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// Each upload succeeds but is answered with "no such upload". Some stores do this if an answer is lost and the end
-    /// of the upload is sent again.
+    /// Each upload succeeds but is answered with "no such upload". Some stores do this if an answer is lost and the
+    /// client sends the last request of the upload again.
     loses_answers: bool,
     /// Another run takes over while an object is being uploaded.
     is_taken_over: bool,

@@ -1,4 +1,4 @@
-//! Tests with unusual content of the output folder, such as symlinks, damaged manifests, and shards of other datasets.
+//! Tests output folders with unusual content, such as symlinks, damaged manifests, and shards of other datasets.
 
 use super::behaviour::options;
 use super::said;

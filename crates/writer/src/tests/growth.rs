@@ -1,4 +1,4 @@
-//! Tests of generations: the results of additions and removals, and safety in crashes and parallel runs.
+//! Tests additions and removals: their results, crashes, and parallel runs.
 
 use super::behaviour::options;
 use super::faults::run;

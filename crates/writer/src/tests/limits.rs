@@ -13,7 +13,7 @@ use shardpack_format::{
 use std::borrow::Cow;
 use tempfile::tempdir;
 
-/// Samples with an array of this shape and a variable number of scalars.
+/// A source of samples with an array of this shape and a variable number of scalars.
 struct Arrays {
     schema: Schema,
     keys: Vec<String>,

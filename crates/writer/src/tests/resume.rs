@@ -1,4 +1,4 @@
-//! Tests of runs that are continued, started over or refused.
+//! Tests runs that are continued, started over or refused.
 
 use super::behaviour::options;
 use super::said;
