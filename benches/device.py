@@ -111,7 +111,7 @@ def arguments():
 
 
 def prepare(folder, options):
-    """Packs the photos, makes the cubes, and returns the paths and sizes as a dictionary."""
+    """Packs the photos and makes the cubes. Returns facts about the data, such as their sizes, as a dictionary."""
     import shardpack
     import torch
 

@@ -41,7 +41,7 @@ def nvcomp_codec(device, **more):
 
 def timed(epoch, options):
     """Runs one warm-up epoch, then counts samples until the time is up. `epoch` yields the size of each batch as soon
-    as the device has been given work on that batch.
+    as work on that batch has been queued.
     """
     import torch
 

@@ -80,7 +80,7 @@ def pixels(path, view):
 
 
 def check(folder, photos):
-    """Compare pixels of crops and whole pictures, and the unpacked files."""
+    """Check that all forms have equal pixels, in crops and in whole pictures, and that unpacking restores the files."""
     for view in WAYS.values():
         sides = [pixels(folder / form, view) for form in ["tile", *EXACT]]
         for number, (tile, *others) in enumerate(zip(*sides, strict=True)):

@@ -1,4 +1,4 @@
-"""The loader against the limits of the machine and against other loaders, with the same samples and cores.
+"""Compares the loader with the limits of the machine and with other loaders, with the same samples and cores.
 
     .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into
                                                          benches/.venv-peers (9 GB with CUDA)

@@ -1,4 +1,4 @@
-//! Derives limits for reading from the largest record to accept.
+//! Derives the limits of a reader from the size of the largest record to accept.
 
 use shardpack_format::Limits;
 

@@ -1,4 +1,5 @@
-"""Loaders of whole cubes: float16, `[batch, height, width, channels]`. They reuse one buffer if the library allows it.
+"""Loads whole cubes with each peer: float16, `[batch, height, width, channels]`. Reuses one buffer if the peer allows
+it.
 """
 
 import random

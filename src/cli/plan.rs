@@ -1,4 +1,4 @@
-//! `shardpack plan`: forecasts packing in parts.
+//! `shardpack plan`: estimates the time, size and memory of packing in parts.
 
 use super::exit_status::ExitStatus;
 use super::pack::args::PlanArgs;

@@ -69,7 +69,7 @@ impl Bar {
         Self { bar, start: Instant::now(), samples }
     }
 
-    /// Creates a bar that counts steps of work. Each call of `step` passes the total.
+    /// Creates a bar that counts steps of work. Each call to `step` passes the total.
     pub(super) fn of_steps(verb: &'static str) -> Self {
         Self::new(verb, 1, None)
     }

@@ -1,4 +1,4 @@
-//! `shardpack salvage`: saves the undamaged samples of a damaged dataset.
+//! `shardpack salvage`: copies the undamaged samples of a damaged dataset.
 
 use super::args::SalvageArgs;
 use super::exit_status::ExitStatus;

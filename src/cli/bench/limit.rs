@@ -69,9 +69,8 @@ pub(super) struct Workload {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WorkloadContent {
-    /// Values that are not decoded.
+    /// Nothing is decoded.
     Stored,
-    /// Pictures that are decoded.
     Pictures {
         /// Side of the view in pixels, or `None` for whole pictures.
         side: Option<u32>,
@@ -80,7 +79,6 @@ pub(super) enum WorkloadContent {
         /// Mean length of the pictures' shorter sides in pixels, if the index contains the sizes.
         short_side: Option<f64>,
     },
-    /// Arrays that are decoded.
     Arrays {
         /// Name of the codec, such as `blosc2-zstd`.
         codec: Option<String>,

@@ -134,7 +134,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// Describes the device, ending with an empty line.
+    /// Formats the figures of the device, followed by an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -230,7 +230,7 @@ impl Report<'_> {
     }
 }
 
-/// Describes the requests to a store in all epochs. Empty for a local disk.
+/// Formats the requests to a store in all epochs. Returns an empty string for a local disk.
 pub(super) fn network_text(traffic: &Traffic) -> String {
     if traffic.requests == 0 {
         return cache_text(&traffic.cache);

@@ -34,7 +34,6 @@ pub(crate) struct PackArgs {
 }
 
 impl PackArgs {
-    /// Returns the options for packing into OUT.
     pub(crate) fn options(&self) -> Result<PackOptions, ArgumentError> {
         PackOptions::read(&self.options.given, &self.out)
     }
@@ -84,7 +83,6 @@ pub(crate) struct ToStore {
 }
 
 impl ToStore {
-    /// Returns the destination for `out`.
     pub(crate) fn destination(&self, out: &Path) -> Destination {
         Destination { path: out.to_owned(), spool: self.spool.clone(), take_over: self.take_over }
     }
