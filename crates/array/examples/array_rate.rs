@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p shardpack-array --example array_rate [ROUNDS [NPY]]` prints the medians of ROUNDS rounds
 //! (default 5). Each round decodes three cubes both ways, in turn, and measures the CPU time of one thread. The cube
-//! is synthetic (480 × 640 × 100), or `NPY`, a file of little-endian float32. The way named *alone* decodes only the
-//! payload: it does not undo differences, reorder axes or convert elements. The example `chunk_rate` times that part
-//! in detail.
+//! is synthetic (480 × 640 × 100), or `NPY`, a file of little-endian float32. The mode *alone* decodes only the
+//! payload. It does not undo differences, reorder axes or convert elements. The example `chunk_rate` times that part in
+//! detail.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let length = usize::try_from(plain.decoded_bytes()?)?;
             let (mut half, mut full) = (vec![0; length], vec![0; 2 * length]);
             let mut times = [const { Vec::new() }; 3];
-            // Both ways take turns. The first round allocates the memory and does not count.
+            // The first round allocates the memory and is not counted.
             for round in 0..=rounds {
                 let start = now();
                 for _ in 0..BATCH {
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads an array of shape [`SHAPE`] from the float32 elements after the first line.
+/// Reads an array of shape [`SHAPE`] from the float32 elements after the header line of a `.npy` file.
 fn npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let start = bytes.iter().position(|byte| *byte == b'\n').ok_or("no header")? + 1;

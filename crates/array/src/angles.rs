@@ -54,13 +54,13 @@ impl Angles {
         self.len() == 0
     }
 
-    /// Returns an angle in radians such that at least `percent` per cent of the angles are not larger, or `None` if
-    /// there are no angles.
+    /// Returns the angle, in radians, that at least `percent` per cent of the angles do not exceed, or `None` if there
+    /// are no angles.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let all = u128::from(self.len());
-        // Number of angles that may be larger than the result. Rounding down ensures that at least `percent` of the
-        // angles are not larger. The number is always less than the number of all angles.
+        // Number of angles that may be larger than the result. Rounding down ensures that at least `percent` per cent
+        // do not exceed it. The number is always less than the total.
         let above = (all * u128::from(100 - percent.min(100)) / 100).min(all.checked_sub(1)?);
         let mut larger = 0_u128;
         for (count, end) in self.0.iter().zip(ENDS) {

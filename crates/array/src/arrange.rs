@@ -19,15 +19,15 @@ pub(crate) const PIECE_ELEMENTS: usize = 6144;
 /// hardware prefetching.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
-/// Order in which an array's stored elements appear in its payload.
+/// Order of an array's stored elements in its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrangement {
     pub(crate) layout: Layout,
-    /// True if elements are stored as differences along the last axis. Such elements have one or two bytes.
+    /// True if elements are stored as differences along the last axis. These elements have one or two bytes.
     pub(crate) difference: bool,
     /// Size of an element in bytes.
     pub(crate) width: usize,
-    /// Length of the last axis; never 0.
+    /// Length of the last axis, never 0.
     pub(crate) bands: usize,
     /// Product of the lengths of the other axes.
     pub(crate) pixels: usize,
@@ -102,8 +102,7 @@ impl Arrangement {
     }
 
     /// Fills the band-major `tile` with the pixels from `first` on. The source is a band-major payload, split into
-    /// `blocks` of `block` elements each. Also undoes the band difference, that is, the difference between
-    /// neighbouring rows of the tile.
+    /// `blocks` of `block` elements each. Also undoes the band difference between neighbouring rows of the tile.
     ///
     /// Reading pieces directly from the payload took 1.4 times as long, because touching one cache line in each of a
     /// hundred planes defeats hardware prefetching.
@@ -196,7 +195,7 @@ impl Arrangement {
     fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
             // First compute the differences of the whole piece in one long loop that ignores pixel borders. Then
-            // correct the first band of each pixel.
+            // correct the first band of every pixel.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
                 *out = zigzag8(x.wrapping_sub(*before));
             }

@@ -19,8 +19,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Creates an array from the bytes of its elements, whose number must match `shape`. The outermost axis of the
-    /// shape comes first.
+    /// Creates an array from the bytes of its elements, whose number must match `shape` (outermost axis first).
     ///
     /// # Errors
     /// `Usage` if the length does not match the shape; `Format` if the shape overflows.

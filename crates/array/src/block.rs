@@ -1,19 +1,18 @@
-//! A block of stored elements, as a coder outputs it. Byte planes stay separate ([`planes`](crate::blosc2::planes)):
-//! the receiver joins the bytes of each element while it moves the element to its place, which saves a pass over
-//! memory.
+//! A block of stored elements, as a coder outputs it. Byte planes stay separate ([`planes`](crate::blosc2::planes)).
+//! The receiver joins the bytes of each element while it moves the element into place, which saves a pass over memory.
 
 use crate::blosc2::planes::Planes;
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// Stored elements, in the form in which a coder outputs them.
+/// A block of stored elements, as output by a coder.
 #[derive(Clone, Copy)]
 pub(crate) enum StoredBlock<'a> {
     /// Byte planes: the first bytes of all elements, then the second bytes, …
     Planes(Planes<'a>),
     /// All bytes of the first element, then all bytes of the second element, and so on.
     Bytes(&'a [u8]),
-    /// A single element that is repeated. Only the first bytes of the array are used.
+    /// A single repeated element, stored in the first bytes of the array.
     Repeated([u8; 8]),
 }
 

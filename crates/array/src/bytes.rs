@@ -9,8 +9,8 @@ use shardpack_format::{Codec, Error, Limits, Result};
 pub const UNIT_BYTES: usize = 4 << 20;
 /// Fields with at most this many decoded bytes are exempt from the limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// This limit is lower than the default of [`Limits::max_expansion`], so that readers with default limits accept the
-/// output.
+/// Maximum expansion of the writer's payloads. It is lower than the default of [`Limits::max_expansion`], so readers
+/// with default limits accept the output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
 /// Level of zstd for text and JSON fields. Higher levels gain little, because these fields are small.
@@ -121,7 +121,7 @@ pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &
             format!("{payload} bytes"),
         ));
     }
-    // No coder may expand the payload more than this, so all further bytes must be runs.
+    // The coder may expand the payload by at most `max_expansion`, so all further bytes must be runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
@@ -190,8 +190,8 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
 /// Decodes a byte string, coded as `Raw` or `Zstd`, to exactly `decoded_len` bytes.
 ///
 /// # Errors
-/// `Format` if the payload is damaged or decodes to a different length, or if the codec is not for byte strings;
-/// `Limit` if `decoded_len` exceeds `limits.max_decoded_bytes` or is too large for such a small payload.
+/// `Format` if the payload is damaged or decodes to a different length, or if the codec does not support byte strings;
+/// `Limit` if `decoded_len` exceeds `limits.max_decoded_bytes` or is too large for the size of the payload.
 pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
     let length = usize::try_from(decoded_len)
         .map_err(|_| Error::limit("decoded field", "max_decoded_bytes", usize::MAX as u64, decoded_len))?;

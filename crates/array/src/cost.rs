@@ -73,8 +73,8 @@ const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
 /// Weight of the kernel time. If two candidates take about equally long to stage, the candidate with the faster
-/// kernels wins: training needs the rest of the device's time, and a dataset that stays on the device costs only
-/// kernel time.
+/// kernels wins. Training needs the rest of the device's time, and a dataset that stays on the device costs only kernel
+/// time.
 const KERNELS_SHARE: f64 = 0.25;
 
 /// Predicts the time to stage an array for a GPU and to decode it there, in microseconds. Staging and kernels overlap

@@ -42,7 +42,6 @@ pub(crate) trait Float: Element + Default {
     fn bits(self) -> u64;
     /// Compares source values with their decoded values, in the arithmetic of this type.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
-    /// Converts to float64.
     fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S>;
     /// Converts to float16 with a single rounding, ties to even.
     fn to_f16(source: &[Self], out: &mut [f16]);

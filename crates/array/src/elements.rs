@@ -1,5 +1,5 @@
-//! Passes stored elements to a coder one unit at a time, while they are produced. The elements of the whole array
-//! need not be in memory at once.
+//! Passes stored elements to a coder one unit at a time, while they are produced, so that the whole array need not be
+//! in memory.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -30,7 +30,7 @@ impl Units for Vec<u8> {
 pub(crate) struct ElementScratch {
     /// The unit that is being filled, and the part of a piece that extends beyond it.
     pending: Vec<u8>,
-    /// All elements. Used only if the elements have to be collected before they can be passed on in payload order.
+    /// All elements. Used only if they do not arrive in payload order.
     whole: Vec<u8>,
 }
 
@@ -60,8 +60,8 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Passes all elements of an array to the coder unchanged. `look` sees all bytes in order, each
-    /// just before the coder receives it.
+    /// Passes all elements of an array to the coder unchanged. Calls `look` with all bytes, in order, just before the
+    /// coder receives them.
     pub(crate) fn take_all(
         &mut self,
         array: &dyn ArraySource,

@@ -22,7 +22,7 @@ pub struct EncodedArray {
     pub descriptor: ArrayDescriptor,
     /// The encoded bytes.
     pub payload: Vec<u8>,
-    /// Loss of precision.
+    /// Precision lost by the value transform.
     pub fidelity: Fidelity,
 }
 
@@ -33,13 +33,13 @@ pub struct StoredArray {
     pub codec: Codec,
     /// Descriptor of the payload.
     pub descriptor: ArrayDescriptor,
-    /// Loss of precision.
+    /// Precision lost by the value transform.
     pub fidelity: Fidelity,
 }
 
 /// Encodes arrays with fixed settings. Each thread has its own encoder, which reuses the coder's contexts and its
 /// scratch memory. For band-major payloads, the scratch memory is as large as the stored elements of the largest
-/// array; for other payloads it is a few MiB.
+/// array. For other payloads, it is a few MiB.
 ///
 /// The output depends only on the settings and the array, not on the arrays that were encoded before.
 ///
@@ -94,7 +94,7 @@ impl ArrayEncoder {
     }
 
     /// Same as [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content is dropped.
-    /// Reusing its pages saves more time than LZ4 takes.
+    /// Reusing its pages saves more time than LZ4 needs for encoding.
     ///
     /// # Errors
     /// Same as [`ArrayEncoder::encode`].
@@ -115,8 +115,8 @@ impl ArrayEncoder {
     ///
     /// The array is read a few hundred KiB at a time. Encoding needs one pass, and some settings need an extra pass
     /// before it. If that pass only checks whether all floats are integers, it stops at the first fraction. For fixed
-    /// point and for narrowing integers, it is complete. If the payload is not smaller than the elements, one more
-    /// pass stores them unchanged. After an error, part of the payload may have been appended to `out`.
+    /// point and for narrowing integers, it reads the whole array. If the payload is not smaller than the elements, one
+    /// more pass stores them unchanged. After an error, part of the payload may have been appended to `out`.
     ///
     /// # Errors
     /// Same as [`ArrayEncoder::encode`], plus the errors of the source.
@@ -216,8 +216,8 @@ impl<'a> Payload<'a> {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
-    /// True if readers would reject the payload because of its runs. Such an array is stored
-    /// uncoded, because every coder would store a long run as a run again.
+    /// True if readers would reject the payload because of its runs. The array is then stored uncoded, because every
+    /// coder would store a long run as a run again.
     fn has_too_many_runs(&self) -> bool {
         has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }

@@ -26,7 +26,7 @@ pub enum EncodeError {
     ErrorBound {
         /// The requested bound.
         max_error: f64,
-        /// Smallest possible bound for this array; infinite if there is none.
+        /// Smallest possible bound for this array, or infinity if no bound is possible.
         smallest: f64,
     },
     /// A measured value would decode to the no-data value, so readers could not tell it from missing data.

@@ -45,7 +45,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     if special && (!dtype.is_float() || codes.no_data.is_some() && !kept(no_data.unwrap_or(f64::NAN))) {
         return None;
     }
-    // A plain copy would not replace the reserved patterns by their values.
+    // A plain copy would not replace the reserved patterns with their values.
     let transform = match transform {
         Transform::None if special && stored == Dtype::F16 => Transform::F16,
         Transform::None if special => return None,
@@ -54,10 +54,10 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// Returns a type in which all these arrays can be returned without changing a value. If possible, this is one of the
-/// arrays' own types. If several of them are possible, it is the type that can represent most of the others.
-/// Otherwise it is the smallest type that can represent all values, integers first. Returns `None` if there is no
-/// such type, or if there are no arrays.
+/// Returns a type that represents the values of all these arrays exactly. If possible, this is one of the arrays' own
+/// types. If several of them are possible, it is the type that can represent most of the others. Otherwise it is the
+/// smallest type that can represent all values, integers first. Returns `None` if no type can represent all values, or
+/// if there are no arrays.
 ///
 /// ```
 /// use shardpack_array::common_dtype;

@@ -34,7 +34,7 @@ pub struct Fidelity {
     /// of range is an error.
     pub clipped: u64,
     /// Number of non-zero source elements below 2⁻¹⁴ in magnitude that are stored as float16, which has fewer digits
-    /// for such small numbers.
+    /// in this range.
     pub subnormal: u64,
     /// Number of elements whose decoded value or bit pattern differs from the source.
     pub changed: u64,
@@ -130,8 +130,8 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Adds a run of whole spectra, given as their `source` values and `decoded` values. `plain` is true if the run
-    /// contains no NaN, infinity or no-data.
+    /// Adds a run of whole spectra with their `source` and `decoded` values. `plain` is true if the run contains no
+    /// NaN, infinity or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
@@ -294,9 +294,9 @@ impl<S: Simd> Lanes<S> {
 /// has length 0.
 ///
 /// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's formula
-/// 2·asin(½·|u/|u| − v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12). The chord comes
-/// from |u/|u| − v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|) with d = v − u. The terms that cancel have the
-/// size of the error, not of the data, so the absolute error is about 1e-8·|d|/|u|.
+/// 2·asin(½·|u/|u| − v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12). The chord follows from
+/// |u/|u| − v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|) with d = v − u. The terms that cancel have the size of the
+/// error, not of the data, so the absolute error is about 1e-8·|d|/|u|.
 fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let vv = uu + ds;
     if !(uu > 0.0 && vv > 0.0 && uu.is_finite() && vv.is_finite()) {

@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_float16_becomes_its_float32() {
-        // Add three more elements, so that the vectors of eight leave a remainder.
+        // Add three more elements, so that the number of elements is not a multiple of eight.
         let halves: Vec<u16> = (0..=u16::MAX).chain([1, 0x3C00, 0x7E01]).collect();
         let stored: Vec<u8> = halves.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let mut out = vec![0; 2 * stored.len()];

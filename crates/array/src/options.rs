@@ -23,11 +23,11 @@ pub enum Values {
     Fixed,
 }
 
-/// Choice between storing elements themselves and differences along the last axis.
+/// Whether elements are stored as differences along the last axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {
-    /// Store differences if this makes loading faster or the payload smaller, as [`Prefer`] demands.
+    /// Store differences if this makes loading faster or the payload smaller, depending on [`Prefer`].
     #[default]
     Auto,
     /// Always store differences if the stored elements have one or two bytes.
@@ -36,7 +36,7 @@ pub enum BandDifference {
     Off,
 }
 
-/// The goal of all choices that are left to the data.
+/// Goal of the choices that the options leave open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {

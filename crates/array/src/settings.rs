@@ -1,4 +1,4 @@
-//! Settings: all choices about storing arrays, as a recipe records them.
+//! Settings for storing the arrays of a field, as recorded in a recipe.
 
 use crate::codecs::Coder;
 use crate::filter::Filter;

@@ -1,8 +1,9 @@
 //! Splits payloads into parts that threads can decode independently.
 //!
 //! If elements are stored in shape order, each Blosc2 chunk, zstd frame, or run of raw elements can be decoded to
-//! values by itself. The exception is a pixel across the border of two parts, because its bands may be sums of earlier
-//! bands. [`Ends`] keep the elements of such pixels, and [`ArraySplit::join`] computes their values at the end.
+//! values by itself. The exception is a pixel that crosses the border between two parts, because its bands may be sums
+//! of earlier bands. [`Ends`] keep the elements of these pixels, and [`ArraySplit::join`] computes their values at the
+//! end.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::block::StoredBlock;
@@ -56,7 +57,7 @@ pub struct ArraySplit {
 /// A part of a payload, and the pixels that lie entirely within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart {
-    /// Byte range in the payload. The parts follow each other without gaps.
+    /// Byte range in the payload. There are no gaps between parts.
     pub payload: Range<usize>,
     /// Range of the pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two consecutive
     /// parts has elements in both parts.
@@ -66,7 +67,7 @@ pub struct SplitPart {
     elements: Range<usize>,
 }
 
-/// Stored elements at the ends of a part, which belong to pixels across its borders.
+/// Stored elements at the ends of a part, which belong to pixels that cross its borders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ends {
     head: Vec<u8>,
@@ -193,7 +194,7 @@ impl ArraySplit {
         }
     }
 
-    /// True if payloads like this one can be split at all.
+    /// True if payloads with this codec and descriptor can be split.
     #[must_use]
     pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
@@ -204,8 +205,8 @@ impl ArraySplit {
         !is_stored && is_ordered && !is_summed && !is_warped && container(codec).is_ok()
     }
 
-    /// Computes the pixels across borders from the leftover elements of all parts, which must be in order. `out` is the
-    /// whole row.
+    /// Computes the pixels that cross the borders between parts. `ends` contains the leftover elements of all parts, in
+    /// order. `out` is the whole row.
     ///
     /// # Errors
     /// `Internal` if `ends` do not belong to the parts, or if `out` has the wrong length.
@@ -282,8 +283,8 @@ impl ArrayDecoder {
     ///
     /// # Errors
     /// `Format` if the part is damaged, or if this is not the payload that was split; `Internal` if `payload` does
-    /// not have the length of the part; `Usage` if there is no such part, or if `out` does not include the bytes of
-    /// its pixels.
+    /// not have the length of the part; `Usage` if there is no part with this number, or if `out` does not include the
+    /// bytes of its pixels.
     pub fn decode_part(
         &mut self,
         split: &ArraySplit,

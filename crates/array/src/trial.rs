@@ -1,7 +1,7 @@
 //! Runs a trial: encodes a few samples with every candidate and chooses the best (docs/adr/0002-choosing-a-codec.md).
 //!
 //! The choice depends on measured sizes and a table of constants, never on a clock. The work runs on the caller's rayon
-//! pool; the number of threads does not affect the result.
+//! pool, and the number of threads does not affect the result.
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
@@ -60,7 +60,7 @@ impl Candidate {
     }
 }
 
-/// Tries the candidates that `options` allow on `samples` and chooses the best. Each sample comes with its no-data
+/// Tries the candidates that `options` allow on `samples` and chooses the best. Each sample is an array and its no-data
 /// value. Only the first [`MAX_TRIAL_SAMPLES`] samples are used, and 8 MiB from the middle of each. Without samples, or
 /// with a single candidate, the first candidate is chosen.
 ///

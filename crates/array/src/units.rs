@@ -21,7 +21,7 @@ impl<'a> Units<'a> {
     ///
     /// # Errors
     /// `Format` if the payload does not consist of valid units, if its length does not match the array, or if its codec
-    /// is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it exceeds both 1 MiB and
+    /// does not support arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it exceeds both 1 MiB and
     /// `limits.max_expansion` times its payload, or if its runs exceed `limits.max_run_bytes`.
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
@@ -37,7 +37,7 @@ impl<'a> Units<'a> {
     }
 }
 
-/// Returns the reserved bit patterns (spec §4.2) of stored elements for NaN, no-data, +∞ and −∞. Each pattern comes
+/// Returns the reserved bit patterns (spec §4.2) of stored elements for NaN, no-data, +∞ and −∞. Each pattern is paired
 /// with the bits of its value in the decoded type.
 ///
 /// ```

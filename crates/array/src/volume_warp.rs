@@ -11,7 +11,7 @@ use shardpack_format::{Error, Result, to_usize};
 pub struct VolumeShape {
     /// Depth, height and width.
     pub sides: [u64; 3],
-    /// Number of channels; 1 if the volume has no channel axis.
+    /// Number of channels, or 1 if the volume has no channel axis.
     pub channels: u64,
 }
 
@@ -37,9 +37,9 @@ pub struct VolumeShape {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeWarp {
-    /// Rows of the map for x, y and z: the output voxel at (x, y, z) shows the volume at (`map[0]` x + `map[1]` y +
-    /// `map[2]` z + `map[3]`, …). Both positions are in voxels to the right, down and deeper, from the centre of
-    /// the box.
+    /// Rows of the map for x, y and z: the output voxel at (x, y, z) samples the volume at (`map[0]` x + `map[1]` y +
+    /// `map[2]` z + `map[3]`, …). Both positions are in voxels to the right, down and deeper, from the centre of the
+    /// box.
     pub map: [f64; 12],
     /// How a voxel is computed. Bilinear sampling uses the mean of eight voxels.
     pub sampling: Resampling,
@@ -50,7 +50,7 @@ pub struct VolumeWarp {
     pub low: Vec<Option<[u64; 3]>>,
 }
 
-/// A voxel that contributes to the value at a place. It is ignored if its weight is 0.
+/// A voxel that contributes to the value at a sampling position. It is ignored if its weight is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct VoxelTap {
     pub(crate) weight: f32,
@@ -90,7 +90,7 @@ impl VolumeWarp {
         let mut reach = self.within;
         for axis in 0..3 {
             let (first, last) = (origin[axis] as f64, (origin[axis] + size[axis].saturating_sub(1)) as f64);
-            // Include one more voxel than needed on each side, because places are rounded.
+            // Include one more voxel than needed on each side, because positions are rounded.
             let low = (least[axis].floor() - 2.0).clamp(first, last) as u64;
             let high = (most[axis].floor() + 2.0).clamp(first, last) as u64;
             reach.origin[axis] = low;
@@ -99,7 +99,7 @@ impl VolumeWarp {
         reach
     }
 
-    /// Returns the place `[x, y, z]` in the volume that voxel `[z, y, x]` of box `part` shows.
+    /// Returns the position `[x, y, z]` in the volume that voxel `[z, y, x]` of box `part` samples.
     pub(crate) fn place(&self, part: Voxels, [z, y, x]: [u64; 3]) -> [f64; 3] {
         let middle = |axis: usize| part.origin[axis] as f64 + part.size[axis] as f64 * 0.5;
         // A voxel's centre is half a voxel from its edge.
@@ -112,7 +112,7 @@ impl VolumeWarp {
         })
     }
 
-    /// Returns the index in `reach` of the voxel at this place, or `None` outside.
+    /// Returns the index in `reach` of the voxel at this position, or `None` outside.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of a side")]
     pub(crate) fn nearest(&self, [x, y, z]: [f64; 3], reach: Voxels) -> Option<usize> {
         // A quarter turn may lead exactly to an edge between voxels, where rounding errors of the sines would
@@ -128,7 +128,7 @@ impl VolumeWarp {
         number_in(reach, at.map(|at| at as u64))
     }
 
-    /// Returns the eight voxels around this place, in reading order, as indices in `reach` with weights.
+    /// Returns the eight voxels around this position, in reading order, as indices in `reach` with weights.
     pub(crate) fn around(&self, [x, y, z]: [f64; 3], reach: Voxels) -> [VoxelTap; 8] {
         const OUTSIDE: [VoxelTap; 8] = {
             let nothing = VoxelTap { weight: 0.0, voxel: None };
@@ -183,8 +183,8 @@ fn number_in(part: Voxels, at: [u64; 3]) -> Option<usize> {
 }
 
 /// Returns the two positions and the weight for voxel `at` along a side of `side` voxels, if only `low` of these
-/// voxels are kept. The kept voxels are chosen like in PyTorch's `nearest-exact`. Values between them are
-/// interpolated linearly.
+/// voxels are kept. The kept voxels are chosen as in PyTorch's `nearest-exact`. Values between them are interpolated
+/// linearly.
 pub(crate) fn low_taps(at: usize, low: u64, side: u64) -> LowTaps {
     // Count in units of half a voxel, so that all numbers are integers.
     let ahead = ((2 * at as u64 + 1) * low).saturating_sub(side);
@@ -221,7 +221,7 @@ mod tests {
                 (0.0625, Some(32))
             ]
         );
-        // If the place is the centre of a voxel, other voxels have no weight.
+        // If the position is the centre of a voxel, other voxels have no weight.
         let counted: Vec<_> = taps([2.5, 0.5, 1.5]).into_iter().filter(|tap| tap.0 != 0.0).collect();
         assert_eq!(counted, [(1.0, Some(22))]);
         for place in [[-0.5, 0.5, 0.5], [5.5, 0.5, 0.5], [0.5, 0.5, -0.5], [0.5, f64::NAN, 0.5]] {

@@ -74,7 +74,7 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// Returns the order in which elements arrive: band by band if bands are both requested and stored that way,
+/// Returns the order of the incoming elements: band by band if bands are both stored and requested one by one,
 /// otherwise pixel by pixel.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });

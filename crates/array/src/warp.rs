@@ -5,7 +5,7 @@
 use shardpack_format::to_usize;
 use std::ops::Range;
 
-/// A place within this distance of a pixel's centre, in pixels, counts as the centre. Quarter turns and shifts by
+/// A position within this distance of a pixel's centre, in pixels, counts as the centre. Quarter turns and shifts by
 /// whole pixels therefore change no value, although sines are rounded.
 pub(crate) const NEAR: f64 = 1.0 / 1_048_576.0;
 
@@ -25,25 +25,26 @@ pub(crate) const NEAR: f64 = 1.0 / 1_048_576.0;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Warp {
-    /// `[a, b, c, d, e, f]`: the output pixel at (x, y) shows the array at (a x + b y + c, d x + e y + f). Both
+    /// `[a, b, c, d, e, f]`: the output pixel at (x, y) samples the array at (a x + b y + c, d x + e y + f). Both
     /// positions are in pixels to the right and down from the centre of the array.
     pub map: [f64; 6],
     /// How an output pixel is computed.
     pub sampling: Resampling,
 }
 
-/// How an output pixel is computed from the array's pixels around its place.
+/// How an output pixel is computed from the array's pixels around its sampling position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Resampling {
-    /// The array's pixel at this place. Use it for values that must not be interpolated, such as classes.
+    /// The array's pixel at this position. Use it for values that must not be interpolated, such as classes.
     Nearest {
         /// Value outside the array, in the output type.
         outside: f64,
     },
-    /// The mean of the four pixels around the place, weighted by their distance along both axes, in float32. The pixels
-    /// are normalised first. They are multiplied by their weights and added in reading order, and the sum is rounded to
-    /// the output type. A pixel with weight 0 is ignored. A place within 2⁻²⁰ pixels of a pixel's centre counts as the
-    /// centre. A mean that includes no-data is no-data. A NaN becomes the quiet NaN without sign and payload.
+    /// The mean of the four pixels around the position, weighted by their distance along both axes, in float32. The
+    /// pixels are normalised first. They are multiplied by their weights and added in reading order, and the sum is
+    /// rounded to the output type. A pixel with weight 0 is ignored. A position within 2⁻²⁰ pixels of a pixel's centre
+    /// counts as the centre. A mean that includes no-data is no-data. A NaN becomes the quiet NaN without sign and
+    /// payload.
     Bilinear {
         /// Value of the pixels outside the array.
         outside: f32,
@@ -56,7 +57,7 @@ impl Resampling {
     }
 }
 
-/// A pixel that contributes to the value at a place. It is ignored if its weight is 0.
+/// A pixel that contributes to the value at a sampling position. It is ignored if its weight is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Tap {
     pub(crate) weight: f32,
@@ -65,7 +66,8 @@ pub(crate) struct Tap {
 }
 
 impl Warp {
-    /// Calls `each` with the place of every pixel of an output row, in pixels from the upper left corner of the array.
+    /// Calls `each` with the sampling position of every pixel of an output row, in pixels from the upper left corner of
+    /// the array.
     pub(crate) fn places(&self, row: usize, [rows, columns]: [usize; 2], mut each: impl FnMut([f64; 2])) {
         let [a, b, c, d, e, f] = self.map;
         let [middle_y, middle_x] = [rows, columns].map(|side| side as f64 * 0.5);
@@ -79,7 +81,7 @@ impl Warp {
     }
 }
 
-/// Returns the index of the pixel that contains this place, or `None` outside the array.
+/// Returns the index of the pixel that contains this position, or `None` outside the array.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
     // A quarter turn may lead exactly to an edge between two pixels, where rounding errors of the sines would choose
@@ -89,7 +91,7 @@ pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<u
     is_inside.then(|| y as usize * columns + x as usize)
 }
 
-/// Returns the four pixels around this place, in reading order, with their weights.
+/// Returns the four pixels around this position, in reading order, with their weights.
 pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] {
     const OUTSIDE: [Tap; 4] = {
         let nothing = Tap { weight: 0.0, pixel: None };
@@ -112,7 +114,7 @@ pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] 
     if taps.iter().any(is_inside) { taps } else { OUTSIDE }
 }
 
-/// Returns the two pixels around a place along an axis, with their weights. The place must be at most one pixel
+/// Returns the two pixels around a position along an axis, with their weights. The position must be at most one pixel
 /// before the start of `side`, and before its end.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of the side")]
 pub(crate) fn along(at: f64, side: Range<u64>) -> [(Option<u64>, f32); 2] {
@@ -134,10 +136,10 @@ mod tests {
             taps([1.75, 2.0], [4, 5]),
             [(0.375, Some(6)), (0.125, Some(7)), (0.375, Some(11)), (0.125, Some(12))]
         );
-        // If the place is the centre of a pixel, other pixels have no weight.
+        // If the position is the centre of a pixel, other pixels have no weight.
         assert_eq!(taps([2.5, 0.5], [4, 5]), [(1.0, Some(2)), (0.0, Some(3)), (0.0, Some(7)), (0.0, Some(8))]);
         assert_eq!(around([2.5 - 1e-9, 0.5 + 1e-9], [4, 5]), around([2.5, 0.5], [4, 5]));
-        // A place half outside the array, then places entirely outside, and two that are not finite.
+        // A position half outside the array, then positions entirely outside, and two that are not finite.
         assert_eq!(taps([0.0, 0.5], [1, 1]), [(0.5, None), (0.5, Some(0)), (0.0, None), (0.0, None)]);
         for place in [[-0.5, 0.5], [1.5, 0.5], [0.5, -0.5], [0.5, 1.5], [f64::NAN, 0.5], [0.5, f64::INFINITY]] {
             assert_eq!(taps(place, [1, 1])[0], (1.0, None), "{place:?}");

@@ -19,7 +19,7 @@ pub(crate) struct Frame {
     pub(crate) content_bytes: u64,
 }
 
-/// Parses the frame at the start of `bytes`; more bytes may follow.
+/// Parses the frame at the start of `bytes`, which may contain more bytes.
 ///
 /// # Errors
 /// `Format` if the bytes are not a zstd frame, or if the frame is truncated, has no content size, has a checksum or a

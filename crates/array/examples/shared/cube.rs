@@ -1,4 +1,4 @@
-//! The synthetic cube, the clock and the median for the examples that time cubes.
+//! Shared by the examples that time cubes: a synthetic cube, a clock and the median.
 
 #[path = "clock.rs"]
 mod clock;

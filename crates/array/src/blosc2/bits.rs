@@ -7,7 +7,7 @@ use fearless_simd::{Level, dispatch, u8x64, u64x8};
 use shardpack_base::parts::{check_length, part};
 use shardpack_format::{Result, bug};
 
-/// Number of bytes of a row that are produced at a time: one cache line, made from 512 bytes of the plane.
+/// Number of row bytes produced at a time: one cache line, made from 512 bytes of the plane.
 const LANES: usize = 64;
 
 /// Steps of the transposition. They swap squares of 1, 2 and 4 bits across the diagonal. Each entry is the distance

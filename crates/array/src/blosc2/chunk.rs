@@ -1,8 +1,8 @@
 //! Parses one Blosc2 chunk (spec §5.3). Every length is checked before a decoder on the CPU or a GPU sees the bytes.
 //!
 //! The parser accepts only the chunks that the specification allows, which are a subset of c-blosc2's. They have an
-//! extended header of version 5 and streams of LZ4 or zstd. Blocks are 64 KiB × item size long, are always split, and
-//! follow each other in order without holes. The only filters are shuffle and byte delta.
+//! extended header of version 5 and streams of LZ4 or zstd. Blocks have 64 KiB × item size bytes, are always split, and
+//! are stored in order without gaps. The only filters are shuffle and byte delta.
 
 use crate::zstd_frame;
 use shardpack_base::parts::rest;
@@ -38,31 +38,31 @@ pub enum StreamCoder {
 /// Filters of a chunk. A writer applies them in the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filters {
-    /// Shuffle of the bytes or bits of a block's items.
+    /// How the bytes or bits of the items are shuffled.
     pub shuffle: Shuffle,
     /// True if, after the shuffle, each byte of a plane is replaced by its difference from the byte before.
     pub byte_delta: bool,
 }
 
-/// The shuffle, which is the first filter of a chunk.
+/// The shuffle, the first filter of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shuffle {
     /// Items are not shuffled.
     None,
     /// Byte planes: the first bytes of all items of the block, then the second bytes, …
     Bytes,
-    /// Bit planes.
+    /// Bit planes: each byte plane is split into eight rows, one per bit.
     Bits,
 }
 
-/// Form in which a stream is stored.
+/// How a stream is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
     /// Encoded by the chunk's coder.
     Coded,
     /// Unencoded bytes.
     Stored,
-    /// A run of this byte, for which the chunk stores no data.
+    /// A run of this byte. The chunk stores no data for it.
     Run(u8),
 }
 
@@ -123,8 +123,8 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Parses the chunk at the start of `bytes`; more bytes may follow. `item_bytes` is the size of a stored element.
-    /// The chunk must decode to `unit_bytes` bytes.
+    /// Parses the chunk at the start of `bytes`, which may contain more bytes. `item_bytes` is the size of a stored
+    /// element. The chunk must decode to `unit_bytes` bytes.
     ///
     /// # Errors
     /// `Format`, with the offset within `bytes`, if the chunk violates the specification.
@@ -194,8 +194,8 @@ impl<'a> Chunk<'a> {
         Self { bytes, content }
     }
 
-    /// Returns the length of the chunk at the start of `bytes`, according to the chunk's header. Callers use this to
-    /// skip chunks that they do not need, so nothing else is checked.
+    /// Returns the length of the chunk at the start of `bytes`, according to the chunk's header. Checks nothing else,
+    /// because callers only skip the chunk.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
@@ -305,7 +305,7 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
         .at(12))
 }
 
-/// Lists the streams of a chunk. They must be in order, without holes, and end at the chunk's last byte.
+/// Lists the streams of a chunk. They must be in order, without gaps, and end at the chunk's last byte.
 fn walk_blocks(
     chunk: &[u8],
     coder: StreamCoder,

@@ -13,7 +13,8 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk into `out`. The chunk was parsed for items of `item_bytes` and a unit of `out.len()` bytes.
+    /// Decodes a chunk into `out`. The chunk must have been parsed with this `item_bytes` and a unit of `out.len()`
+    /// bytes.
     pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
         match chunk.content() {
             ChunkContent::Stored => match chunk.bytes().get(HEADER_BYTES..) {
@@ -73,8 +74,7 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
     }
 
-    /// Same as [`Decoder::planes`], but uses the caller's scratch memory as far as needed, so that the caller can keep
-    /// many blocks.
+    /// Same as [`Decoder::planes`], but uses the caller's scratch memory, so that the caller can keep many blocks.
     pub(crate) fn planes_in<'a>(
         &mut self,
         chunk: &Chunk<'a>,

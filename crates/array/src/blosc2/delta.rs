@@ -26,7 +26,7 @@ pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Undoes byte deltas: replaces each byte of a plane by the sum of all bytes up to it.
+/// Undoes byte deltas: replaces each byte of a plane with the sum of all bytes up to it.
 pub(super) fn undo(plane: &mut [u8]) {
     dispatch!(Level::new(), simd => sums(simd, plane));
 }

@@ -23,8 +23,8 @@ use zstd::zstd_safe::{CCtx, ErrorCode};
 
 /// The zstd levels that c-blosc2 can reach, one for each of its own levels 1..=9.
 ///
-/// c-blosc2 maps its level to `2 · level − 1`, and level 9 to the highest level of zstd. (A later line is meant to
-/// map 8 to 20, but it tests the level after the first mapping, so 8 becomes 15.)
+/// c-blosc2 maps its level to `2 · level − 1`, and level 9 to the highest level of zstd. (A later line of c-blosc2 is
+/// meant to map 8 to 20, but it tests the level after the first mapping, so 8 becomes 15.)
 pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ enum Kind {
     Coded,
     Zeros,
     Copied,
-    /// The unit is too short to be compressed. c-blosc2 omits the coder from the flags of such a chunk.
+    /// The unit is too short to be compressed. c-blosc2 omits the coder from the chunk's flags.
     Short,
 }
 

@@ -37,8 +37,8 @@ unsafe extern "C" {
     fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
 }
 
-/// Encodes with LZ4HC if a `level` is given, otherwise with the fast coder. Returns the coded
-/// length, or `None` if `out` is too small.
+/// Encodes with LZ4HC if there is a `level`, otherwise with the fast coder. Returns the coded length, or `None` if
+/// `out` is too small.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) =
         lengths(source, out).map_err(|n| Error::usage(format!("lz4 stream: expected below 2^31 bytes, found {n}")))?;

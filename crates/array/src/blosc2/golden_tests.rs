@@ -38,7 +38,7 @@ pub(crate) fn line(
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,
 ) -> String {
     let (mut digest, mut bytes) = (Sha256::new(), 0);
-    // Encode long units only for some settings, because this takes long.
+    // Long units are slow to encode, so only some settings include them.
     for unit in all(item, item == 2 || level.is_none()) {
         let chunk = encode(&unit);
         bytes += chunk.len();

@@ -1,4 +1,4 @@
-//! Parses the chunks of a payload. There is one chunk per unit.
+//! Parses the chunks of a payload, one per unit.
 
 use super::{Chunk, HEADER_BYTES};
 use crate::bytes::{UNIT_BYTES, check_expansion, end_of};

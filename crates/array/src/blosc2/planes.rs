@@ -1,18 +1,18 @@
 //! A block as its byte planes. If the streams of a block are byte planes, items are joined directly from them, and
 //! the block need not be assembled in memory first.
 //!
-//! A stored stream *is* a plane, right inside the chunk. The low bytes of noisy floats are mostly stored, so half of
-//! such a cube is never copied. Other streams are decoded to scratch memory, 64 KiB each, which stays in the cache
-//! until the items are joined. LZ4 itself takes two thirds of the time for a cube with band differences. (An LZ4
-//! decoder with vector instructions took a tenth longer.)
+//! A stored stream is already a plane, so it is read directly from the chunk. The low bytes of noisy floats are mostly
+//! stored, so half of a noisy cube is never copied. Other streams are decoded to scratch memory, 64 KiB each, which
+//! stays in the cache until the items are joined. LZ4 itself takes two thirds of the time for a cube with band
+//! differences. (An LZ4 decoder with vector instructions took a tenth longer.)
 //!
 //! Bit planes and byte deltas are also converted to byte planes here, 64 KiB at a time, while they are in the cache.
 //!
 //! A region that needs little of a block decodes only the start of its streams: LZ4 can stop anywhere, and stored
 //! streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each block that it touches,
-//! so this halves its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16 take 1.5 ms instead
-//! of 3.0 ms). Zstd cannot stop early, because a stream of 64 KiB is a single zstd block. For bit planes and byte
-//! deltas, the start of each stream is not enough.
+//! so this halves the time per patch (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16 take 1.5 ms
+//! instead of 3.0 ms). Zstd cannot stop early, because a stream of 64 KiB is a single zstd block. For bit planes and
+//! byte deltas, the start of each stream is not enough.
 
 use super::shuffle::join;
 use super::{Chunk, ChunkContent, ChunkStream, STREAM_BYTES, Shuffle, StreamCoder, StreamKind, bits, delta, ffi};
@@ -164,7 +164,7 @@ pub(super) fn decode<'a>(
     Ok(if streams.len() < item { of(whole, item, items) } else { Planes { parts, item } })
 }
 
-/// If the chunk uses the byte delta, undoes it in `planes`, which have `items` bytes each and follow each other.
+/// Undoes the byte delta, if the chunk uses it. `planes` contains consecutive planes of `items` bytes.
 pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> Result<()> {
     if let ChunkContent::Blocks { filters, .. } = chunk.content()
         && filters.byte_delta
@@ -208,15 +208,15 @@ fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
 }
 
-/// Decodes the first `count` bytes of each stream into `scratch`; from there, [`of`] returns them as planes.
-/// [`can_stop`] must be true for these streams.
+/// Decodes the first `count` bytes of each stream into `scratch`. [`of`] then returns them as planes. [`can_stop`] must
+/// be true for these streams.
 pub(crate) fn decode_first(
     chunk: &Chunk<'_>,
     streams: &[ChunkStream],
     count: usize,
     scratch: &mut Vec<u8>,
 ) -> Result<()> {
-    // Allocate space for whole planes, so that later regions that need more of a plane need no new memory.
+    // Allocate space for whole planes, because a later region may need more of each plane.
     let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
         let bytes = bytes_of(chunk, stream)?;

@@ -48,7 +48,7 @@ fn beyond() {
 }
 
 // Here and in `bits`, each vector is written out by hand. `array::map` and `zip` may compile to calls that pass all
-// vectors through memory; with these calls, bit planes took twelve times as long.
+// vectors through memory. With these calls, bit planes took twelve times as long.
 
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(

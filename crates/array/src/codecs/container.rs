@@ -1,4 +1,4 @@
-//! The interface of a codec for readers.
+//! The interface that a codec offers to readers.
 
 use crate::block::StoredBlock;
 use crate::blosc2::Chunk;
@@ -39,8 +39,8 @@ pub(crate) trait Container: Sync {
     /// Parses and checks all units of a payload.
     fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
 
-    /// Returns the length of the coded unit at offset `at`, or `None` if finding the length would take too many reads
-    /// or is impossible. The unit has at most `left` bytes, and `read` returns bytes of the payload.
+    /// Returns the length of the coded unit at offset `at`, or `None` if the length cannot be found or would take too
+    /// many reads. The unit has at most `left` bytes, and `read` returns bytes of the payload.
     fn unit_length(
         &self,
         at: usize,
@@ -51,7 +51,6 @@ pub(crate) trait Container: Sync {
 
 /// Decodes payloads of one codec. Each thread has its own decoder, which reuses its contexts and scratch memory.
 pub(crate) trait PayloadDecoder {
-    /// Decodes a whole payload into `out`.
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
 
     /// Decodes the blocks that overlap the stored bytes `wanted`, in order. Passes each block to `each`, with the
@@ -66,7 +65,7 @@ pub(crate) trait PayloadDecoder {
     ) -> Result<()>;
 
     /// Decodes all blocks at once and returns them. Blocks that the payload does not contain unchanged are decoded to
-    /// `scratch`. Also returns the number of elements in each block; only the last block may have fewer.
+    /// `scratch`. Also returns the number of elements in each block. Only the last block may have fewer.
     fn all<'a>(
         &mut self,
         coded: Coded<'a>,
@@ -110,7 +109,7 @@ pub(crate) struct Coded<'a> {
 
 /// A request for the part of a block that a region needs.
 pub(crate) struct BlockRequest<'a> {
-    /// The payload from the start of the block's unit.
+    /// The payload, starting at the block's unit.
     pub(crate) bytes: &'a [u8],
     /// Size of an element in bytes.
     pub(crate) width: usize,

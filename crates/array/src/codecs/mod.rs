@@ -91,7 +91,7 @@ impl fmt::Display for Coder {
 /// Returns the container of a codec.
 ///
 /// # Errors
-/// `Format` if the codec is not for arrays.
+/// `Format` if the codec does not support arrays.
 pub(crate) fn container(codec: Codec) -> Result<&'static dyn Container> {
     Ok(match codec {
         Codec::Raw => &Raw,
@@ -112,7 +112,7 @@ impl Decoders {
     /// Returns the decoder of a codec.
     ///
     /// # Errors
-    /// `Format` if the codec is not for arrays.
+    /// `Format` if the codec does not support arrays.
     pub(crate) fn of(&mut self, codec: Codec) -> Result<&mut dyn PayloadDecoder> {
         Ok(match codec {
             Codec::Raw => &mut self.raw,

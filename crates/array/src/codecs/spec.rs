@@ -1,4 +1,4 @@
-//! The interface of a coder for writers.
+//! The interface that a coder offers to writers.
 
 use crate::filter::Filter;
 use shardpack_format::{Codec, Error, Result};

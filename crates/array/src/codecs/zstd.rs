@@ -86,8 +86,8 @@ impl Container for Zstd {
         left: usize,
         read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<usize> {
-        /// Frames with blocks of a tenth of the usual size would need more reads than this. Such frames, and frames
-        /// without blocks, are decoded together with the whole payload instead.
+        /// Frames that need more reads than this (with blocks of a tenth of the usual size) or have no blocks are
+        /// decoded with the whole payload instead.
         const MOST_READS: usize = 400;
         let mut reads = 0;
         let frame = zstd_frame::walk_by(left, |range| {

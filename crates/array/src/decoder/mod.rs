@@ -18,7 +18,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to
 use std::ops::Range;
 
 /// Decodes arrays. Each thread has its own decoder, which reuses the coders' contexts and its scratch memory. The
-/// scratch memory is small for payloads in shape order; for band-major payloads it is about the size of the largest
+/// scratch memory is small for payloads in shape order. For band-major payloads, it is about the size of the largest
 /// array's stored elements. The decoder stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
@@ -68,7 +68,7 @@ impl ArrayDecoder {
     ///
     /// # Errors
     /// `Usage` if `out` has a different length; `Format` if the payload is damaged, decodes to a different
-    /// length, or its codec is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it
+    /// length, or its codec does not support arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it
     /// exceeds both 1 MiB and `limits.max_expansion` times its payload, or if runs of one value exceed
     /// `limits.max_run_bytes`.
     pub fn decode_into(
@@ -169,8 +169,8 @@ impl ArrayDecoder {
 
     /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array with this
     /// descriptor, besides the payload and `out`. For a band-major payload, this is at most the size of all stored
-    /// elements that the payload does not contain unchanged; for other payloads, it is the size of one block. In both
-    /// cases, there is also a buffer for some pixels. The contexts of the coders (about 100 KiB) do not count.
+    /// elements that the payload does not contain unchanged. For other payloads, it is the size of one block. In both
+    /// cases, a buffer for some pixels is added. The contexts of the coders (about 100 KiB) do not count.
     ///
     /// ```
     /// use shardpack_array::ArrayDecoder;

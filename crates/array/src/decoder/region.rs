@@ -21,8 +21,8 @@ impl ArrayDecoder {
     /// region. In a band-major payload, these bands cost extra blocks.
     ///
     /// Once the decoder has decoded the largest region, it allocates nothing more. After an error the content of
-    /// `out` is unspecified, and the decoder stays usable. Damage outside the decoded parts may go unnoticed here;
-    /// the checksum of the record detects it.
+    /// `out` is unspecified, and the decoder stays usable. Damage outside the decoded parts may go unnoticed here. The
+    /// checksum of the record detects it.
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -45,9 +45,10 @@ impl ArrayDecoder {
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has a
-    /// different length; `Format` if the payload is damaged, its length does not fit the array, or its codec is not
-    /// for arrays; `Limit` if the region (with the bands that a difference needs) exceeds `limits.max_decoded_bytes`,
-    /// or if the array exceeds 1 MiB and the touched blocks exceed `limits.max_expansion` times the payload.
+    /// different length; `Format` if the payload is damaged, its length does not fit the array, or its codec does not
+    /// support arrays; `Limit` if the region (with the bands that a difference needs) exceeds
+    /// `limits.max_decoded_bytes`, or if the array exceeds 1 MiB and the touched blocks exceed `limits.max_expansion`
+    /// times the payload.
     pub fn decode_region(
         &mut self,
         codec: Codec,

@@ -12,7 +12,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
 
 impl ArrayDecoder {
     /// Decodes several regions of one array, each into its own slice of `outs`, like [`ArrayDecoder::decode_region`].
-    /// The regions may overlap; a block that several regions touch is decoded only once. Returns the number of decoded
+    /// The regions may overlap. A block that several regions touch is decoded only once. Returns the number of decoded
     /// blocks, counted as in [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
     ///
     /// ```
@@ -141,7 +141,7 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
-        // One block more than for a single region: a whole block that several regions share.
+        // Several regions may share a block. That block is kept whole, in a buffer that a single region does not need.
         let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }

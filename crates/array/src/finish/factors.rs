@@ -9,7 +9,7 @@ const LEAST: usize = 128;
 
 /// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They are
 /// applied as `value · scale + bias` in float32, with a fused multiply-add, which rounds once. The scale is `1 / std`
-/// and the bias is `−mean / std`; both are computed in float64 and rounded to float32. A NaN becomes quiet, but keeps
+/// and the bias is `−mean / std`. Both are computed in float64 and rounded to float32. A NaN becomes quiet, but keeps
 /// its sign and the upper bits of its payload.
 ///
 /// ```
@@ -112,7 +112,7 @@ impl Factors {
     /// Fails unless there is a single factor for all bands, or one factor per band.
     ///
     /// # Errors
-    /// `Usage` if neither is the case.
+    /// `Usage` if the number of factors is neither 1 nor `bands`.
     pub fn check(&self, bands: u64) -> Result<()> {
         match self.bands == 1 || self.bands as u64 == bands {
             true => Ok(()),

@@ -1,11 +1,11 @@
-//! Replaces no-data elements by another value.
+//! Replaces no-data elements with another value.
 
 use super::singles::RUN;
 use crate::element::{Element, Float, Integer};
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
-/// Replaces no-data elements by a float32 value. The replacement is rounded to the output type like all other values,
+/// Replaces no-data elements with a float32 value. The replacement is rounded to the output type like all other values,
 /// but it is not normalised by [`Factors`](super::Factors).
 ///
 /// A decoded element is no-data if it equals `no_data`, rounded to the array's type as the encoder does. The sign of a
@@ -74,8 +74,7 @@ impl Fill {
         })
     }
 
-    /// Overwrites the values in `out` whose elements are no-data with the replacement. There are at most [`RUN`]
-    /// elements.
+    /// Replaces each value in `out` whose element is no-data. There are at most [`RUN`] elements.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;
         match decoded {
@@ -120,8 +119,8 @@ pub fn integer_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// Converts a number to a little-endian element of this type. Returns `None` if the type has no such value. Floats are
-/// rounded, but never to infinity.
+/// Converts a number to a little-endian element of this type. Returns `None` if the type cannot represent it. Floats
+/// are rounded, but never to infinity.
 ///
 /// ```
 /// use shardpack_array::element_bytes;

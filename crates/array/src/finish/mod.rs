@@ -174,7 +174,7 @@ impl Finish {
         Ok(element)
     }
 
-    /// Returns how output pixels or voxels are computed, or `None` if there is no affine map.
+    /// Returns how the affine map resamples pixels or voxels, or `None` if there is no map.
     fn sampling(&self) -> Option<Resampling> {
         self.volume.as_ref().map(|volume| volume.sampling).or(self.warp.map(|warp| warp.sampling))
     }
@@ -234,8 +234,7 @@ impl Finish {
         let size = [y.end - y.start, x.end - x.start, bands];
         let is_held = self.turn.transpose || self.warp.is_some();
         let target = match is_held {
-            // Rows become columns or are interpolated, so the window is copied and then converted like an array of
-            // its own.
+            // Rows become columns or are interpolated, so the window is copied and then converted like a whole array.
             true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
             false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };

@@ -56,7 +56,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Returns the origins of a row in which every pixel stays in place. Each pixel has `unit_bytes` bytes.
+    /// Returns the origins for a row that keeps every pixel in place. Each pixel has `unit_bytes` bytes.
     #[must_use]
     pub const fn in_order(unit_bytes: usize) -> Self {
         let all = usize::MAX;

@@ -1,4 +1,4 @@
-//! Applies changes to output values, in runs of float32, after all conversions.
+//! Applies a function of the caller to the converted output values, in runs of float32.
 
 use super::singles::{self, RUN};
 use half::bf16;

@@ -19,7 +19,7 @@ pub(crate) struct TakerScratch {
     warp: WarpScratch,
 }
 
-/// Writes decoded elements to an output row, starting with a given unit.
+/// Writes decoded elements to an output row, unit by unit.
 pub(crate) struct Taker<'a> {
     target: &'a Target,
     scratch: &'a mut TakerScratch,

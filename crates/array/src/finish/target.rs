@@ -87,7 +87,7 @@ impl Target {
         self.bands
     }
 
-    /// Sets the order in which elements arrive.
+    /// Sets the order of the incoming elements.
     pub(crate) const fn given(mut self, from: Layout) -> Self {
         self.from = from;
         self
@@ -104,7 +104,7 @@ impl Target {
         }
     }
 
-    /// True if all elements are output in the order in which they arrive.
+    /// True if all elements are output in their incoming order.
     pub(crate) fn is_straight(&self) -> bool {
         let [rows, columns] = self.size;
         let whole = self.window == [0..rows, 0..columns];
@@ -214,8 +214,8 @@ impl Target {
         Ok(())
     }
 
-    /// Converts elements. The first element belongs to band `band`. If units are pixels, the bands follow each other;
-    /// otherwise all elements belong to the same band.
+    /// Converts elements. The first element belongs to band `band`. If units are pixels, the elements cycle through the
+    /// bands. Otherwise all elements belong to the same band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
         let (width, size) = (self.decoded.size(), self.converted.size());

@@ -82,7 +82,7 @@ fn rounded(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// Computes one value of a warped array the slow way, from the pixels around the place that `[y, x]` maps to. `at`
+/// Computes one value of a warped array the slow way, from the pixels around the position that `[y, x]` maps to. `at`
 /// returns an element of the array.
 fn warped<'a>(
     finish: &Finish,
@@ -136,7 +136,8 @@ fn warped<'a>(
     rounded(element, if is_replaced { finish.fill.unwrap().with } else { mean })
 }
 
-/// Creates a map from random numbers. Some maps are exact quarter turns; others move the pixels a little or far away.
+/// Creates a map from random numbers. Some maps are exact quarter turns. Others move the pixels by a small or a large
+/// distance.
 fn warp([kind, angle, scale, right, down, far]: [f64; 6], sampling: Resampling) -> Warp {
     let quarters = (angle * 4.0).floor() * std::f64::consts::FRAC_PI_2;
     let (sin, cos) = (if kind < 0.5 { angle * 7.0 } else { quarters }).sin_cos();

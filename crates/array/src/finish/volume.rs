@@ -133,7 +133,7 @@ impl Made<'_> {
         Singles { values, marks }
     }
 
-    /// Lowers the resolution of the channels for which a low resolution was requested.
+    /// Lowers the resolution of the requested channels.
     fn lower(&self, singles: &mut Singles) {
         let Singles { values, marks } = singles;
         let ([planes, rows, columns], each) = (self.part.size.map(to_usize), self.channels);

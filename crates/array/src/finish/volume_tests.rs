@@ -41,7 +41,7 @@ fn value(values: &[f32], at: [i64; 3], channel: usize) -> Option<f64> {
     is_inside.then(|| f64::from(values[2 * ((z * height + y) * width + x) as usize + channel]))
 }
 
-/// Returns the place in the volume, one coordinate per axis, that a voxel of the box shows.
+/// Returns the position in the volume, one coordinate per axis, that a voxel of the box samples.
 fn place(map: [f64; 12], part: Voxels, at: [u64; 3]) -> [f64; 3] {
     let [z, y, x] = [0, 1, 2].map(|axis| at[axis] as f64 + 0.5 - part.size[axis] as f64 / 2.0);
     [0, 1, 2].map(|axis| {
@@ -147,7 +147,7 @@ fn the_map_comes_before_the_low_resolution() {
 
 proptest! {
     /// A map that stays within planes must have the same effect as the map of an array, applied plane by plane.
-    /// Flips and rotations come after either map.
+    /// Flips and rotations are applied after either map.
     #[test]
     fn maps_within_planes_are_those_of_arrays(
         (a, b, c, d, e, f) in (0.4..1.6, -0.9..0.9, -2.0..2.0, -0.9..0.9, 0.4..1.6, -2.0..2.0),

@@ -7,11 +7,11 @@ use shardpack_base::parts::{check_length, grow, part, part_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Error, Layout, Result};
 
-/// All converted elements of an array, in the order in which they arrived.
+/// All converted elements of an array, in the order of their arrival.
 pub(super) struct Held<'a> {
     pub(super) elements: &'a [u8],
-    /// Per element, 1 for no-data and 0 otherwise; and the value that replaces no-data. `None` if no element is
-    /// no-data.
+    /// For each element, 1 if it is no-data and 0 otherwise, and the value that replaces no-data. `None` if no element
+    /// is no-data.
     pub(super) no_data: Option<(&'a [u8], f32)>,
 }
 
@@ -122,7 +122,7 @@ fn mean_of(taps: &[Tap; 4], values: &[[u8; 4]], outside: f32, to: &mut [f32]) ->
 
 pub(super) const QUIET_NAN: f32 = f32::from_bits(0x7FC0_0000);
 
-/// Replaces the means to which a no-data element contributes.
+/// Replaces each mean that includes a no-data element.
 fn put_no_data(taps: &[Tap; 4], marks: &[u8], with: f32, to: &mut [f32]) -> Result<()> {
     let each = to.len();
     for pixel in taps.iter().filter(|tap| tap.weight != 0.0).filter_map(|tap| tap.pixel) {

@@ -41,8 +41,8 @@ impl<'a> BandSet<'a> {
 
 /// A non-empty region that has been checked to be inside its array.
 ///
-/// An array with two axes `[height, width]` is treated as a cube `[height, 1, width]`, because the difference, the
-/// layout and the fixed-point tables take the positions along the last axis as bands (spec §4.2).
+/// An array with two axes `[height, width]` is treated as a cube `[height, 1, width]`. The difference, the layout and
+/// the fixed-point tables treat the last axis as bands (spec §4.2).
 pub(crate) struct RegionPlan<'a> {
     height: usize,
     width: usize,

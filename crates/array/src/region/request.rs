@@ -27,7 +27,7 @@ impl Bands {
     }
 }
 
-/// Kind of the elements in the output.
+/// Whether the output contains values or stored elements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Values in the type of the array (`descriptor.decoded`).

@@ -8,7 +8,7 @@ use shardpack_format::Result;
 pub(crate) struct Placed {
     pub(crate) run: StoredRange,
     pub(crate) region: usize,
-    /// Offset in the destination at which the bytes of the run start.
+    /// Offset of the run's bytes in the destination.
     pub(crate) at: usize,
 }
 

@@ -28,10 +28,10 @@ pub(crate) struct PayloadReader<'p, 's> {
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,
-    /// Index of the current unit, and its offset in the payload in bytes.
+    /// Index of the current unit, and its byte offset in the payload.
     unit: usize,
     at: usize,
-    /// Start of the loaded block, and the place of its bytes.
+    /// Start of the loaded block, and where its bytes are stored.
     loaded: Option<(usize, BlockPlace)>,
     budget: Budget<'s>,
     decoded: u64,

@@ -41,7 +41,7 @@ impl RegionPlan<'_> {
             bands: self.fetched().len(),
             pixels: self.pixels(),
         };
-        // Fixed point has one table entry per band, so elements must first be assembled to pixels.
+        // Fixed point has one table entry per band, so elements must first be assembled into pixels.
         let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && layout == Layout::BandMajor;
         let direct = self.same_order() && !by_band;
         let target = if direct { target.given(self.layout()) } else { target };

@@ -3,7 +3,7 @@
 use shardpack_format::{ArrayDescriptor, Error, Result};
 
 /// A box of planes, rows and columns of a volume. The shape of a volume is `[depth, height, width]` or `[depth, height,
-/// width, channels]`; a box includes all channels.
+/// width, channels]`. A box includes all channels.
 ///
 /// ```
 /// use shardpack_array::Voxels;

@@ -55,7 +55,7 @@ fn in_parts(split: &ArraySplit, payload: &[u8], bytes: usize) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// Returns an array in which half of the bits are noise.
+/// Returns an array of floats with noise in their low bits.
 fn floats(rows: u64, bands: u64) -> Array {
     let mut state = 1_u64;
     let bytes = (0..rows * 64 * bands).flat_map(|i| {

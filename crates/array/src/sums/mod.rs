@@ -1,16 +1,16 @@
 //! Undoes band differences (spec §4.4) by computing running sums of zigzag-coded elements, pixel by pixel.
 //!
 //! If elements are summed one at a time, each addition has to wait for the previous addition. For a cube of 30
-//! million elements, this took as long as LZ4. Summing eight lanes in three steps leaves only one dependent addition
-//! per vector.
+//! million elements, this took as long as decoding LZ4. Summing eight lanes in three steps leaves only one dependent
+//! addition per vector.
 
 pub(crate) mod planes;
 
 use fearless_simd::prelude::{Simd, SimdBase, SimdInt};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
 
-/// Replaces one-byte elements by their running sums. The sums restart every `bands` elements; the first sum
-/// continues from `before`.
+/// Replaces one-byte elements with their running sums. The sums restart every `bands` elements. The first sum continues
+/// from `before`.
 pub(crate) fn sum8(elements: &mut [u8], bands: usize, before: u8) {
     dispatch!(Level::new(), simd => sum8_in(simd, elements, bands, before));
 }

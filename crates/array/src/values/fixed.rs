@@ -179,7 +179,7 @@ impl Quantiser {
     /// of a step. The band may then need one more step. The additional rounding error fits in the margin that the
     /// scale leaves.
     fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
-        // One percent is added to allow for the products of these small terms.
+        // Add one percent for the products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
         let (mut offset, mut range, mut slack) = (Vec::with_capacity(ranges.min.len()), 0.0_f64, 0.0_f64);
         for (&min, &max) in ranges.min.iter().zip(&ranges.max) {
@@ -235,7 +235,7 @@ impl Quantiser {
 /// Returns `offset`, or a slightly lower offset if one of the values from `offset` to `max` that fixed point can
 /// represent equals `no_data`. The lower offset differs by part of a step, so that `no_data` lies between two values.
 ///
-/// If float32 is as coarse as the steps, no such offset may exist. [`Job::check_apart`] makes the final decision.
+/// If float32 is as coarse as the steps, no offset may separate them. [`Job::check_apart`] makes the final decision.
 fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     let hits = |offset: f32| {
         let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
@@ -274,7 +274,7 @@ fn round_up(value: f64) -> f64 {
     let unit = 10_f64.powi(exponent10(value) - 2);
     let up = (value / unit).ceil() * unit;
     // Multiplying by a power of ten may produce a number like 0.30000000000000004. Formatting it with this number of
-    // digits and parsing the text gives the clean number.
+    // digits and parsing the text returns the clean number.
     format!("{up:.2e}").parse().ok().filter(|v| *v >= value).unwrap_or(up)
 }
 

@@ -67,7 +67,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Returns the requested arrangement for elements of type `stored`, as far as it is possible for this array.
+/// Returns the requested arrangement for elements of type `stored`, as far as this array allows it.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = stored.size();
@@ -120,7 +120,7 @@ impl<'a, T: Float> Job<'a, T> {
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
                 // The user did not explicitly request float16. Storing the values unchanged takes more space, but no
-                // measured value is lost to no-data.
+                // measured value becomes no-data.
                 Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
             },

@@ -115,8 +115,8 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         (vec![0.0, 254.0, f32::NAN], None, Dtype::U8),
         (vec![0.0, 255.0, f32::NAN], None, Dtype::U16),
         (vec![f32::NAN, f32::NAN], None, Dtype::U8),
-        // A no-data value that the type can represent is stored like any other integer. Otherwise it gets a reserved
-        // pattern.
+        // A no-data value that the type can represent is stored like any other integer. Otherwise it is stored as a
+        // reserved pattern.
         (vec![-32768.0, 0.0, 8000.0], Some(-32768.0), Dtype::U16),
         (vec![-32768.0, -5.0, 8000.0], Some(-32768.0), Dtype::I16),
         (vec![-3.4e38, f32::NAN, 0.0, 253.0], Some(-3.4e38), Dtype::U8),

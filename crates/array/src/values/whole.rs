@@ -31,7 +31,7 @@ pub(crate) struct Values<'a> {
 pub(crate) enum To<'a> {
     /// A contiguous output, for values that need no further conversion.
     Plain(&'a mut [u8]),
-    /// A row of a target, filled from this unit on.
+    /// A target row, filled from this unit on.
     Row(&'a Target, usize, &'a mut dyn OutputRow),
 }
 
@@ -69,7 +69,7 @@ impl<'a> Values<'a> {
     }
 
     /// Prepares to decode only some bands. `bands` are their indices in the array. If the decoded pixels contain
-    /// other bands too, `picks` are the indices within such a pixel; otherwise it is `None`.
+    /// other bands too, `picks` are the indices within a decoded pixel. Otherwise it is `None`.
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -95,7 +95,7 @@ impl<'a> Values<'a> {
         Ok(Self { descriptor, arrangement, tables, picks: list, piece, picked, values, pixels, kept: 0, done: 0, out })
     }
 
-    /// Decodes the next elements, given as a range of a block in shape order.
+    /// Decodes the next elements, a range of a block in shape order.
     pub(crate) fn take(&mut self, block: &StoredBlock<'_>, elements: Range<usize>) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         let Range { start: mut first, end: count } = elements;
@@ -145,7 +145,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Decodes all elements of a band-major array, given as `blocks` of equal size.
+    /// Decodes all elements of a band-major array from `blocks` of equal size.
     pub(crate) fn take_planes(&mut self, blocks: &[StoredBlock<'_>], block: usize, window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
         let step = self.arrangement.tile_pixels();

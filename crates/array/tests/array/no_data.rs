@@ -132,7 +132,7 @@ fn the_grid_of_fixed_point_avoids_no_data() {
 
 #[test]
 fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
-    // A step is about 30 times the spacing of float32 values here. So in about one of 30 bands, a step coincides with
+    // A step is about 30 times the spacing of float32 values here, so in about one of 30 bands a step coincides with
     // no-data.
     let bands = 256;
     let values: Vec<f64> = (0..bands * 64)

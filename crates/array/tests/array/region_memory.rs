@@ -18,8 +18,8 @@ fn count() {
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call goes unchanged to the system allocator. Counting allocates no memory, because the cell has neither
-// a run-time constructor nor a destructor.
+// SAFETY: every call is passed unchanged to the system allocator. Counting allocates no memory, because the cell has
+// neither a run-time constructor nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
         count();

@@ -3,7 +3,7 @@
 
 use shardpack_format::{Error, Result};
 
-/// Largest distance that fits in a match. Larger distances are stored in two more bytes.
+/// Largest distance that fits in the match itself. Larger distances take two more bytes.
 const NEAR: usize = 8191;
 
 /// Decodes `stream` into `out`, whose length must be the decoded length.

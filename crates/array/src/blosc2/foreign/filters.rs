@@ -12,18 +12,17 @@ const FILTER_INT_TRUNCATED: u8 = 36;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ForeignFilter {
-    /// Byte planes of items of this many bytes.
+    /// Byte planes. The number is the item size in bytes.
     Shuffle(usize),
-    /// Bit planes.
     BitShuffle,
     /// The first block of a chunk is combined with the previous item by XOR, and all other blocks with the first
     /// block.
     Delta,
-    /// Byte deltas, in this number of planes.
+    /// Byte deltas. The number is the number of planes.
     ByteDelta(usize),
 }
 
-/// Filters of a chunk, in the order in which the writer applied them.
+/// Filters of a chunk, in the order that the writer applied them.
 #[derive(Debug, Clone)]
 pub(super) struct ForeignFilters {
     filters: Vec<ForeignFilter>,
@@ -51,8 +50,8 @@ impl ForeignFilters {
         Ok(Self { filters, item_bytes })
     }
 
-    /// Undoes the filters of `block`. `reference` is the first block of the chunk; for the first block itself, it is
-    /// empty. `scratch` is as long as `block`.
+    /// Undoes the filters of `block`. `reference` is the first block of the chunk, or empty if `block` is the first
+    /// block. `scratch` is as long as `block`.
     pub(super) fn undo(&self, reference: &[u8], block: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(self.item_bytes);
         for filter in self.filters.iter().rev() {

@@ -1,5 +1,5 @@
 //! Blosc2 chunks written by other programs. They may have any block size, may be split or not, and may use any coder
-//! and filter that is built into c-blosc2. Such chunks occur in cube files, but never in the payload of a record.
+//! and filter that is built into c-blosc2. These chunks occur in cube files, but never in the payload of a record.
 
 mod blosclz;
 mod coder;
@@ -67,7 +67,7 @@ impl<'a> ForeignChunk<'a> {
             .ok_or_else(|| Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={most}"), stored).at(12))
     }
 
-    /// Parses the chunk at the start of `bytes`, which must decode to `unit_bytes`; more bytes may follow.
+    /// Parses the chunk at the start of `bytes`. The chunk must decode to `unit_bytes`. More bytes may follow it.
     ///
     /// # Errors
     /// `Format`, with the offset within `bytes`, if the chunk is damaged. `Usage` if it is valid but needs a
@@ -126,7 +126,7 @@ impl<'a> ForeignChunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// Returns the number of blocks. Blocks are decoded one by one.
+    /// Returns the number of blocks.
     #[must_use]
     pub const fn blocks(&self) -> usize {
         match self.content {
@@ -139,7 +139,7 @@ impl<'a> ForeignChunk<'a> {
 /// Fills `unit` with a special value, for a chunk that stores no data.
 ///
 /// # Errors
-/// `Format` if there is no such special value, or if items of `item_bytes` bytes cannot have this value.
+/// `Format` if `special` is not a special value, or if items of `item_bytes` bytes cannot have this value.
 pub fn fill_special(special: u8, item_bytes: u8, unit: &mut [u8]) -> Result<()> {
     fill(repeated(special, &[], item_bytes, unit.len())?, unit)
 }
@@ -215,7 +215,7 @@ fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
 /// Returns the item that is repeated in a chunk with this special value.
 fn repeated(special: u8, body: &[u8], item_bytes: u8, unit_bytes: usize) -> Result<&[u8]> {
     let item: &[u8] = match (special, item_bytes) {
-        // c-blosc2 leaves uninitialised values arbitrary. This decoder returns zeros.
+        // c-blosc2 does not define uninitialised values. This decoder returns zeros.
         (1 | 4, _) => &[0],
         (2, 4) => &[0, 0, 0xC0, 0x7F],
         (2, 8) => &[0, 0, 0, 0, 0, 0, 0xF8, 0x7F],

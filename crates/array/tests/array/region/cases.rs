@@ -37,7 +37,7 @@ fn only_touched_blocks_are_decoded() {
         let (_, done) = cut(&mut decoder, &encoded, &Region { bands, ..Region::new(0, 0, 40, 64) });
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2));
     }
-    // Damage outside the decoded region goes unnoticed.
+    // Damage outside the decoded region is not detected.
     let mut encoded = example(ArrayLayout::AsShape, Coder::Blosc2Zstd);
     let last = encoded.payload.len() - 20;
     encoded.payload[last..].fill(0xFF);

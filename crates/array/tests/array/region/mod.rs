@@ -1,5 +1,5 @@
-//! Tests regions: each is compared with the same part of the whole array, which is decoded and then cut one element
-//! at a time. The number of decoded blocks is compared with a count by hand.
+//! Compares each region with the same part of the whole array, which is decoded and then cut one element at a time. The
+//! number of decoded blocks is compared with a count by hand.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -127,7 +127,7 @@ proptest! {
                 }
             }
         }
-        // Nothing of the damaged payload may remain in the decoder.
+        // The decoder must retain nothing of the damaged payload.
         encoded.payload = good;
         check(&mut decoder, &encoded, &mut dice, 1);
     }
