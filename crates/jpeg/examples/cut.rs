@@ -1,6 +1,6 @@
-//! Times cutting JPEGs that are tiled like the packer's, and prints the share of their bytes that a cut keeps. The
-//! JPEGs come from a folder and are held in memory. The rectangles are typical random resized crops (scale 0.08 to
-//! 1), and one core is used.
+//! Times cutting JPEGs that are tiled as by the packer, and prints the share of their bytes that a cut keeps. The JPEGs
+//! come from a folder and are held in memory. The rectangles are typical random resized crops (scale 0.08 to 1), and
+//! one core is used.
 //!
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]
@@ -49,7 +49,7 @@ struct Figures {
     whole: u64,
     source_bytes: u64,
     cut_bytes: u64,
-    /// Total size in bytes of the sources that were cut, without those that were copied whole.
+    /// Total size in bytes of the sources that were cut, without sources that were copied whole.
     scanned_bytes: u64,
     scanned: u64,
     time: Duration,

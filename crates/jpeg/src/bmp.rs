@@ -1,8 +1,8 @@
 //! Decodes BMP pictures in memory to 8-bit RGB.
 //!
 //! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, colour masks, and run-length encoding. Pixels that the
-//! run-length encoding skips get the first colour of the palette. Levels of fewer than 8 bits are scaled up to 8
-//! bits, as in Pillow. Alpha is dropped.
+//! run-length encoding skips have the first colour of the palette. Levels of fewer than 8 bits are scaled up to 8 bits,
+//! as in Pillow. Alpha is dropped.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Limits, Result, to_usize};

@@ -51,7 +51,7 @@ impl PixelCheck {
     /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical files are not decoded.
     ///
     /// `applied` is the Exif orientation that tiling applied to the coefficients
-    /// ([`Tiled::applied`](super::Tiled::applied)); 1 means none. A rotated picture is turned back before decoding.
+    /// ([`Tiled::applied`](super::Tiled::applied)), or 1 for none. A rotated picture is turned back before decoding.
     /// Otherwise its pixels could differ by one or two levels although nothing was lost, because decoders round rows
     /// and columns differently.
     ///

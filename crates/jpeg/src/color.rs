@@ -1,6 +1,6 @@
 //! Converts colours to 8-bit RGB.
 
-/// Converts CMYK as Adobe stores it (0 = full ink) to RGB, like Pillow.
+/// Converts CMYK in Adobe's form (0 = full ink) to RGB, like Pillow.
 ///
 /// Pillow assumes that every JPEG with four components is inverted, even without an Adobe segment (`JpegImagePlugin`:
 /// "assume adobe conventions"). After undoing the inversion, its `cmyk2rgb` (`Convert.c`) computes

@@ -26,7 +26,7 @@ pub enum CutKind {
     Whole,
 }
 
-/// Area and kind of a cut.
+/// Area that a cut shows, and the kind of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// Part of the picture that the cut shows, in pixels of the picture: the requested rectangle, extended to

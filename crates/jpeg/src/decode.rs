@@ -50,7 +50,7 @@ pub struct Decoded {
 /// A decoder for one thread.
 ///
 /// Its buffers grow to fit the largest picture so far: 3 bytes per decoded pixel, 4 more for CMYK, and the bytes of
-/// a cut or of its scan. Buffers above 64 MiB are freed after the picture; the others are kept. For each picture,
+/// a cut or of its scan. Buffers above 64 MiB are freed after the picture, and smaller ones are kept. For each picture,
 /// libjpeg-turbo allocates its own pools, and the resizer its tables of weights. The pixels need no other memory.
 ///
 /// ```
@@ -95,7 +95,7 @@ impl JpegDecoder {
         Self::with_paths(limits, DecodePaths::default())
     }
 
-    /// Creates a decoder that uses the given paths.
+    /// Creates a decoder with these paths.
     #[doc(hidden)]
     #[must_use]
     pub fn with_paths(limits: &Limits, paths: DecodePaths) -> Self {
@@ -167,8 +167,8 @@ impl JpegDecoder {
     ) -> Result<Decoded> {
         let decoded = match self.jpeg.open(jpeg) {
             Ok(source) => self.decode_opened(jpeg, segments, source, how, slot),
-            // An odd header must not prevent decoding. The index is then useless, because our own decoder rejects
-            // such pictures.
+            // An irregular header must not prevent decoding. The index is then useless, because our own decoder rejects
+            // the picture.
             Err(error) => tidied(jpeg)
                 .ok_or(error)
                 .and_then(|tidy| self.decode_opened(&tidy, None, self.jpeg.open(&tidy)?, how, slot)),

@@ -286,7 +286,7 @@ proptest! {
 }
 
 /// libjpeg-turbo does not interpolate a region that has a single chroma column, so the decoder must
-/// avoid such regions.
+/// avoid these regions.
 #[test]
 fn regions_have_the_pixels_of_the_whole_picture() {
     use Subsampling::{S411, S420, S422, S440, S444};

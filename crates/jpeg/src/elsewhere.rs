@@ -166,7 +166,7 @@ pub struct Placement {
 /// Filter for resizing along one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisFilter {
-    /// Copies the pixels unchanged, beginning at the start.
+    /// Copies the pixels unchanged, from [`ResizedAxis::start`] on.
     Copy,
     /// Uses the pixel that contains the centre of the new pixel ([`Interpolation::Nearest`]).
     Nearest {
@@ -199,7 +199,7 @@ impl Placement {
     /// Computes the placement of a rendering, for a picture with `width` × `height` stored pixels.
     ///
     /// # Errors
-    /// `Usage` if the view is impossible for such a picture, or the orientation is not in 1..=8.
+    /// `Usage` if the view is impossible for this size, or the orientation is not in 1..=8.
     pub fn new(how: &Rendering, width: u32, height: u32) -> Result<Self> {
         let turn = Orientation::of(how.orientation)?;
         let (w, h) = turn.size(width, height);

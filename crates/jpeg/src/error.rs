@@ -8,7 +8,7 @@ use std::fmt;
 pub enum JpegError {
     /// The bytes do not start with SOI and a marker.
     NotJpeg,
-    /// The header extends past the given bytes. If they are the whole file, the file is truncated.
+    /// The header extends past the end of the bytes. If the bytes are the whole file, it is truncated.
     Truncated {
         /// Number of bytes that are needed to continue, counted from the start of the file.
         needed: u64,

@@ -8,7 +8,6 @@ use super::upsample::{BLOCK, Needs, max_factors};
 /// the picture's edge. Each tile is one restart interval, and the intervals are stored row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// Size of the picture in pixels.
     width: u32,
     height: u32,
     tile_width: u32,

@@ -59,7 +59,7 @@ impl Sampling {
     }
 }
 
-/// Header of a JPEG, that is, everything before its first scan.
+/// Header of a JPEG: everything before its first scan.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegError, JpegHeader};
@@ -79,7 +79,7 @@ pub struct JpegHeader {
     pub height: u16,
     components: [Component; 4],
     component_count: u8,
-    /// Number of MCUs between restart markers; 0 = no markers.
+    /// Number of MCUs between restart markers, or 0 if the picture has no markers.
     pub restart_interval: u16,
     /// True if the file has a JFIF segment.
     pub jfif: bool,
@@ -97,7 +97,7 @@ pub struct JpegHeader {
     /// Number of bytes between segments. Decoders skip these bytes with a warning.
     pub stray_bytes: u64,
     /// True if the file has a segment that T.81 reserves or that does not belong to the coding process. Most
-    /// decoders fail on such a segment.
+    /// decoders reject the file.
     pub unknown_segment: bool,
     /// Offset of the SOFn marker.
     pub sof_offset: u64,
@@ -271,7 +271,7 @@ impl JpegHeader {
     pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
 
     /// Returns true for a sequential, Huffman-coded 8-bit picture in one scan. Our own decoder and the device
-    /// can decode it if its subsampling is a common one.
+    /// can decode it if its subsampling is common.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
@@ -338,7 +338,7 @@ impl JpegHeader {
             interval => interval.min(mcus),
         };
         let blocks = if components == 1 { 1 } else { h * v + 2 };
-        // libjpeg does not interpolate the chroma of such narrow rows.
+        // libjpeg does not interpolate chroma rows of one or two samples.
         let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
         self.is_plain()
             && self.stray_bytes == 0

@@ -16,7 +16,7 @@ use std::str::FromStr;
 pub enum Interpolation {
     /// Copies the pixel that contains the centre of the new pixel, or the right or lower pixel if the centre is
     /// on a border between pixels. Creates no new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's
-    /// `NEAREST` except on such borders. With this method, pictures are never decoded at a smaller scale.
+    /// `NEAREST` except on borders. With this method, pictures are never decoded at a smaller scale.
     Nearest,
     /// A triangle filter over the neighbours, widened when the picture shrinks.
     #[default]

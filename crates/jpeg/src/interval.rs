@@ -2,15 +2,14 @@
 //!
 //! Short segments fit a crop better, but long segments need fewer markers. The best length depends on the
 //! bytes per MCU. On a device, one thread decodes a segment, so the longest segment determines the time.
-//! Segments can be cut out as a JPEG only if they are rectangles, that is, if the interval divides the MCU
-//! row.
+//! Segments can be cut out as a JPEG only if they are rectangles, which requires that the interval divide the MCU row.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 
 /// Cost of one more segment, in bytes of entropy-coded data. Storing a segment takes 3.5 bytes: the marker, padding
-/// bits, and DC values that start from 0 again. The rest stands for the time that a marker costs in cutting and
-/// decoding.
+/// bits, and DC values that start from 0 again. The other 4.5 bytes account for the time that a marker costs in cutting
+/// and decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
 /// Weight of a stored byte relative to a byte that a crop passes to the decoder. A larger weight leads to
@@ -35,8 +34,8 @@ pub enum Interval {
     Auto,
     /// A marker after each MCU row.
     Row,
-    /// A marker after this many MCUs, at least 1. If the number does not divide the MCU row, decoding by
-    /// segments is just as fast, but no rectangle can be cut out as a JPEG.
+    /// A marker after this many MCUs, at least 1. A number that does not divide the MCU row does not slow down decoding
+    /// by segments, but then no rectangle can be cut out as a JPEG.
     Mcus(u16),
 }
 

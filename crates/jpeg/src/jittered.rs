@@ -8,19 +8,19 @@ const SIDE_MAX: u32 = 65_535;
 /// Maximum scale. It limits the work per picture.
 const SCALE_MAX: f64 = 16.0;
 
-/// Random size to which a picture is resized before it is cropped or padded.
+/// Random size of a picture before it is cropped or padded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rescaled {
     /// A random multiple of the size that just fits into the output. A picture smaller than the output is placed
     /// at the upper left corner.
     Fit {
-        /// Range from which the multiple is drawn uniformly. Default 0.1 to 2.
+        /// Range of the multiple, which is drawn uniformly. Default 0.1 to 2.
         scale: (f64, f64),
     },
     /// A random length of the shorter side, in whole pixels. A picture smaller than the output is placed at
     /// random.
     ShortSide {
-        /// Inclusive range from which the length is drawn uniformly.
+        /// Inclusive range of the length, which is drawn uniformly.
         range: (u32, u32),
     },
 }

@@ -36,7 +36,7 @@ pub enum KeepReason {
     Sampling,
     /// The quantisation tables have 16 bits, which the baseline process does not allow.
     Quantisation,
-    /// Some coefficients can be decoded, but libjpeg-turbo does not write such coefficients.
+    /// Some coefficients are outside the range that libjpeg-turbo writes, although it can decode them.
     Coefficients,
 }
 

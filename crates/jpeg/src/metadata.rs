@@ -8,8 +8,8 @@ use super::shared::parse;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
 
-/// Size of the largest ICC profile that is read or written: 4 MiB. Profiles of displays take a few kB, and
-/// profiles of printers up to 2 MB.
+/// Size of the largest ICC profile that is read or written: 4 MiB. Display profiles take a few kB, printer profiles up
+/// to 2 MB.
 pub const MAX_ICC_BYTES: usize = 4 << 20;
 
 /// First bytes of each segment of a profile. Two bytes follow: the number of the chunk, and the number of
@@ -33,9 +33,9 @@ const ICC_HEADER: usize = 128;
 pub struct Metadata {
     /// ICC profile, joined from its chunks.
     pub icc: Option<Vec<u8>>,
-    /// Description of the damage if the picture has a damaged ICC profile, in which case `icc` is `None`.
+    /// Description of the damage if the picture has a damaged ICC profile. `icc` is then `None`.
     pub icc_damage: Option<&'static str>,
-    /// Exif orientation, 1..=8; 1 if there is none.
+    /// Exif orientation, 1..=8, or 1 if there is none.
     pub orientation: u8,
 }
 

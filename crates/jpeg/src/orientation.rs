@@ -81,8 +81,8 @@ impl Orientation {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
-    /// Converts a rectangle of the upright picture to coordinates of the stored picture, which has the given
-    /// size.
+    /// Converts a rectangle of the upright picture to coordinates of the stored picture, whose size is `width` ×
+    /// `height`.
     pub(crate) const fn stored_rect(self, rect: Rect, width: u32, height: u32) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {
@@ -97,8 +97,7 @@ impl Orientation {
         Rect { x, y, width: w, height: h }
     }
 
-    /// Converts an area of the upright picture to coordinates of the stored picture, which has the given
-    /// size.
+    /// Converts an area of the upright picture to coordinates of the stored picture, whose size is `width` × `height`.
     pub(crate) fn stored_area(self, area: Area, width: u32, height: u32) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {

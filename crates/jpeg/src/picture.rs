@@ -55,7 +55,7 @@ impl PictureCheck {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // The loader rejects such a picture even before it opens the record.
+        // The loader rejects a picture with too many pixels before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let pixels = grow(&mut self.pixels, to_usize(needed));
         let decoded = decoder.decode_into(&StoredPicture::new(media_type, bytes), &Rendering::default(), pixels);

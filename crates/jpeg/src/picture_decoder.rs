@@ -30,7 +30,7 @@ impl<'a> StoredPicture<'a> {
     }
 }
 
-/// Decoded pixels of a picture, from which several of its crops are rendered.
+/// Decoded pixels of a picture, shared by several of its crops.
 #[derive(Debug, Default)]
 pub struct SharedPixels {
     /// Width and height of the stored picture.
@@ -41,7 +41,7 @@ pub struct SharedPixels {
 }
 
 impl SharedPixels {
-    /// Frees the buffer if it is larger than usual.
+    /// Frees the buffer if it exceeds 64 MiB.
     pub fn trim(&mut self) {
         trim([&mut self.pixels]);
     }

@@ -1,4 +1,4 @@
-//! Quantisation tables (T.81, B.2.4.1), which tell which of two pictures was compressed with more loss.
+//! Compares quantisation tables (T.81, B.2.4.1) to tell which of two pictures was compressed with more loss.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;

@@ -56,7 +56,7 @@ pub struct Reencoded {
     /// Exif orientation to apply after decoding, 1..=8. Always 1 for a re-encoded picture, because it is
     /// upright.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients if the source itself is stored; 1 = none.
+    /// Exif orientation that was applied to the coefficients if the source itself is stored, or 1 for none.
     pub applied: u8,
     /// SSIMULACRA2 score relative to the decoded, upright and resized source. For a picture of more than
     /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), this is the score of its centre. `None` if no score was
@@ -310,7 +310,8 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB. Gray is decoded to RGB too. The encoder converts it back to the same luma, bit for bit.
+    /// Decodes to RGB, even if the picture is gray. The encoder converts gray pixels back to the same luma, bit for
+    /// bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -431,7 +432,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     let sampling = match (header.sampling(), turn.size(1, 2) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
-        // If 4:1:1 is turned by 90°, it has a quarter of the chroma rows, which the encoder does not support.
+        // Turned by 90°, 4:1:1 has one chroma row per four luma rows, which the encoder does not support.
         (Sampling::S411, true) => Sampling::S420,
         (sampling, _) => sampling,
     };

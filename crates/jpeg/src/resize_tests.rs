@@ -141,7 +141,7 @@ const LARGE_NEAREST: [u8; 168] = [
     252, 38, 11, 53, 95, 74, 116, 158, 74, 116, 158, 143, 185, 227, 218, 4, 46, 218, 4, 46,
 ];
 
-/// Returns a picture of 37 × 29 pixels, in which each value differs from its neighbours.
+/// Returns a picture of 37 × 29 pixels, where each value differs from its neighbours.
 fn gradients() -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| ((x * x * 3 + y * 7 * (c + 1) + x * y * 5) % 256) as u8;
     (0..29).flat_map(|y| (0..37).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect()

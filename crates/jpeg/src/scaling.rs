@@ -33,7 +33,7 @@ impl Default for Scaling {
 }
 
 impl Scaling {
-    /// Scales levels to the range 0 to 1, that is, `level / 255`.
+    /// Scales levels to the range 0 to 1: `level / 255`.
     pub const UNIT: Self = Self { scale: [1.0 / 255.0; 3], bias: [0.0; 3] };
 
     /// Creates the scaling `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. Scale

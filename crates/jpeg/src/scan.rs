@@ -1,4 +1,4 @@
-//! Divides a scan into segments, that is, the bytes between its restart markers.
+//! Divides a scan into segments: the bytes between its restart markers.
 
 use shardpack_base::Marks;
 
@@ -40,8 +40,8 @@ impl<'a> Iterator for Segments<'a> {
         if self.ended {
             return None;
         }
-        // `get` never returns `None`, because a marker is never before the start of its segment. If it were,
-        // iteration would end early, and the caller would notice, because all callers count segments.
+        // `get` never returns `None`, because a marker is never before the start of its segment. If it did, iteration
+        // would end early, and callers would notice, because they count segments.
         let segment = |end: usize| self.scan.get(self.start..end);
         for at in self.marks.by_ref() {
             match self.scan.get(at + 1) {

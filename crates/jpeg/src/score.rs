@@ -23,7 +23,7 @@ pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 /// Score of a picture that is identical to its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A reference picture that others are compared with. The work that depends only on the reference is done once.
+/// A reference picture that others are compared with. Everything that depends only on the reference is computed once.
 pub struct Reference(Ssimulacra2Reference);
 
 impl std::fmt::Debug for Reference {
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Changes of pixels affect the score only if they are in the centre.
+    /// Pixels outside the centre do not affect the score.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

@@ -9,7 +9,7 @@
 use shardpack_format::{Error, Result, saturating_u32};
 use std::ops::Range;
 
-/// Size of the head in bytes. The packed numbers follow.
+/// Size of the head in bytes. The packed numbers are stored after it.
 const HEAD_BYTES: usize = 28;
 /// Offset of the CRC32, the last field of the head.
 const CRC_OFFSET: usize = 24;
@@ -30,7 +30,7 @@ pub struct SegmentIndex<'a> {
     last_dc: [(i16, Packed<'a>); COMPONENTS],
 }
 
-/// A place where decoding can begin: the start of a segment, or the end of the last one.
+/// A position where decoding can begin: the start of a segment, or the end of the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentBoundary {
     /// Position of the first bit after the boundary, counted as in [`SegmentIndex::starts`].
@@ -131,7 +131,7 @@ impl<'a> SegmentIndex<'a> {
         Ok(index)
     }
 
-    /// Parses an index that [`parse`](Self::parse) has accepted before. Does not check the CRC32 and the sums, which
+    /// Parses an index that [`parse`](Self::parse) has already accepted. Does not check the CRC32 and the sums, which
     /// would take most of the time.
     ///
     /// # Errors
@@ -364,7 +364,7 @@ fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
     Error::format(format!("segment index: {what}"), expected.to_string(), found.to_string())
 }
 
-/// The segments of a picture, from which its index is written.
+/// The segments of a picture, the input of its index.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     pub(crate) interval: u16,
@@ -372,7 +372,7 @@ pub(crate) struct SegmentList {
     pub(crate) scan_bytes: u32,
     /// Length of each segment in bits.
     pub(crate) lengths: Vec<u32>,
-    /// Last DC coefficients before each segment, and finally those at the end of the picture.
+    /// Last DC coefficients before each segment and at the end of the picture.
     pub(crate) last_dc: Vec<[i16; COMPONENTS]>,
 }
 

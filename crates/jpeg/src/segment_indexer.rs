@@ -56,7 +56,8 @@ impl SegmentIndexer {
         self.index_by(None, jpeg, limits, out)
     }
 
-    /// Like [`index`](Self::index), with segments of `interval` MCUs (default: the usual number).
+    /// Same as [`index`](Self::index), but with segments of `interval` MCUs. If this is `None`, the interval depends on
+    /// the picture.
     fn index_by(
         &mut self,
         interval: Option<u32>,

@@ -30,8 +30,8 @@ pub(crate) fn check_size(limits: &Limits, width: u32, height: u32, stored_bytes:
 /// Maximum size of a buffer that is kept between pictures, in bytes. This is enough for 22 million RGB pixels.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
-/// Frees buffers that exceed [`KEPT_BYTES`] after a large picture. Otherwise they would stay allocated in
-/// every thread that has ever decoded such a picture.
+/// Frees buffers that exceed [`KEPT_BYTES`] after a large picture. Otherwise every thread that has ever decoded a large
+/// picture would keep them.
 pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
     for buffer in buffers {
         if buffer.capacity() > KEPT_BYTES {

@@ -2,7 +2,7 @@
 
 use super::turbo::{Compressor, Encoding, PixelFormat, Process, Subsampling};
 
-/// Returns a picture with edges and noise, in which all coefficients occur.
+/// Returns a picture with edges and noise, so that all coefficients occur.
 pub(super) fn pixels(width: u32, height: u32, channels: u32) -> Vec<u8> {
     let mut noise = 1u32;
     let value = |x: u32, y: u32, c: u32| {

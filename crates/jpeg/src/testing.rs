@@ -1,6 +1,6 @@
 //! Small JPEGs for tests, generated on demand. The tests of the root package include this file too.
 
-/// The parts of a JPEG. A test may change them before they are joined to a file.
+/// The parts of a JPEG. A test may change them before they are joined into a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Jpeg {
     pub(crate) sof: u8,

@@ -1,4 +1,4 @@
-//! Fixes oddities in a JPEG header that decoders only warn about and that affect no pixel.
+//! Fixes errors in a JPEG header that decoders only warn about and that affect no pixel.
 #![deny(clippy::indexing_slicing)]
 
 use super::walk::Walk;

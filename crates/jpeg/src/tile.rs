@@ -1,9 +1,9 @@
 //! Lossless tiling: turns almost any JPEG into a baseline JPEG with one scan, divided into independent segments by
 //! restart markers.
 //!
-//! The DCT coefficients do not change, they are only encoded again. Every decoder therefore computes exactly the same
-//! pixels from both JPEGs. In most pictures the segments form a grid of tiles, and rectangles can be cut out by
-//! copying bytes ([`cut`](super::cut)).
+//! The DCT coefficients do not change. They are only encoded again. Every decoder therefore computes exactly the same
+//! pixels from both JPEGs. In most pictures the segments form a grid of tiles, and rectangles can be cut out by copying
+//! bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
 use super::baseline::BaselineTranscoder;
@@ -84,10 +84,10 @@ pub struct Tiled {
     pub width: u32,
     /// Height of the stored picture in pixels. `orientation` is not applied to it.
     pub height: u32,
-    /// Exif orientation to apply after decoding, 1..=8; 1 = upright. Apply it even if the stored bytes also
-    /// contain an Exif segment.
+    /// Exif orientation to apply after decoding, 1..=8 (1 is upright). Apply it even if the stored bytes also contain
+    /// an Exif segment.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients; 1 = none.
+    /// Exif orientation that was applied to the coefficients, or 1 for none.
     pub applied: u8,
 }
 
@@ -246,7 +246,7 @@ impl JpegTiler {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.damage.check(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
-            // The 8-bit decoder does not support such pictures, so check only that the end of the image is there.
+            // The 8-bit decoder does not support this picture, so only look for the end-of-image marker.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())

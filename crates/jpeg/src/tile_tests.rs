@@ -216,7 +216,7 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder cannot write pictures with such sampling factors, so change the factors of a normal picture. Its
+    // The encoder cannot write pictures with these sampling factors, so change the factors of a normal picture. Its
     // blocks can be read in a different order, because all RGB components share one Huffman table.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;

@@ -3,8 +3,8 @@
 //! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since version 3.0 it can add restart markers when
 //! transcoding. Three of its properties shape this module:
 //!
-//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture. Quantisation
-//!   and Huffman tables are also kept for pictures that have none. Therefore each instance is used for only one
+//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture. It also uses
+//!   its old quantisation and Huffman tables for pictures that have none. Therefore each instance is used for only one
 //!   picture, and the pixels depend only on the picture's own bytes. Creating an instance takes 0.2 µs. No instance
 //!   leaves the function, or the [`OpenedJpeg`], that created it.
 //! - A call that fails after a warning still reports only a warning. [`Handle::outcome`] distinguishes the two.
@@ -57,14 +57,13 @@ impl Drop for Handle {
 enum TurboFailure {
     /// The call finished, although the picture is damaged.
     Warning(String),
-    /// The call failed.
     Fatal(String),
 }
 
 impl TurboFailure {
-    /// Returns true if the warning is only about padding, that is, zeros before the end of the image. The library
-    /// keeps the text of a picture's first warning, so all pixels were decoded without a warning before this one.
-    /// Bytes other than zeros do not count as padding, because they may be the only sign of damage elsewhere.
+    /// Returns true if the warning is only about padding (zeros before the end of the image). The library keeps the
+    /// text of a picture's first warning, so all pixels were decoded without a warning before this one. Bytes other
+    /// than zeros do not count as padding, because they may be the only sign of damage elsewhere.
     fn is_padding(&self, jpeg: &[u8]) -> bool {
         let Self::Warning(text) = self else { return false };
         let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
@@ -116,16 +115,16 @@ impl Handle {
 
     /// Returns the result of the call that returned `status`.
     ///
-    /// The library's own code says "warning" even if an error followed the warning. But the library keeps only the
-    /// text of a picture's first warning, and an error always replaces this text. Therefore a call has ended with
-    /// only a warning if the text is a known warning. An unknown text counts as an error.
+    /// The library's error code is "warning" even if an error followed the warning. But the library keeps only the text
+    /// of a picture's first warning, and an error always replaces this text. Therefore a call has ended with only a
+    /// warning if the text is a known warning. An unknown text counts as an error.
     fn outcome(&self, status: c_int) -> Result<(), TurboFailure> {
         if status == 0 {
             return Ok(());
         }
         // SAFETY: the instance is alive. The text is zero-terminated. It lies in the instance or, if libjpeg
-        // wrote it, in this thread's own buffer: the failed call was made on this thread, and no other call
-        // is made before the text is copied.
+        // wrote it, in this thread's own buffer. The failed call ran on this thread, and the text is copied before any
+        // other call.
         let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.0.as_ptr())) }.to_string_lossy().into_owned();
         // SAFETY: the instance is alive.
         let code = unsafe { sys::tj3GetErrorCode(self.0.as_ptr()) }.cast_unsigned();
@@ -242,7 +241,7 @@ impl OpenedJpeg<'_> {
     /// pixel larger on each side.
     ///
     /// # Errors
-    /// Same as [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
+    /// Same as [`decode`](Self::decode); also `Format` if libjpeg cannot decode this region.
     pub(crate) fn decode_region(self, region: Rect, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         self.decode_at(Scale::Full, region, format, out, pitch)
     }

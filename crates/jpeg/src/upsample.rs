@@ -3,9 +3,9 @@
 //!
 //! If a component has half the resolution along an axis, libjpeg's default ("fancy") upsampling is a triangle filter:
 //! three quarters of a pixel come from the sample that covers it, and a quarter comes from the neighbour on the
-//! pixel's side. So the first and last pixel column of an MCU need the nearest chroma column of the neighbouring MCU,
-//! and no other column needs samples from outside. The same applies to rows. With all other ratios, samples are
-//! replicated and nothing else is needed (`jdsample.c`, `jdmaster.c`).
+//! pixel's side. Therefore, the first and last pixel column of an MCU need the nearest chroma column of the
+//! neighbouring MCU, and no other column needs samples from outside. The same applies to rows. With all other ratios,
+//! samples are only replicated (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
 
@@ -41,7 +41,7 @@ impl Needs {
             if h * 2 == max_h && (v == max_v || v * 2 == max_v) && interpolates {
                 needs.beside = true;
                 needs.above |= v * 2 == max_v;
-                // The smallest width in pixels with which the component has at least three samples per row.
+                // The smallest width in pixels that gives the component at least three samples per row.
                 needs.min_width = needs.min_width.max(2 * max_h / h + 1);
             } else if h == max_h && v * 2 == max_v {
                 needs.above = true;

@@ -1,8 +1,8 @@
 //! Views: the part of a picture that a sample shows, and its size.
 //!
 //! The rules are the same as in torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`,
-//! `RandomHorizontalFlip`), so a model that was trained with torchvision gets the same geometry. All
-//! coordinates refer to the upright picture.
+//! `RandomHorizontalFlip`), so a model that was trained with torchvision sees the same geometry. All coordinates refer
+//! to the upright picture.
 
 use super::jittered::{self, Rescaled};
 use super::{Area, DrawKey, Draws, Interpolation, Rect};
@@ -69,10 +69,9 @@ pub enum Framing {
         /// 4/3.
         ratio: (f64, f64),
     },
-    /// The whole picture with padding (letterbox): it is scaled to the largest size that fits and centred on a
-    /// background of one colour. It fills the output along one axis. Its length along the other axis is rounded to
-    /// the nearest pixel and is at least 1. If the number of border pixels is odd, the right or lower border has one
-    /// more.
+    /// The whole picture with padding (letterbox), scaled to the largest size that fits and centred on a background of
+    /// one colour. It fills the output along one axis. Its length along the other axis is rounded to the nearest pixel
+    /// and is at least 1. If the number of border pixels is odd, the right or lower border has one more.
     Pad {
         /// Number of rows.
         height: u32,
@@ -95,7 +94,7 @@ pub enum Framing {
     },
 }
 
-/// A view of one picture, with all random choices made.
+/// A view of one picture, after all random choices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
     /// Area to show.
@@ -217,8 +216,8 @@ impl View {
         Self::new(Framing::Resize { height, width })
     }
 
-    /// Resizes the picture to a shorter side of `short_side`, and shows its centre at the given size.
-    /// ImageNet evaluation usually uses 256 and 224.
+    /// Resizes the picture to a shorter side of `short_side`, and shows its centre, of size `size`. ImageNet evaluation
+    /// usually uses 256 and 224.
     #[must_use]
     pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
@@ -330,8 +329,8 @@ impl View {
     ///
     /// Draw 0 of `key` decides the flip: the picture is flipped if the number is below the probability. Attempt i at
     /// a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the column. A random size
-    /// uses draw 4, and its place uses draws 6 and 7. Therefore another framing does not change the flips, and vice
-    /// versa.
+    /// uses draw 4, and its place uses draws 6 and 7. Changing the framing therefore does not change the flips, and
+    /// vice versa.
     ///
     /// # Errors
     /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, or a rectangle is not within it.

@@ -18,8 +18,8 @@ fn fixed_views_show_the_documented_part() {
     assert_eq!((resized.window, resized.height, resized.width), (whole.window, 10, 20));
 }
 
-/// The expected sizes and starts come from torchvision 0.20: `Resize(256)` resizes 500 × 375 to 341 × 256,
-/// and `CenterCrop(224)` starts at column 58 (58.5 is rounded to even) and row 16.
+/// The expected sizes and starts are from torchvision 0.20: `Resize(256)` resizes 500 × 375 to 341 × 256, and
+/// `CenterCrop(224)` starts at column 58 (58.5 is rounded to even) and row 16.
 #[test]
 fn centre_crops_lie_where_torchvision_puts_them() {
     let crop = View::center_crop(256, 224).resolve(500, 375, &key(0)).unwrap();

@@ -4,7 +4,7 @@
 use super::error::JpegError;
 
 /// Returns the offset just after EOI, or `None` if the file ends before EOI. `bytes` must be a whole file, and
-/// `scan_offset` the offset of its first entropy-coded byte, at which the walk starts.
+/// `scan_offset` the offset of its first entropy-coded byte.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);

@@ -141,7 +141,7 @@ impl<'a> Reading<'a> {
         Some(starts)
     }
 
-    /// Decodes one row. The first call also decodes the part of the row's segment that lies above it.
+    /// Decodes one row. The first call also decodes the part of the row's segment above the row.
     #[inline(always)]
     fn long(&mut self, row: usize) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;

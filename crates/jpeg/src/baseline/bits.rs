@@ -68,7 +68,7 @@ impl<'a> Bits<'a> {
         (self.at * 8).wrapping_sub(self.count as usize)
     }
 
-    /// Returns the offset of the byte after the last byte from which a bit was consumed.
+    /// Returns the offset of the byte after the last consumed bit.
     pub(super) const fn end(&self) -> usize {
         self.position().div_ceil(8)
     }

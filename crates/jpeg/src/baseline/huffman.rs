@@ -7,7 +7,7 @@ use super::bits::Bits;
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
 
-/// Table entry that tells how to decode the next bits of a stream.
+/// Table entry that describes how to decode the next bits of a stream.
 ///
 /// Bits 0 to 7: number of bits to consume. Bits 8 to 15: distance to the coefficient (1 to 16 positions) or one of
 /// the marks below. Bits 16 to 31: value of the coefficient.
@@ -131,8 +131,8 @@ impl Huffman {
         (&self.counts, self.symbols.get(..self.used).unwrap_or_default())
     }
 
-    /// Returns the entry for a code that is longer than the table's index, or `None` if no such code exists.
-    /// The code and its value have at most 31 bits.
+    /// Returns the entry for a code that is longer than the table's index, or `None` if the code does not exist. The
+    /// code and its value have at most 31 bits.
     #[cold]
     #[inline(never)]
     pub(super) fn long(&self, entry: CodeEntry, mut bits: Bits<'_>) -> Option<CodeEntry> {
@@ -173,7 +173,7 @@ fn valueless(length: u32, symbol: u8, class: Class) -> Option<CodeEntry> {
     }
 }
 
-/// Fills all entries whose index starts with the given code.
+/// Fills all entries whose index starts with this code.
 fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     let (run, size) = parts(symbol);
     if size == 0 {

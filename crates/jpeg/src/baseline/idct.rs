@@ -49,8 +49,8 @@ pub(super) fn samples<S: Simd>(
     match last {
         0 => {
             let value = i32::from(block[0]) * i32::from(quantiser[0]);
-            // In a full transform, the inputs of the second pass are four times as large as this value. If such an
-            // input does not fit into 16 bits, record the largest 16-bit number instead, which is out of range too.
+            // In a full transform, the inputs of the second pass are four times as large as this value. If an input
+            // does not fit into 16 bits, record the largest 16-bit number instead, which is out of range too.
             within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;

@@ -6,8 +6,8 @@ use crate::{JpegHeader, Rect, SegmentIndex};
 use shardpack_format::saturating_u32;
 use std::ops::Range;
 
-/// Minimum number of segments in a band. Segments are decoded in pairs, and with more segments in a band, fewer
-/// segments are decoded without a partner.
+/// Minimum number of segments in a band. Segments are decoded in pairs. The more segments a band has, the fewer are
+/// decoded alone.
 const BAND_SEGMENTS: usize = 6;
 /// Maximum number of MCU rows in a band. More rows would not fit into the caches.
 pub(super) const BAND_ROWS: usize = 4;
@@ -27,12 +27,12 @@ pub(super) struct Layout {
     /// Size of the picture's chroma, in samples.
     pub(super) chroma_width: usize,
     pub(super) chroma_height: usize,
-    /// MCUs per segment; the last segment may have fewer.
+    /// Number of MCUs per segment. The last segment may have fewer.
     pub(super) interval: usize,
     /// MCUs between restart markers: equal to `interval`, or larger for a picture with an index.
     pub(super) restart_interval: usize,
-    /// True if no segment is longer than a row. Short segments are always decoded as a whole, longer ones row
-    /// by row as far as needed.
+    /// True if no segment is longer than a row. Short segments are always decoded as a whole. Longer segments are
+    /// decoded row by row, up to the last needed row.
     pub(super) short: bool,
     /// MCUs whose samples are computed: the MCUs of the window, and the neighbours that upsampling needs.
     pub(super) shown_columns: Range<usize>,
@@ -54,7 +54,7 @@ impl Layout {
         let (width, height) = (width as usize, height as usize);
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // libjpeg does not interpolate the chroma of such narrow rows.
+        // libjpeg does not interpolate chroma rows of one or two samples.
         if h == 2 && chroma_width <= 2 {
             return None;
         }
@@ -99,7 +99,7 @@ impl Layout {
         })
     }
 
-    /// Returns true if restart markers already divide the picture into such short segments that it needs no index.
+    /// Returns true if restart markers already divide the picture into segments that are short enough to need no index.
     pub(super) const fn has_short_segments(&self) -> bool {
         self.short && self.interval * self.blocks <= LONGEST as usize
     }

@@ -8,8 +8,8 @@
 //! `pixels` turns samples into RGB.
 //!
 //! The pixels equal libjpeg-turbo's, bit for bit. If anything in a picture is unusual, missing or left over,
-//! libjpeg-turbo decodes the picture instead. Thus libjpeg-turbo determines all errors, and the pixels of damaged
-//! pictures. The rules are in `docs/entropy-segments.md`, and each has a test in `rules_tests.rs`.
+//! libjpeg-turbo decodes the picture instead. All errors, and the pixels of damaged pictures, are therefore
+//! libjpeg-turbo's. The rules are in `docs/entropy-segments.md`, and each has a test in `rules_tests.rs`.
 
 mod bands;
 mod bits;

@@ -1,4 +1,4 @@
-//! Samples of the components. Only the rows that are still needed are kept.
+//! Stores the samples of the components. Keeps only the rows that are still needed.
 #![deny(clippy::indexing_slicing)]
 
 use super::bands::Band;

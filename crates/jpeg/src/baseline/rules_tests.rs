@@ -4,7 +4,7 @@ use super::*;
 use crate::{DecodePaths, JpegDecoder, Rendering, View};
 use shardpack_format::Limits;
 
-/// A gray picture of one or more rows of MCUs. A test specifies its segments.
+/// A gray picture with one or more MCU rows. The test specifies its segments.
 ///
 /// The code of a DC symbol is its number in five bits. The code of an AC symbol is its number in eight bits. This
 /// leaves 16 five-bit codes and one eight-bit code undefined.

@@ -13,7 +13,7 @@ const PADDING: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Segments {
-    /// Bytes without stuffing, that is, without the 00 that follows each FF.
+    /// Bytes without the 00 that follows each FF.
     bytes: Vec<u8>,
     places: Vec<Place>,
     /// Start of every segment in the index, as a bit position in the file.
@@ -26,14 +26,14 @@ pub(super) struct Segments {
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
-    /// First and last bit position at which decoding may end.
+    /// First and last bit position where decoding may end.
     ends: (usize, usize),
     predictions: [i16; 3],
     /// DC coefficients at the end of the segment, according to the index.
     last_dc: Option<[i16; 3]>,
 }
 
-/// A segment, and the position up to which its bits have been read.
+/// A segment, with the position of the next bit to read.
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     pub(super) bits: Bits<'a>,
@@ -54,8 +54,8 @@ impl Segment<'_> {
 
 impl Segments {
     /// Finds and copies the segments that the layout decodes. Scans all of the data, so that a missing marker is
-    /// noticed even outside the rectangle. Returns `None` unless the markers are exactly RST0 to RST7 in turn, then
-    /// EOI.
+    /// noticed even outside the rectangle. Returns `None` unless the markers cycle through RST0 to RST7 in order and
+    /// end with EOI.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.places.clear();

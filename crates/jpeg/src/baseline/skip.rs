@@ -58,7 +58,7 @@ impl Symbols {
         Self { known: length, bits: length + parts(symbol).1, step }
     }
 
-    /// Appends the symbols that follow. Returns `None` if the codes of all symbols do not fit into an index.
+    /// Appends `next`. Returns `None` if the codes of all symbols do not fit into an index.
     fn and(self, next: Self) -> Option<Self> {
         let (known, bits) = (self.bits + next.known, self.bits + next.bits);
         let (coefficients, end) = (self.step + (next.step & (Skip::END - 1)), next.step & Skip::END);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn short_symbols_are_skipped_together() {
-        // The codes 0, 10 and 110 stand for a value of one bit, the end of a block, and 16 zeros.
+        // The codes 0, 10 and 110 represent a value of one bit, the end of a block, and 16 zeros.
         let mut counts = [0; 16];
         counts[..3].copy_from_slice(&[1, 1, 1]);
         let (_, skips) = tables(&counts, &[0x01, 0x00, 0xF0]);

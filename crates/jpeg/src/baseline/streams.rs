@@ -165,8 +165,8 @@ pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<
     }
 }
 
-/// Decodes two streams alternately until one of them is done. Returns the segment of the finished stream, and the
-/// stream that is not finished, or `None` if a stream is irregular.
+/// Decodes two streams alternately until one of them ends. Returns the segment of the finished stream and the
+/// unfinished stream, or `None` if a stream is irregular.
 #[inline(always)]
 fn decode_two<'a, 'b>(
     mut a: BlockReader<'a, 'b>,

@@ -105,7 +105,7 @@ pub(super) fn window() -> impl Strategy<Value = [u32; 4]> {
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// Stands for the last column or row. Smaller numbers count back from there.
+/// Represents the last column or row. Smaller numbers count back from it.
 const LAST: u32 = u32::MAX;
 
 pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -212,8 +212,8 @@ proptest! {
     }
 }
 
-/// Cases in which the two decoders once disagreed. In the first cases, libjpeg-turbo decoded only a single chroma
-/// column at the right edge.
+/// Cases where the two decoders once disagreed. In the first cases, libjpeg-turbo decoded only a single chroma column
+/// at the right edge.
 #[test]
 fn past_differences_stay_fixed() {
     let s420 = |size, quality, interval, noise| Source {

@@ -22,7 +22,7 @@ pub(crate) enum Walked {
     /// The data is complete, but needs no index, because restart markers already divide it into short segments.
     Short,
     /// The data is complete, but an index would be useless, because our decoder cannot start in the
-    /// middle of such a picture.
+    /// middle of the picture.
     Other,
     /// Our decoder does not support the picture, or its data is irregular.
     Unknown,
@@ -35,7 +35,7 @@ pub(crate) struct ScanWalker {
     skips: [SkipTable; 3],
     /// Bytes of one restart interval without stuffing.
     bytes: Vec<u8>,
-    /// Offsets in `bytes` at which a stuffing byte was removed. Each offset is just after an FF.
+    /// Offsets in `bytes` of the removed stuffing bytes. Each offset is just after an FF.
     stuffed: Vec<usize>,
     pub(crate) list: SegmentList,
 }
@@ -60,7 +60,7 @@ impl ScanWalker {
         }
     }
 
-    /// Walks through a picture in segments of `wanted` MCUs (default: the usual number).
+    /// Walks through a picture in segments of `wanted` MCUs (default: chosen by `index_interval`).
     pub(crate) fn walk(&mut self, jpeg: &[u8], header: &JpegHeader, wanted: Option<u32>) -> Walked {
         if cfg!(target_endian = "big") || header.stray_bytes > 0 {
             return Walked::Unknown;

@@ -1,7 +1,7 @@
 //! Decompresses bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
 //!
-//! A row is represented by the columns at which its colour changes. Rows start with white. The code tables come from
-//! the crate `fax`.
+//! A row is represented by the columns where its colour changes. Rows start with white. The code tables come from the
+//! crate `fax`.
 
 use fax::maps::{Mode, black, mode, white};
 use fax::{BitReader, ByteReader};

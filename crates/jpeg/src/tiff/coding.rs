@@ -86,8 +86,8 @@ impl<'a> Unpacker<'a> {
     pub fn new(coding: TiffCoding, packed: &'a [u8], bytes: usize) -> Result<Self, String> {
         let stream = match coding {
             TiffCoding::Lzw => {
-                // Before TIFF 6.0, codes started at the lowest bit and became longer one code later. Such a
-                // stream starts with the code 256 in that bit order.
+                // Before TIFF 6.0, codes started at the lowest bit and became longer one code later. These streams
+                // start with the code 256 in that bit order.
                 let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
                 let decoder = match is_old {
                     true => Decoder::new(BitOrder::Lsb, 8),
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_last_run_may_pass_the_end() {
-        // A run of ten fives, four literals, and a run of 100 nines, of which the test requests only six.
+        // A run of ten fives, four literals, and a run of 100 nines. The test requests only six of the nines.
         let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
         let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
         assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));

@@ -66,7 +66,7 @@ impl Ink {
         }
     }
 
-    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, and the first ones are the colour.
+    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, starting with its colour.
     pub(super) fn write(&self, samples: &[u16], bands: usize, depth: Depth, rgb: &mut [u8]) {
         let pixels = samples.chunks_exact(bands.max(1)).zip(rgb.as_chunks_mut::<3>().0);
         for (from, to) in pixels {

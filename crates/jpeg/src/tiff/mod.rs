@@ -384,7 +384,7 @@ impl<'a> Tiff<'a> {
             |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
-        // The TIFF determines the colours. This Adobe segment passes them on to libjpeg.
+        // The TIFF tags determine the colour space. This Adobe segment passes it on to libjpeg.
         let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
         if self.together() >= 3 {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");

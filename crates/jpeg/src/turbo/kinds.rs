@@ -42,7 +42,7 @@ pub(crate) enum Subsampling {
 pub(crate) struct Transcoding {
     /// Rotation or reflection. Transcoding fails if a partial block makes it impossible.
     pub(crate) operation: Operation,
-    /// Number of MCUs between restart markers; 0 = no markers.
+    /// Number of MCUs between restart markers, or 0 for no markers.
     pub(crate) restart_interval: u16,
     /// Copies metadata segments (APPn, COM). Segments that affect colours are always written.
     pub(crate) keep_metadata: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Encoding {
     /// libjpeg's quality, 1..=100.
     pub(crate) quality: u8,
     pub(crate) subsampling: Subsampling,
-    /// Number of MCUs between restart markers; 0 = no markers.
+    /// Number of MCUs between restart markers, or 0 for no markers.
     pub(crate) restart_interval: u16,
 }
 

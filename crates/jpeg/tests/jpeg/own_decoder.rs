@@ -1,4 +1,4 @@
-//! Tests that common kinds of pictures decode to the right pixels, and that a damaged picture is an error.
+//! Tests that common pictures decode to the right pixels, and that damaged pictures are rejected.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_format::Limits;

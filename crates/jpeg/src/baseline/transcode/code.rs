@@ -40,8 +40,7 @@ impl CodeWord {
 
 pub(super) struct OptimalCodes {
     pub(super) codes: [OptimalCode; CODES],
-    /// The code word of each symbol. The symbols of the first code come first, then the symbols of the
-    /// second code, and so on.
+    /// The code word of each symbol, first for all symbols of the first code, then of the second code, and so on.
     pub(super) words: Box<[CodeWord; PLACES]>,
 }
 
@@ -50,7 +49,7 @@ impl OptimalCodes {
         Self { codes: [OptimalCode::NONE; CODES], words: Box::new([CodeWord::default(); PLACES]) }
     }
 
-    /// Builds the codes for symbols with the given counts. Returns `None` if libjpeg would fail.
+    /// Builds the codes for these symbol counts. Returns `None` if libjpeg would fail.
     pub(super) fn set(&mut self, counts: &[u32; PLACES]) -> Option<()> {
         let counts = counts.as_chunks::<CODE_SYMBOLS>().0;
         let words = self.words.as_chunks_mut::<CODE_SYMBOLS>().0;
@@ -62,7 +61,7 @@ impl OptimalCodes {
     }
 }
 
-/// A Huffman code in the form in which a JPEG stores it.
+/// A Huffman code, as a JPEG stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptimalCode {
     pub(super) lengths: [u8; LONGEST],
@@ -70,8 +69,8 @@ pub(super) struct OptimalCode {
     used: usize,
 }
 
-/// A symbol or an inner node of the tree, sorted in the order in which nodes are joined: the rarest first, and among
-/// equally rare nodes the one with the highest position first. An inner node has the position of one of its children.
+/// A symbol or an inner node of the tree, sorted in the order of joining: the rarest first, and the highest position
+/// first among equally rare nodes. An inner node has the position of one of its children.
 type Joined = Reverse<(u64, Reverse<usize>, usize)>;
 
 impl OptimalCode {
@@ -149,7 +148,7 @@ fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> 
 }
 
 /// Shortens the longest codes (T.81, figure K.3). Each step takes two codes of the greatest length. One becomes a bit
-/// shorter. The other becomes the sibling of a shorter code, and both get one bit more than that code had.
+/// shorter. The other becomes the sibling of a shorter code, and both become one bit longer than that code was.
 fn shorten(lengths: &mut [usize; LONGEST_MADE + 1]) -> Option<()> {
     for length in (LONGEST + 1..=LONGEST_MADE).rev() {
         while *lengths.get(length)? > 0 {

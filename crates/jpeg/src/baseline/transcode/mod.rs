@@ -6,7 +6,7 @@
 //! codes, `head` writes the segments before the scan, and `scan` writes the symbols in their new codes.
 //!
 //! The output equals libjpeg-turbo's (`Transcoder`), byte for byte. libjpeg-turbo itself transcodes a picture
-//! that is odd (`docs/entropy-segments.md`), must be rotated, or has coefficients outside the range that it
+//! that is irregular (`docs/entropy-segments.md`), must be rotated, or has coefficients outside the range that it
 //! writes.
 #![deny(clippy::indexing_slicing)]
 

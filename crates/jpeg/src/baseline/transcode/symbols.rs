@@ -1,4 +1,4 @@
-//! Lists the symbols of a picture in the order in which they are written, and counts them.
+//! Lists the symbols of a picture in output order, and counts them.
 #![deny(clippy::indexing_slicing)]
 
 use crate::baseline::bands::MOST_BLOCKS;
@@ -75,7 +75,6 @@ type BlockSymbols = [Symbol; BLOCK_SYMBOLS];
 
 pub(super) struct SymbolList {
     symbols: Vec<Symbol>,
-    /// Number of symbols in the list.
     len: usize,
     /// For each restart segment of the output, the number of symbols up to its end.
     ends: Vec<usize>,

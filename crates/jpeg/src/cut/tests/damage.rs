@@ -139,7 +139,7 @@ fn bytes_that_decoders_skip_are_no_damage() {
     let at = markers(&jpeg);
     let end = jpeg.len() - 2;
     let fill = [&jpeg[..at[5]], &[0xFF, 0xFF], &jpeg[at[5]..]].concat();
-    // The next marker in turn would be RST3, because it is the twelfth.
+    // The next marker would be RST3, because it is the twelfth.
     let trailing_marker = [&jpeg[..end], &[0xFF, 0xD3], &jpeg[end..]].concat();
     let bytes_behind = [&jpeg, b"\xFF\xD8\xFF\xE1 a second picture".as_slice()].concat();
     let comment = [&jpeg[..end], b"\xFF\xFE\0\x05abc", &jpeg[end..]].concat();
@@ -171,8 +171,7 @@ fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> Duration {
     clock::thread() - before
 }
 
-/// Returns JPEGs with `body` bytes of invalid data. Each comes with a rectangle to cut out, and a flag that is true
-/// if the cut must succeed.
+/// Returns JPEGs with `body` bytes of invalid data, the rectangle to cut out of each, and true if the cut must succeed.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();

@@ -1,4 +1,4 @@
-//! Tests photos that are tiled like the packer's, with typical crops of training runs.
+//! Tests typical training crops of photos that are tiled as by the packer.
 
 use super::*;
 use crate::testing::shared_data;

@@ -54,8 +54,8 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
-/// libjpeg does not interpolate rows with only two chroma columns. If it interpolates the rows of the whole picture,
-/// the cut must therefore be wider.
+/// libjpeg does not interpolate rows with only two chroma columns. A narrow cut from a wider picture must therefore
+/// have more columns.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
