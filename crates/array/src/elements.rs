@@ -40,7 +40,7 @@ pub(crate) struct Elements<'a> {
     /// Number of valid bytes in `pending`.
     filled: usize,
     total: usize,
-    /// True if elements are written to their places in `whole`.
+    /// True if elements are written directly to `whole`.
     out_of_order: bool,
     item_bytes: u8,
 }

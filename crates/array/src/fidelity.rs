@@ -12,7 +12,7 @@ pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
 /// Fidelity figures of one array, or the merged figures of several arrays.
 ///
-/// Lossless storage has zero errors, so they are not measured. Errors and angles exclude NaN, infinities and no-data.
+/// Lossless storage has no errors, so none are measured. Errors and angles exclude NaN, infinities and no-data.
 ///
 /// ```
 /// use shardpack_array::Fidelity;

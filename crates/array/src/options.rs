@@ -11,8 +11,8 @@ use shardpack_format::{Error, Hint, Result, Setting};
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
     /// Floats that are all integers become the smallest integer type that represents them exactly. Other float32 and
-    /// float64 values become float16. If there is an error bound, they become fixed point instead if this is smaller
-    /// or float16 cannot meet the bound.
+    /// float64 values become float16. With an error bound, they become fixed point instead if that is smaller or
+    /// float16 cannot meet the bound.
     #[default]
     Auto,
     /// Values are stored unchanged.
@@ -23,7 +23,7 @@ pub enum Values {
     Fixed,
 }
 
-/// Whether elements are stored as differences along the last axis.
+/// Determines if elements are stored as differences along the last axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {

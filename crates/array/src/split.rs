@@ -153,7 +153,7 @@ impl ArraySplit {
         &self.parts
     }
 
-    /// True if the bytes of a part are its values and can be read directly into their place in the row.
+    /// True if the bytes of a part are its values and can be read directly into the row.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.codec == Codec::Raw && self.is_plain()
@@ -276,10 +276,9 @@ fn unit_ends(
 }
 
 impl ArrayDecoder {
-    /// Decodes part `number` and writes its values to their places in a row. `payload` contains the bytes of the
-    /// part.
+    /// Decodes part `number` and writes its values to a row. `payload` contains the bytes of the part.
     ///
-    /// After an error the content of these places is unspecified.
+    /// After an error, the bytes of the part's pixels in the row are unspecified.
     ///
     /// # Errors
     /// `Format` if the part is damaged, or if this is not the payload that was split; `Internal` if `payload` does

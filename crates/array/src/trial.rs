@@ -168,7 +168,7 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
         let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
-        // Compute the cost of what an encoder would really store: four-byte elements without differences, and raw
+        // Compute the cost of what an encoder would actually store: four-byte elements without differences, and raw
         // bytes if the coder does not shrink them.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };
         let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };

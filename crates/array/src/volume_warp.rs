@@ -115,8 +115,8 @@ impl VolumeWarp {
     /// Returns the index in `reach` of the voxel at this position, or `None` outside.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of a side")]
     pub(crate) fn nearest(&self, [x, y, z]: [f64; 3], reach: Voxels) -> Option<usize> {
-        // A quarter turn may lead exactly to an edge between voxels, where rounding errors of the sines would
-        // choose a side at random.
+        // A quarter turn may map to a point exactly on an edge between voxels. There, rounding errors of the sines
+        // would choose a side at random.
         let at = [z + NEAR, y + NEAR, x + NEAR];
         let is_inside = (0..3).all(|axis| {
             let first = self.within.origin[axis];

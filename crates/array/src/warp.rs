@@ -84,8 +84,8 @@ impl Warp {
 /// Returns the index of the pixel that contains this position, or `None` outside the array.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
-    // A quarter turn may lead exactly to an edge between two pixels, where rounding errors of the sines would choose
-    // a side at random.
+    // A quarter turn may map to a point exactly on an edge between pixels. There, rounding errors of the sines would
+    // choose a side at random.
     let (x, y) = (x + NEAR, y + NEAR);
     let is_inside = x >= 0.0 && x < columns as f64 && y >= 0.0 && y < rows as f64;
     is_inside.then(|| y as usize * columns + x as usize)

@@ -14,7 +14,7 @@ fn noise(len: usize, seed: u32, bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Returns items so smooth that the coder shortens both byte planes.
+/// Returns items so smooth that the coder compresses both byte planes.
 fn smooth(items: usize) -> Vec<u8> {
     (0..items).flat_map(|i| ((i / 3 + i % 7) as u16).to_le_bytes()).collect()
 }

@@ -26,7 +26,7 @@ pub(crate) trait Container: Sync {
     /// True if a payload of this length has room for all units of `stored` bytes.
     fn fits(&self, stored: usize, payload: usize) -> bool;
 
-    /// Returns the size of a block, the unit of decoding, in stored bytes. Elements have `width` bytes.
+    /// Returns the size of a block in stored bytes, for elements of `width` bytes. Blocks are decoded one at a time.
     fn block_bytes(&self, width: usize) -> usize;
 
     /// Returns the number of scratch bytes for decoding a payload block by block, or `None` if the payload is not

@@ -98,7 +98,7 @@ impl Factors {
         self.bands
     }
 
-    /// True if there are no factors, which is never the case.
+    /// Returns false, because there is always at least one factor.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bands == 0

@@ -1,4 +1,4 @@
-//! Converts decoded elements while they are in the cache, and writes them to their places in a row.
+//! Converts decoded elements while they are in the cache, and writes them to a row.
 
 use super::room::{OutputRow, place};
 use super::target::Target;
@@ -120,7 +120,7 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// Writes the held elements to their places.
+    /// Writes the held elements to the row.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let target = self.target;
         if let Some(warp) = &target.warp {
@@ -135,7 +135,7 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// Computes the warped pixels from the held pixels, and writes them to their places.
+    /// Computes the warped pixels from the held pixels, and writes them to the row.
     fn warp(&mut self, warp: &Warp) -> Result<()> {
         let TakerScratch { held, marks, warp: scratch, .. } = &mut *self.scratch;
         let elements = (self.next - self.held) * self.target.each();

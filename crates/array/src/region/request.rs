@@ -27,7 +27,7 @@ impl Bands {
     }
 }
 
-/// Whether the output contains values or stored elements.
+/// Selects values or stored elements for the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Values in the type of the array (`descriptor.decoded`).

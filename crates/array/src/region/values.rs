@@ -1,4 +1,4 @@
-//! Decodes the stored elements of a region to values and writes them to their places in the output.
+//! Decodes the stored elements of a region to values and writes them to the output.
 
 use super::plan::{BandSet, RegionPlan};
 use super::request::{Output, Region};
@@ -15,7 +15,6 @@ impl RegionPlan<'_> {
         self.same_order() && (as_stored || is_as_stored(descriptor))
     }
 
-    /// Decodes the stored elements of a region to values, and writes the values to their places.
     pub(crate) fn values(
         &self,
         descriptor: &ArrayDescriptor,

@@ -266,7 +266,7 @@ fn below(value: f64) -> f32 {
     (if f64::from(near) > value { near.next_down() } else { near }) + 0.0
 }
 
-/// Rounds `value` up to three significant digits, for messages.
+/// Rounds `value` up, to three significant digits, for messages.
 fn round_up(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return value;

@@ -13,7 +13,7 @@ use shardpack_format::{Codes, Dtype, Transform};
 const OVERFLOW: f64 = 65_520.0;
 /// The bit pattern of every stored NaN. It does not depend on the processor's conversion.
 const NAN: f16 = f16::from_bits(0x7E00);
-/// Code of a no-data value that float16 cannot represent: a NaN pattern without other use.
+/// Code of a no-data value that float16 cannot represent: an otherwise unused NaN pattern.
 const NO_DATA_CODE: u16 = 0x7E01;
 
 /// Stores the floats of a job as float16. Fails with [`EncodeError::ErrorBound`] as soon as an error exceeds

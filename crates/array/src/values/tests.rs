@@ -1,4 +1,4 @@
-//! Tests encoding and decoding with the cases V01 to V06 of value transforms.
+//! Tests value transforms, in cases V01 to V06.
 
 use crate::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodeError, EncodeResult, EncodedArray,

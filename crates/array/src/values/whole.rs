@@ -1,5 +1,4 @@
-//! Decodes the stored elements of an array to values while they are in the cache, and writes the values to their
-//! places.
+//! Decodes the stored elements of an array to values while they are in the cache, and writes the values to the output.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -9,7 +8,7 @@ use shardpack_base::parts::{grow, part, part_mut, split_mut};
 use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform, bug};
 use std::ops::Range;
 
-/// Decodes stored elements to values as they arrive, and writes the values to their places.
+/// Decodes stored elements as they arrive, and writes the values to the output.
 pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,

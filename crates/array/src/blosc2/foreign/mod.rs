@@ -161,7 +161,7 @@ impl std::fmt::Debug for ForeignDecoder {
 
 impl ForeignDecoder {
     /// Decodes block `number` to its place in `unit`, which is as long as the decoded chunk. The first block must be
-    /// decoded before all others, because the delta filter compares with it.
+    /// decoded before all others, because the delta filter combines them with it by XOR.
     ///
     /// # Errors
     /// `Format` if the block is damaged.
