@@ -49,8 +49,7 @@ impl Orientation {
         (self.transposed, self.mirrored_x, self.mirrored_y)
     }
 
-    /// Returns the options for resizing the stored picture so that the result is the same as if the upright picture
-    /// were resized.
+    /// Returns options that make resizing the stored picture equivalent to resizing the upright picture.
     pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
         Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }

@@ -97,7 +97,7 @@ fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&
     }
     let budget = png::Limits { bytes: budget(bytes, limits) };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), budget);
-    // Expand samples of 1, 2 and 4 bits to 8, and palettes to RGB. Samples of 16 bits stay as they are.
+    // Expand samples of 1, 2 and 4 bits to 8, and palettes to RGB. 16-bit samples stay unchanged.
     decoder.set_transformations(Transformations::EXPAND);
     let reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = reader.info().size();

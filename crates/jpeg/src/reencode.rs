@@ -47,7 +47,7 @@ pub enum ReencodeOutcome {
 /// Result of [`JpegReencoder::reencode`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// Outcome: re-encoded, or stored as the source.
+    /// Outcome: the picture was re-encoded, or the source was stored.
     pub outcome: ReencodeOutcome,
     /// Width of the stored picture in pixels. `orientation` is not applied to it.
     pub width: u32,

@@ -64,7 +64,7 @@ pub(crate) struct Cutout<'a> {
 
 pub(super) struct Resizer {
     inner: fir::Resizer,
-    /// Source column of each output column, for the nearest pixel.
+    /// Source column of each output column, for nearest-pixel resizing.
     columns: Vec<usize>,
     rows: Vec<usize>,
     /// Pixels after resizing along one axis.

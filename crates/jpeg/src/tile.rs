@@ -78,7 +78,7 @@ pub enum TileOutcome {
 /// Result of [`JpegTiler::tile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled {
-    /// The picture was tiled, or the source was kept.
+    /// Outcome: the picture was tiled, or the source was kept.
     pub outcome: TileOutcome,
     /// Width of the stored picture in pixels. `orientation` is not applied to it.
     pub width: u32,

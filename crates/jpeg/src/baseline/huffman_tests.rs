@@ -1,8 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Decodes bit by bit, as the standard describes it (T.81, F.2.2.3). Returns the symbol and the length of its
-/// code.
+/// Decodes bit by bit, as in the standard (T.81, F.2.2.3). Returns the symbol and the length of its code.
 fn by_the_book(counts: &[u8; 16], symbols: &[u8], next: u32) -> Option<(u8, u32)> {
     let (mut code, mut place) = (0, 0);
     for (length, &count) in (1..).zip(counts) {
@@ -35,7 +34,7 @@ fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32
     }
 }
 
-/// Generates numbers of codes for each length. Some bit patterns may have no code.
+/// Generates the number of codes of each length. Some bit patterns may have no code.
 pub(in crate::baseline) fn counts() -> impl Strategy<Value = [u8; 16]> {
     prop::array::uniform16(0_u32..9).prop_map(|wanted| {
         let mut free = 1_u32;

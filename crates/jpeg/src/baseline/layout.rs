@@ -110,7 +110,7 @@ impl Layout {
     }
 
     /// Returns the segments to decode for a row. If segments are longer than a row, these are all segments of the
-    /// row. Otherwise they are the segments that contain the row's MCUs to show.
+    /// row. Otherwise they are the segments that contain the needed MCUs of the row.
     pub(super) fn segments(&self, row: usize) -> Range<usize> {
         let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
         let first = row * self.columns;

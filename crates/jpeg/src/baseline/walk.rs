@@ -28,7 +28,7 @@ pub(crate) enum Walked {
     Unknown,
 }
 
-/// Walks through pictures. Its buffers grow to fit the largest picture so far.
+/// Walks through the entropy-coded data of pictures. Its buffers grow to fit the largest picture so far.
 pub(crate) struct ScanWalker {
     tables: Tables,
     /// Skip table for the AC code of each component.

@@ -16,10 +16,10 @@ pub(super) const CODES: usize = 4;
 
 pub(super) const PLACES: usize = CODES * CODE_SYMBOLS;
 
-/// Maximum number of bits in an AC coefficient that libjpeg is able to write.
+/// Maximum number of bits in an AC coefficient that libjpeg can write.
 const COEFFICIENT_BITS: u32 = 10;
 
-/// Maximum number of bits in a DC difference that libjpeg is able to write. AC coefficients have fewer bits.
+/// Maximum number of bits in a DC difference that libjpeg can write. AC coefficients have fewer bits.
 pub(super) const MOST_VALUE_BITS: u32 = 11;
 
 /// Symbols for the end of a block and for skipping sixteen positions.
