@@ -19,10 +19,10 @@ pub const fn main_measure(content: SampleKind) -> Measure {
 
 /// Returns the default conditions of the verdict.
 ///
-/// For pictures, nine of ten samples must have a very high score. For cubes, the largest error in each band of each
-/// cube must not exceed that band's noise, and the spectral angle of 99 % of each cube's pixels must be at most half
-/// a degree. For comparison, spectra within 0.1 rad of each other (about ten times as much) usually count as one
-/// material.
+/// For pictures, nine of ten samples must have an SSIMULACRA2 score of at least 80. For cubes, the largest
+/// error in each band of each cube must not exceed that band's noise, and the spectral angle of 99 % of each
+/// cube's pixels must be at most half a degree. For comparison, spectra within 0.1 rad of each other (about ten
+/// times as much) usually count as one material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -75,7 +75,7 @@ fn spread(candidate: &mut Candidate) {
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
-        // Decibels can be averaged over a ladder. An average of other errors would mean little.
+        // PSNR in decibels can be averaged over a ladder. An average of other errors would mean little.
         SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -127,7 +127,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
         sentences.push(match report.subject {
-            // Without the sources, the size before packing is not known.
+            // The size before packing is unknown without the sources.
             Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
@@ -206,7 +206,7 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Returns the relative difference that the decoding rates of two candidates may have by chance alone.
+/// Returns the relative difference between the decoding rates of two candidates that may be due to chance alone.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }

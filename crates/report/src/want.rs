@@ -1,4 +1,4 @@
-//! The conditions of a verdict, such as `ssimulacra2.p10>=80`, and the choice among the candidates that meet them.
+//! Parses the conditions of a verdict, such as `ssimulacra2.p10>=80`, and chooses among the candidates that meet them.
 
 use crate::data::{Better, Candidate, Distribution, Measure};
 use std::fmt;
@@ -273,11 +273,11 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // These two candidates are only a third as large, but unusable: the errors exceed the noise of some band, or
-        // the spectral angles are too large.
+        // These two candidates are only a third as large, but unusable. One has errors above the noise of some
+        // band, and the other has spectral angles that are too large.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
-        // The choice is lossless if float16 saves little, and float16 if it saves much.
+        // The lossless candidate is chosen if float16 saves little, and float16 is chosen if it saves much.
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(190.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(170.0)]), Some((2, true)));
         // Fixed point is chosen only if float16 is much larger or too coarse.

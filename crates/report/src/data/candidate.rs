@@ -17,7 +17,7 @@ pub struct Candidate {
     pub arguments: Vec<String>,
     /// Name of the candidate's ladder, such as `reencode 4:2:0`. In plots, a line joins the points of a ladder.
     pub group: String,
-    /// True if every drawn sample decodes to exactly the values of its source, without any change.
+    /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
     /// Samples that could be stored, in the order of [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
@@ -33,8 +33,9 @@ pub struct Candidate {
     pub rates: Rates,
     /// Predictions for the whole set.
     pub predictions: Predictions,
-    /// Bjøntegaard delta of the candidate's ladder: how many per cent more bytes it needs than the first ladder for
-    /// the same score (negative: fewer bytes). `None` if the scores of the two ladders do not overlap.
+    /// Bjøntegaard delta of the candidate's ladder, in per cent: the additional bytes that it needs for the
+    /// same score as the first ladder. Negative if it needs fewer bytes. `None` if the scores of the two
+    /// ladders do not overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bjontegaard_percent: Option<f64>,
     /// True if no other candidate is both smaller and better.
@@ -63,12 +64,12 @@ pub struct StoredSample {
 pub struct FailedSample {
     /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Reason why the candidate cannot store the sample.
+    /// Why the candidate cannot store the sample.
     pub reason: String,
 }
 
-/// Distribution of a value over the samples. Percentiles count from the worse end: a tenth of the samples are worse
-/// than p10, that is, below it for a score, and above it for an error or a size.
+/// Distribution of a value over the samples. Percentiles count from the worse end. A tenth of the samples are
+/// worse than p10: lower for a score, and higher for an error or a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of samples with this value.
@@ -127,7 +128,7 @@ pub struct Predictions {
     /// Size of all records in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Estimate>,
-    /// Predicted time of `pack` on all cores, in seconds. A slow disk may increase it.
+    /// Predicted time of `pack` on all cores, in seconds. With a slow disk, packing takes longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_s: Option<f64>,
     /// Samples loaded per second on all cores.

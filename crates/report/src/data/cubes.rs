@@ -1,4 +1,4 @@
-//! Measures for cubes only. They show where errors are, in the spectrum and in the picture.
+//! Measures for cubes only. They show which bands and which pixels have errors.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,17 +64,17 @@ pub struct SpectrumPair {
     pub row: u64,
     /// Column of the pixel.
     pub column: u64,
-    /// Reason why this pixel is shown.
+    /// Why this pixel is shown.
     pub why: Why,
     /// Angle between the two spectra, in degrees.
     pub angle: f64,
-    /// Source values by band; `None` for NaN, infinities and no-data.
+    /// Source values by band. `None` for NaN, infinities and no-data.
     pub original: Vec<Option<f64>>,
     /// Stored values by band.
     pub stored: Vec<Option<f64>>,
 }
 
-/// Reason why a sample or a pixel is shown.
+/// Why a sample or a pixel is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
@@ -86,7 +86,7 @@ pub enum Why {
     Random,
 }
 
-/// A histogram: counts in bins of equal width.
+/// Counts of values in bins of equal width.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Left edge of the first bin.

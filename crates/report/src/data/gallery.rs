@@ -1,5 +1,5 @@
-//! Pictures for visual comparison: the original, the stored picture and their difference, for one region of a
-//! sample.
+//! Pictures for visual comparison. They show one region of a sample: the original, the stored picture, and
+//! their difference.
 
 use super::{Measure, Why};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct GalleryItem {
     pub candidate: usize,
     /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Reason why this sample is shown.
+    /// Why this sample is shown.
     pub why: Why,
     /// Region with the largest difference, in pixels of the stored picture.
     pub region: Rect,
@@ -57,6 +57,6 @@ pub struct EmbeddedPicture {
     pub width: u32,
     /// Number of rows.
     pub height: u32,
-    /// Content of the file.
+    /// Content of the picture file.
     pub bytes: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The measures of a sample, with their names, their units, and the direction in which they improve.
+//! Defines the measures of a sample, with their names, their units, and the direction in which they improve.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -122,7 +122,8 @@ impl Measure {
         }
     }
 
-    /// Returns true if the measure is a fraction, which is at least 0. Fractions with an upper bound are at most 1.
+    /// Returns true if the measure is a fraction. Fractions are at least 0, and [`Altered`](Self::Altered) is
+    /// at most 1.
     #[must_use]
     pub const fn is_share(self) -> bool {
         matches!(self, Self::MaxRelError | Self::Altered)

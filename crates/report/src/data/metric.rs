@@ -1,4 +1,4 @@
-//! A metric defined by the user: a number that a command prints.
+//! Metrics that the user defines. A metric is a number that a command prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ pub struct Metric {
     pub name: String,
     /// Command that computes the metric.
     pub command: String,
-    /// Results of several runs on the original samples. They differ only because of the seed, so
-    /// their range shows the effect of chance.
+    /// Results of several runs on the original samples. The runs differ only in their seeds, so the range of
+    /// the results shows the effect of chance.
     pub baseline: Vec<f64>,
     /// Results of the candidates.
     pub values: Vec<MetricValue>,

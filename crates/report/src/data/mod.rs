@@ -51,13 +51,13 @@ pub struct Report {
     /// User-defined metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// Sources that could not be read, each with the reason.
+    /// Sources that could not be read, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
-    /// Notes for the user, one sentence each.
+    /// Notes for the user. Each is one sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Origin of the figures: how, where and when they were measured.
+    /// How, where and when the figures were measured.
     pub provenance: Provenance,
 }
 
@@ -88,7 +88,7 @@ pub struct Whole {
     pub samples: u64,
     /// Size of the sources in bytes. For a dataset without its sources, the size of its shards.
     pub source_bytes: u64,
-    /// Class names; empty if there are none.
+    /// Class names. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
     /// Recipe from the manifest. Only for a dataset.
@@ -111,7 +111,7 @@ impl Whole {
 pub struct DrawnSample {
     /// Key of the sample. It comes from the user's file names, so it may contain any text.
     pub key: String,
-    /// Class of the sample, as a position in [`Whole::classes`].
+    /// Class of the sample, as an index into [`Whole::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u32>,
     /// Size of the sample's source, in bytes.
@@ -126,7 +126,7 @@ pub struct DrawnSample {
 pub struct Unreadable {
     /// Key or path of the source.
     pub path: String,
-    /// Reason why the source could not be read.
+    /// Why the source could not be read.
     pub reason: String,
 }
 
@@ -136,9 +136,9 @@ pub struct Verdict {
     /// Conditions in the user's notation, such as `ssimulacra2.p10>=80`. The smallest candidate that meets
     /// all conditions is chosen.
     pub want: Vec<String>,
-    /// True if the conditions come from the user, false for the default conditions.
+    /// True if the user gave the conditions, false for the default conditions.
     pub want_given: bool,
-    /// Position of the chosen candidate in [`Report::candidates`]; `None` if no candidate was measured.
+    /// Position of the chosen candidate in [`Report::candidates`]. `None` if no candidate was measured.
     pub chosen: Option<usize>,
     /// True if the chosen candidate meets all conditions. Otherwise the chosen candidate is
     /// lossless, or meets more conditions than the others.

@@ -1,9 +1,8 @@
-//! Records the origin of the figures in a report: everything that is needed to repeat the report and to judge
-//! its limits.
+//! Records how the figures in a report were measured, to repeat the report and to judge its limits.
 
 use serde::{Deserialize, Serialize};
 
-/// Origin of the figures in a report.
+/// How, where and when the figures in a report were measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Command that repeats the report.
@@ -40,7 +39,7 @@ pub struct Provenance {
     /// Progress of the run, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
-    /// Measurements that were left out, one sentence each.
+    /// Measurements that were left out. Each is one sentence.
     pub not_measured: Vec<String>,
 }
 
@@ -60,7 +59,7 @@ pub enum Strata {
 /// Machine that a report was made on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Name of the processor; empty if unknown.
+    /// Name of the processor. Empty if unknown.
     pub processor: String,
     /// Number of threads in use.
     pub threads: u64,

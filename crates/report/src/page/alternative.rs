@@ -1,5 +1,5 @@
-//! Renders a plot with its caption, and a table of the same data for readers who cannot see the plot or need the
-//! figures.
+//! Renders a plot with its caption, and a table of the same data for readers who cannot see the plot or need
+//! exact numbers.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,4 @@
-//! Renders the panels for cubes, which show the structure of the error, and where it is in the spectrum and in the
-//! picture.
+//! Renders the panels for cubes. They show the structure of the error, and which bands and pixels have errors.
 
 use super::alternative::{Data, figure};
 use super::heading;

@@ -1,4 +1,4 @@
-//! Renders the gallery of pictures that illustrate the figures.
+//! Renders the gallery of example pictures.
 
 use super::heading;
 use super::view::View;

@@ -1,4 +1,4 @@
-//! Renders the results of the user-defined metrics for the candidates, next to the range of the baseline results.
+//! Renders the results of the user-defined metrics for the candidates, together with the range of the baseline results.
 
 use super::alternative::{Data, figure};
 use super::heading;

@@ -119,7 +119,7 @@ fn policy() -> String {
     )
 }
 
-/// Returns JSON that is safe inside a script element. In a large report, a note replaces the rows. They are
+/// Returns JSON that is safe inside a script element. In a large report, a note replaces the rows, which are
 /// still available with `--json`.
 fn data(report: &Report) -> String {
     // Escape `<` in the JSON, because `</script>` and `<!--` would end or change the element.

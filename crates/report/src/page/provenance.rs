@@ -1,4 +1,4 @@
-//! Renders the origin of the figures, and their limits.
+//! Renders how the figures were measured, and their limits.
 
 use super::heading;
 use super::view::View;

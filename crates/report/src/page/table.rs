@@ -6,7 +6,7 @@ use crate::data::{Candidate, Measure, SPECTRAL_ANGLES, SampleKind, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// A cell: its sort key and its text.
+/// Sort key and text of a cell.
 type Cell = Option<(f64, String)>;
 
 struct CandidateColumn<'a> {

@@ -1,4 +1,4 @@
-//! Renders the verdict: one recommendation, its reason, the conditions, and the command to copy.
+//! Renders the verdict: the recommended candidate, the reason, the conditions, and the command to copy.
 
 use super::view::{Statistic, View, said_of};
 use crate::conclude::{speed, spread_of};
@@ -88,7 +88,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
         let said = |value| words::score_and_unit(measure, value);
         let count = usize::try_from(spread.count).unwrap_or_default();
         let (value, worst) = (said(shown.of(spread)), said(spread.worst));
-        // If there are only a few samples, or all are equal, only the worst value is meaningful.
+        // If there are only a few samples, or all samples are equal, only the worst value is meaningful.
         let hint = said_of(shown, count);
         if value != worst && hint != said_of(Statistic::Worst, count) {
             tiles.push((format!("{} {}", measure.title(), shown.name()), value, hint));

@@ -1,4 +1,4 @@
-//! A view of the report that is shared by all sections of the page.
+//! A view of the report, shared by all sections of the page.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
@@ -6,7 +6,7 @@ use crate::words;
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
-    /// Main measure of the page; `None` if nothing was measured.
+    /// Main measure of the page. `None` if nothing was measured.
     pub(super) measure: Option<Measure>,
     /// Ladders in order of appearance. Each is a series in the plots.
     pub(super) groups: Vec<&'a str>,
@@ -74,8 +74,8 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Returns the statistic to plot for a measure. This is the statistic in the condition on this measure if there
-    /// is one, otherwise a default.
+    /// Returns the statistic to plot for a measure. If a condition concerns this measure, returns the statistic
+    /// in the condition, otherwise a default.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Returns the levels that the conditions require for the plotted statistic.
+    /// Returns the levels of the plotted statistic that the conditions require.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -115,8 +115,8 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic. With few samples, a percentile is the value of a single sample, such as the second worst, and
-/// the text says so.
+/// Describes a statistic in a few words. With fewer than 100 samples, the text names the sample that has the
+/// percentile's value, such as the second worst.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),

@@ -6,7 +6,7 @@ use super::{Size, px, svg};
 use crate::words;
 use maud::{Markup, html};
 
-/// A histogram: counts of values in bins of equal width.
+/// Counts of values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bins {
     pub(crate) low: f64,
@@ -37,8 +37,7 @@ impl Bins {
 
     fn bin(&self, value: f64) -> usize {
         let share = (value - self.low) / (self.high - self.low) * self.counts.len() as f64;
-        // Because of rounding errors, the computed position of a value on an edge may be slightly
-        // to the left of the edge.
+        // A rounding error may place a value that is on an edge slightly to the left of the edge.
         let mut bin = 0;
         while bin + 1 < self.counts.len() && (bin + 1) as f64 <= share + 1e-9 {
             bin += 1;
@@ -68,7 +67,7 @@ pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// Plural noun for the counted items. It is the title of the axis.
+    /// Plural noun for the counted items. Used as the title of the axis.
     pub(crate) counted: &'a str,
     /// True if the axis of counts is logarithmic, for data with nearly all values in a few bins.
     pub(crate) log_counts: bool,

@@ -39,7 +39,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) lines: &'a [Line],
     pub(crate) x: &'a str,
     pub(crate) y: (Kind, &'a str),
-    /// Values of y at which lines are drawn. The axis is extended to include them.
+    /// Values of y at which horizontal lines are drawn. The axis is extended to include them.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }

@@ -4,7 +4,7 @@
 use super::px;
 use maud::{Markup, html};
 
-/// Number of colours, and of shapes. Further series use the same colours with other shapes.
+/// Number of colours and number of shapes. Further series use the same colours with other shapes.
 pub(crate) const SERIES: usize = 6;
 
 pub(crate) fn class(series: usize) -> String {

@@ -1,7 +1,7 @@
 //! Draws plots of numbers and labels as SVG, independently of their meaning.
 //!
-//! The page's style sheet defines the colours, fonts and line widths of each class. A plot is drawn for a
-//! fixed width in pixels. Plots for both wide and narrow pages are drawn twice ([`Size`]).
+//! The page's style sheet defines the colours, fonts and line widths of each class. A plot is drawn for a fixed
+//! width in pixels. A plot for both wide and narrow pages is drawn twice ([`Size`]).
 
 pub(crate) mod axes;
 pub(crate) mod histogram;

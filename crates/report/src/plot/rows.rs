@@ -1,4 +1,4 @@
-//! Draws values in rows, one row per candidate or class. A row shows intervals, and single values as dots.
+//! Draws one row per candidate or class, with intervals as lines and single values as dots.
 
 use super::axes::{Axis, Margins, horizontal};
 use super::scale::{Kind, Label, Scale};

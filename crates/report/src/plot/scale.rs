@@ -65,7 +65,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= high.abs().max(low.abs()) * 1e-9 {
-            // A single value needs a range around it, so extend the range by half of the value on both sides.
+            // Extend the range by half of the value on both sides, because a single value has no range.
             let around = if high == 0.0 { 1.0 } else { high.abs() / 2.0 };
             (low, high) = if kind == Kind::FromZero { (0.0, around) } else { (low - around, high + around) };
         }

@@ -51,8 +51,7 @@ impl Scatter<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let xs: Vec<f64> = self.points.iter().map(|p| p.x).collect();
         let mut ys: Vec<f64> = self.points.iter().flat_map(|p| [Some(p.y), p.to]).flatten().collect();
-        // Do not extend the axis to levels far away from all points, because this would squeeze the points
-        // together.
+        // Do not extend the axis to levels far away from all points, because the points would be squeezed together.
         if let Some((low, high)) = super::scale::range(ys.iter().copied()) {
             let reach = (high - low).max(high.abs() * 0.1);
             ys.extend(self.levels.iter().map(|l| l.y).filter(|y| (low - reach..=high + reach).contains(y)));
@@ -135,8 +134,8 @@ impl Scatter<'_> {
         }
     }
 
-    /// For each mark, finds the first position for its label at which the label overlaps no mark and no other label.
-    /// If there is no such position, the anchor is empty.
+    /// Finds the first position for each mark's label at which the label overlaps no mark and no other label.
+    /// If all positions overlap, the anchor is empty.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];

@@ -99,7 +99,7 @@ impl Hermite {
     }
 }
 
-/// Returns slopes with which the curve is monotone wherever the points are.
+/// Returns slopes for which the curve is monotone wherever the points are monotone.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();

@@ -93,8 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks the definition of a percentile: at least this fraction of the samples is as bad as the percentile
-        /// or worse, and a smaller fraction is strictly worse.
+        /// Tests the definition of a percentile. At least this fraction of the samples is as bad as the
+        /// percentile or worse, and a smaller fraction is strictly worse.
         #[test]
         fn a_percentile_is_what_its_name_says(values in prop::collection::vec(-1e3_f64..1e3, 1..300)) {
             let numbered: Vec<_> = values.iter().copied().enumerate().collect();

@@ -11,7 +11,7 @@ pub struct Stratum {
     pub known: [f64; 2],
 }
 
-/// A sample that was drawn and stored, with its sizes.
+/// Sizes of a sample that was drawn and stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
     /// Index of the sample's stratum.
@@ -57,7 +57,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
         let (n, size) = (real(own.len() as u64), real(stratum.samples));
         value += fitted(stratum.known);
         if own.is_empty() {
-            // No sample of this stratum was drawn, so its uncertainty is assumed to be proportional to its size.
+            // No sample of this stratum was drawn, so assume that its uncertainty is proportional to its size.
             value += size * pooled_mean;
             variance_of_total += size * size * pooled;
             continue;

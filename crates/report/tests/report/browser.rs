@@ -33,8 +33,8 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the document and the console messages. Any request of the page would cause a message too, because the
-/// page's policy forbids requests.
+/// Returns the document and the console messages. A request from the page would also cause a message, because
+/// the page's policy forbids requests.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -43,7 +43,7 @@ fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
 }
 
 fn found(folder: &Path, file: &str) -> Option<String> {
-    // Only with these options may a file access another file in its frame.
+    // A file may access another file in its frame only with these options.
     let (document, _) = dom(folder, file, &["--allow-file-access-from-files", "--disable-web-security"]);
     let (_, after) = document.split_once("<pre id=\"found\">")?;
     Some(after.split_once("</pre>")?.0.to_owned())

@@ -69,7 +69,7 @@ fn a_large_report_leaves_its_rows_out_and_says_so() {
 fn hostile_text_stays_text() {
     let report = crate::made_up::hostile();
     let page = page(&report);
-    // There must be only our own two scripts, and no other element that could run code or fetch anything.
+    // Only our own two scripts are allowed, and no other element that could run code or fetch anything.
     assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (2, 2));
     assert!(!page.contains("<img src=x") && !page.contains("<!--"));
     assert_eq!(embedded(&page).source, crate::made_up::HOSTILE);

@@ -1,4 +1,4 @@
-//! Made-up reports, with which the page can be rendered and inspected without packing anything.
+//! Made-up reports for rendering and inspecting the page without packing anything.
 #![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use shardpack_report::data::*;
@@ -67,8 +67,8 @@ pub(crate) fn pictures() -> Report {
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
-                    // Some samples must have large errors under every candidate, so part of the
-                    // error depends only on the sample.
+                    // Part of the error depends only on the sample, because some samples must have large errors
+                    // with every candidate.
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
