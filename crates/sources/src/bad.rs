@@ -126,12 +126,13 @@ impl fmt::Display for BadInput {
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
-/// All files of a source that cannot be packed. The error message lists the first twenty, then counts by reason.
+/// All files of a source that cannot be packed. The error message lists the first twenty files, and counts all
+/// files by category.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInputs {
     /// All files, sorted by key.
     pub list: Vec<BadInput>,
-    /// Number of examined files and samples, whether good or bad.
+    /// Number of examined files and samples, both good and bad.
     pub of: u64,
 }
 

@@ -12,8 +12,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Groups the pictures of each folder into a clip. Omits a clip with a bad frame, because without that frame it
-/// would be a different clip.
+/// Groups the pictures of each folder into a clip. Omits a clip with a bad frame, because a clip without that
+/// frame would be a different sample.
 pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
@@ -36,7 +36,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
-    // Folders of frames often contain unrelated files, so these do not exclude the clip.
+    // Folders of frames often contain unrelated files, which must not exclude the clip.
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));

@@ -42,7 +42,7 @@ impl SampleContent {
         }
     }
 
-    /// Returns the required height and width of a mask, and a noun for them in messages.
+    /// Returns the required height and width of a mask, and a noun for error messages about them.
     pub const fn mask_size(&self) -> ([u64; 2], &'static str) {
         match self {
             Self::Picture(picture) => {

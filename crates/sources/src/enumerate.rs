@@ -119,7 +119,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     notes.extend(notes::hidden(&tree.hidden));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    // Without other samples, these files are reported as samples that cannot be packed.
+    // If there are no other samples, report these files as samples that cannot be packed.
     if !samples.is_empty() {
         let (passed, note) = side_files::pass_over(&mut bad, options.labels.is_some());
         tree.ignored += passed;
@@ -152,7 +152,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Examines all files on the caller's rayon pool, while the store fetches the next ones.
+/// Examines all files on the caller's rayon pool while the store fetches the next files.
 fn look_at_all(
     tree: &Tree,
     wanted: Option<SourceKind>,
@@ -225,7 +225,7 @@ fn sort_out(
         }
         let flaw = match found {
             Recognised::Sample(content, _) if Some(content.kind()) == kind => {
-                // Check keys only here, because the name of a data file does not become a key.
+                // Keys can only be checked now, because a data file's name is not a key.
                 match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
                     Ok(data) => {
                         samples.push(SourceSample::new(file, content, data));
@@ -299,7 +299,7 @@ fn find_labels(
     let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
     let mut folders = tree.folders.clone();
     if from != LabelsFrom::Folders {
-        // Folders without samples get no notes. With class folders, every folder is a class.
+        // If folders are not classes, folders without samples get no notes.
         let used: HashSet<&str> = keys.iter().filter_map(|key| Some(key.split_once('/')?.0)).collect();
         folders.retain(|folder| used.contains(folder.as_str()));
     }

@@ -7,10 +7,10 @@ use shardpack_io::Cause;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Result type of this module.
+/// `Result` with [`SourceError`] as its default error.
 pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 
-/// Reason why a source cannot be packed.
+/// An error that prevents a source from being packed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {

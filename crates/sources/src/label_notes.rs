@@ -87,7 +87,7 @@ impl Folders<'_> {
                 let note = format!("labels are taken from folder names, but {names} {look} like splits, not classes");
                 Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
             }
-            // Pictures are only without labels here if the user chose that, so they need no note.
+            // Pictures without labels need no note, because the user chose to have no labels.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
                 let note = format!("{names} {look} like splits of a dataset, and are packed into one dataset");
                 Some(Note::new(note).with_hint(hint))
@@ -96,7 +96,7 @@ impl Folders<'_> {
         }
     }
 
-    /// Returns a note on folders of samples next to folders of masks or labels, all inside the folder `under`.
+    /// Returns a note on folders of samples and folders of masks or labels inside the folder `under`.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -293,8 +293,7 @@ mod tests {
                  samples are in 2 folders below it (`cat`, `dog`)\n\
                  hint: pack `SRC/x/y` instead, which contains these folders"]
         );
-        // These sources get no note, because each has a single class folder, and its samples are
-        // not all in several folders further down.
+        // These sources get no note. Each has a single class folder, whose samples are not all in several subfolders.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }

@@ -65,7 +65,7 @@ impl SourceSample {
         let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
         let folded = beside.fold(self.mtime_ns, |folded, file| fold(folded, file.mtime_ns));
         self.frames.iter().fold(folded, |folded, file| {
-            // A clip with its frames in a different order is a different clip.
+            // A clip with the same frames in a different order is a different clip.
             let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
             let folded = name.iter().fold(folded, |folded, byte| fold(folded, i64::from(*byte)));
             fold(fold(folded, file.mtime_ns), file.bytes.cast_signed())
@@ -133,7 +133,7 @@ pub struct Listing {
     pub bad: Vec<BadInput>,
     /// Number of skipped hidden files and side files.
     pub ignored: u64,
-    /// Notes for the user, such as on class folders without samples or masks without a sample.
+    /// Notes for the user, for example on class folders without samples.
     pub notes: Vec<Note>,
 }
 

@@ -65,8 +65,7 @@ struct ListedObject {
     e_tag: Option<String>,
 }
 
-/// Writes the listing of a source, made with these options, to `file`. The file is written completely or not at
-/// all.
+/// Writes the listing of a source, made with these options, to `file`. Writes the whole file or nothing.
 ///
 /// # Errors
 /// `Io` if the file cannot be written; `Listing` if this name belongs to a file that is not a listing.
@@ -96,8 +95,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Makes a file readable for all users. A temporary file is only readable for its owner, but users
-/// of other machines that pack parts must be able to read the listing.
+/// Makes a file readable by all users. Only its owner can read a temporary file, but users of other machines
+/// that pack parts must be able to read the listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -301,7 +300,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// Reads lines, keeping only one of them in memory at a time.
+/// Reads a listing file with only one line in memory at a time.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,
@@ -326,8 +325,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
-        // Do not allocate by the number of lines in the header. The vector grows only with lines
-        // that really exist.
+        // Do not allocate by the number of lines in the header. The vector grows only with lines that exist.
         let mut out = Vec::new();
         for _ in 0..count {
             out.push(self.next()?);

@@ -25,9 +25,8 @@ use std::path::Path;
 /// Assigns a mask to each of `samples`. A sample without a mask, or with a mask of the wrong size, becomes bad
 /// input. May return a note for the user.
 ///
-/// Masks are checked here, in parallel, to find wrong ones before the first shard is written. A PNG's header
-/// tells whether it contains labels. Other masks are read completely, because only their values tell whether
-/// floats are labels.
+/// Checks all masks in parallel, to find wrong ones before the first shard is written. A PNG's header shows if
+/// it contains labels. Other masks are read completely, because only the values show if floats are labels.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,

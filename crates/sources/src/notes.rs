@@ -1,4 +1,4 @@
-//! Creates notes for the user about the packed samples, each at most once per source.
+//! Creates notes for the user about the packed samples. Each type of note occurs at most once per source.
 
 use crate::content::SampleContent;
 use crate::cubes::CubeKind;

@@ -26,16 +26,15 @@ pub struct SourceOptions {
     pub key_column: Option<String>,
     /// Label column of `labels`. Default: see [`LabelColumn`].
     pub label_column: LabelColumn,
-    /// Columns of `labels` to read as text, whatever their cells look like. In CSV, for example,
-    /// `12` may be a number or a code. Default: none, which means that the cells determine the
-    /// type.
+    /// Columns of `labels` to read as text, even if their cells look like numbers. In CSV, for example, `12`
+    /// may be a number or a code. Default: none, which means that the cells determine the type.
     pub text_columns: Vec<String>,
     /// Folder of masks. Each mask is checked against its sample. Default: none.
     pub masks: Option<PathBuf>,
-    /// True if first-level folders are classes. `None` uses them as classes only for images, if
-    /// every sample is in such a folder and no table has labels. If most samples are in several
-    /// folders, a sample outside the folders is bad input. `Some(true)` does the same for cubes. By
-    /// default it is not done for cubes, because their folders are often patients or flights.
+    /// True if first-level folders are classes. `None` uses them as classes only for images, if every sample is
+    /// in such a folder and no table has labels. If most samples are in several folders, a sample outside the
+    /// folders is bad input. `Some(true)` also uses the folders of cubes as classes. `None` does not, because
+    /// folders of cubes are often patients or flights.
     pub class_folders: Option<bool>,
     /// True if first-level folders are splits, each of which becomes a separate dataset. Set by
     /// [`splits::enumerate`](crate::splits::enumerate). Default: false.

@@ -56,7 +56,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>
     }
 }
 
-/// File name suffixes that `convert` can read, each with the name of its format for `convert`.
+/// File name suffixes that `convert` can read, and the names of their formats.
 const CONVERTIBLE: &[(&str, &str)] = &[
     (".nii", "nifti"),
     (".nii.gz", "nifti"),
@@ -94,7 +94,7 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// Converts an error to a flaw, without the path, which lists of flaws name anyway.
+/// Converts an error to a flaw, without the path, because lists of flaws name the path anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The cancellation flag is checked again elsewhere, and this error is then dropped.
@@ -127,7 +127,7 @@ pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     }) && pngs
 }
 
-/// Number of samples of each kind, and the key of the first sample of that kind.
+/// Number of samples of each kind, and the key of the first sample of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct KindCounts<'a> {
     pictures: (u64, Option<&'a str>),

@@ -50,7 +50,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
             Some(extension) if BESIDE.contains(&extension.as_str()) => format!(".{extension}"),
             _ => return true,
         };
-        // An empty file with such a name is passed over too, because it is not a truncated sample.
+        // Also pass over empty files with these names, because they are not truncated samples.
         if !matches!(file.kind, BadKind::Unknown | BadKind::Empty) {
             return true;
         }

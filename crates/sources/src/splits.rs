@@ -133,7 +133,7 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     Split { name, listing }
 }
 
-/// Labels the samples of each split whose samples are all in folders. The classes are the folders of all these
+/// Labels the samples of all splits whose samples are all in folders. The classes are the folders of these
 /// splits. `folders` contains all second-level folders.
 fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));

@@ -13,7 +13,7 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::path::Path;
 
-/// Additional words in a cube's name that do not affect which ground truth belongs to it.
+/// Additional words in a cube's name. They are ignored in the search for its ground truth.
 const VERSIONS: &[&str] = &["corrected"];
 
 const NAMED: usize = 4;
@@ -253,7 +253,7 @@ mod tests {
             "{said:?}"
         );
         assert!(said[0].ends_with("and pass `--masks DIR`"), "{said:?}");
-        // Fractions cannot be class numbers, so this file is not a mask.
+        // Fractions cannot be class numbers, so the file `X_gt.npy` is not a mask.
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);

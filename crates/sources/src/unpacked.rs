@@ -1,6 +1,6 @@
-//! Finds the files that `shardpack unpack` writes next to a sample: for a cube `a.npy`, its mask
-//! `a.mask.npy` and its metadata `a.meta.json`; for a picture `a.jpg`, its mask `a.jpg.mask.npy`.
-//! Packing assigns these files to the sample again.
+//! Finds the files that `shardpack unpack` writes next to a sample. A cube `a.npy` gets the mask `a.mask.npy`
+//! and the metadata `a.meta.json`. A picture `a.jpg` gets the mask `a.jpg.mask.npy`. Packing assigns these
+//! files to the sample again.
 
 use crate::bad::{BadInput, Flaw};
 use crate::files::Files;

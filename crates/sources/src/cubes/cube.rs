@@ -25,7 +25,7 @@ impl CubeHeader {
         Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
     }
 
-    /// Leaves the values in the file if the elements are already in the order of the cube.
+    /// Leaves the values in the file if they are already stored in the order of the cube.
     pub(super) fn read_as_needed(self, layout: &CubeLayout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }

@@ -5,10 +5,10 @@ use shardpack_io::Cause;
 use std::fmt;
 use std::path::Path;
 
-/// Result type of this module.
+/// `Result` with [`CubeError`] as its default error.
 pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 
-/// Reasons why a cube could not be read. Every variant names the file; see [`CubeError::path`].
+/// An error that prevents a cube from being read. Every variant names the file; see [`CubeError::path`].
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, load};

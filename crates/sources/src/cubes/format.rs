@@ -8,7 +8,7 @@ use super::values::OpenCube;
 use shardpack_array::Array;
 use std::path::PathBuf;
 
-/// A file format for cubes. Its first bytes identify a file, which is then opened and read.
+/// A file format for cubes, with functions to recognise and read a file.
 pub(super) trait CubeFormat: Sync {
     /// Returns true if the file has this format. `head` is the start of the file.
     ///

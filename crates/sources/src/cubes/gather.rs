@@ -95,7 +95,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// Gathers a few rows at a time, so that both the source and the output are traversed in pieces of a few KiB.
+/// Gathers a few rows at a time, so that only a few KiB of the source and of the output are used at once.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {

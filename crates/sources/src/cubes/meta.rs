@@ -50,7 +50,8 @@ pub(super) fn snake_case(key: &str) -> String {
     out
 }
 
-/// Returns the canonical key for a vector stored with the cube, if its name is a usual one.
+/// Returns the canonical key of a per-channel vector that is stored with the cube, or `None` if the name of the
+/// vector is unknown.
 pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),
@@ -64,7 +65,7 @@ pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }
 
-/// Inserts a value unless the key exists, because the first occurrence wins.
+/// Inserts a value unless the key exists, because the first occurrence of a key takes precedence.
 pub(super) fn insert_new(meta: &mut Map<String, Value>, key: &str, value: Value) {
     if !meta.contains_key(key) {
         meta.insert(key.to_owned(), value);

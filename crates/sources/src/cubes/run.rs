@@ -82,7 +82,7 @@ impl CubeRun {
         self.0.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Fails if the cancellation flag is set. Used by readers of streams.
+    /// Fails if the cancellation flag is set, for readers of streams.
     pub(super) fn check(&self) -> io::Result<()> {
         // Do not use the kind `Interrupted`, because callers retry after it.
         if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }

@@ -24,7 +24,7 @@ impl fmt::Debug for CubeFile {
     }
 }
 
-/// Minimum size of a piece that uses the spare memory.
+/// Minimum size of a piece that uses the spare memory, in bytes.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Number of bytes to read or decode between two checks for cancellation. The number is small in tests, so that even
@@ -173,7 +173,7 @@ impl CubeFile {
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
-    /// Returns `Cancelled` if the flag of the run is set. Used in loops that do not read.
+    /// Fails if the run is cancelled. Loops that do not read call this.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }

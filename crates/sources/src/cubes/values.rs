@@ -1,5 +1,4 @@
-//! Cubes that may leave their values in the file. If the file is already in the order of the cube, it is read
-//! on demand.
+//! Opened cubes, whose values may stay in the file. Values that are stored in the order of the cube are read on demand.
 
 use super::gather;
 use super::layout::CubeLayout;
@@ -8,7 +7,7 @@ use serde_json::{Map, Value};
 use shardpack_array::{Array, ArraySource, EncodeError, EncodeResult};
 use shardpack_format::Dtype;
 
-/// A cube that is ready to be read.
+/// An opened cube.
 #[derive(Debug)]
 pub struct OpenCube {
     /// Values in the order `[height, width, channels]`.

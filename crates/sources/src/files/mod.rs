@@ -2,7 +2,7 @@
 //! URL.
 //!
 //! The objects of a store are listed once, with their versions, and always read in the listed version. The run
-//! announces its next reads, so that the store can fetch objects ahead.
+//! announces its next reads, so that the store can fetch objects in advance.
 
 pub mod listed;
 mod object;

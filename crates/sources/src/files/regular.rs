@@ -1,5 +1,4 @@
-//! Opens untrusted paths, but only if they are regular files. The reader's folders and the writer's output
-//! files are opened elsewhere.
+//! Opens regular files at untrusted paths. The reader and the writer open the files of datasets in other ways.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;

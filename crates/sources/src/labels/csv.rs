@@ -118,8 +118,8 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// Returns the error for a damaged row. `start` is the reader's number for its first line, which is too low by
-/// `behind`.
+/// Returns the error for a damaged row. `start` is the line number at which the reader says the row starts,
+/// which is too low by `behind`.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -1,5 +1,5 @@
-//! Reads JSON Lines, with one object per line and the same names in all of them, or a single list
-//! of such objects. Values have their JSON types. Lists and objects are stored as text.
+//! Reads JSON Lines, with one object per line, or a single list of objects. All objects have the same names.
+//! Values have their JSON types. Lists and objects are stored as text.
 //!
 //! JSON has no NaN or infinity. The strings `NaN`, `Infinity` and `-Infinity` represent them, as in Protocol
 //! Buffers and in the output of `unpack`, but only in columns that otherwise contain only numbers and nulls.
@@ -29,8 +29,7 @@ enum Cell {
     Unfit(Unfit),
 }
 
-/// Reason why a value does not fit into any column. It is only reported for packed samples, once
-/// the column is known.
+/// Why a value does not fit into any column. This is only reported for packed samples, once the column is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,

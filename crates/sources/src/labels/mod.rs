@@ -147,7 +147,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// Returns the hint for a sample with several rows: write one row in JSON Lines, with a list.
+    /// Returns the hint for a sample with several rows, which suggests one row in JSON Lines with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);

@@ -6,8 +6,7 @@ pub(super) const TAIL_BYTES: u64 = 4 << 10;
 /// Maximum size, in bytes, of a file to search completely for the end of its picture.
 pub(super) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// Maximum number of chunks to skip when looking for Exif data. The next constant is the maximum size of Exif
-/// data to read.
+/// Maximum number of chunks to skip when looking for Exif data, and maximum size of Exif data to read, in bytes.
 pub(super) const MAX_CHUNKS: usize = 1_000;
 pub(super) const MAX_EXIF_BYTES: u64 = 64 << 10;
 

@@ -1,4 +1,4 @@
-//! JPEG files: reads the header and finds the end of the picture.
+//! Reads the header of a JPEG and finds the end of the picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
@@ -96,7 +96,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
         let prefix = file.head(have)?;
         match JpegHeader::parse(&prefix) {
             Ok(header) => return Ok(JpegStart::Frame(header)),
-            // The parser only knows frames, so it stops where a hierarchy of frames starts.
+            // The parser does not support hierarchies of frames, so it stops at the start of a hierarchy.
             Err(JpegError::Damaged { offset, .. })
                 if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
             {

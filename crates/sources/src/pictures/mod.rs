@@ -1,6 +1,6 @@
-//! Recognises pictures by their content (see [`PictureFormat`]). The first bytes of a file tell its
-//! dimensions, and the last bytes that it is complete, so nothing is decoded here. Packing later
-//! decodes each picture once, except for baseline JPEGs.
+//! Recognises pictures by their content (see [`PictureFormat`]). The first bytes of a file contain its
+//! dimensions, and the last bytes show that it is complete, so nothing is decoded here. Packing later decodes
+//! each picture once, except for baseline JPEGs.
 #![deny(clippy::indexing_slicing)]
 
 mod bmp;

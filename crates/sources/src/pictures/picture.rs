@@ -1,4 +1,4 @@
-//! Defines the facts that are read from the header of a picture.
+//! Defines the properties that are read from the header of a picture.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,7 +7,7 @@ use shardpack_jpeg::PictureFormat;
 /// A named type, because serde would borrow a plain `&str` from the input.
 type Word = &'static str;
 
-/// Facts from the header of a picture.
+/// Properties from the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
     /// Media type of the [`PictureFormat`], for example `image/jpeg`.
@@ -61,13 +61,13 @@ impl PictureInfo {
     }
 }
 
-/// Facts about a JPEG.
+/// Properties of a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
     /// True if a GPU can decode the picture; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// Rarely supported feature of the picture, if any: lossless or hierarchical process, arithmetic coding, 12 bits,
-    /// or two components. Such a picture is stored like any other, but `gpu_jpeg` is false.
+    /// Rarely supported feature of the picture, if any: lossless or hierarchical process, arithmetic coding, 12
+    /// bits, or two components. These pictures are stored like any other, but `gpu_jpeg` is false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
     /// True for a progressive JPEG.

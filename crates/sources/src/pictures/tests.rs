@@ -69,8 +69,8 @@ fn a_picture_that_is_cut_off_is_damaged() {
         [(Jpeg::default().bytes(), 3), (png(5, 7), 8), (vp8, 12), (bmp(5, 7), 18), (tiff(3, 8, 1, 1), 4)]
     {
         assert!(probe_picture(&whole).is_ok());
-        // A TIFF counts as damaged only if it is cut within its first 100 bytes, because its pixels
-        // are not checked.
+        // A TIFF counts as damaged only if it is truncated within its first 100 bytes, because its pixels are
+        // not checked.
         let end = if whole.starts_with(b"II") { 100 } else { whole.len() };
         for cut in signature..end {
             assert_eq!(flaw(&whole[..cut]).0, BadKind::Damaged, "{:?} cut at {cut}", &whole[..signature]);

@@ -25,8 +25,7 @@ pub(crate) struct TiffHeader {
     pub(crate) orientation: u32,
     /// Number of full-resolution pages: 1, or 2 for more than one.
     pub(crate) pages: u32,
-    /// Colour space: 0 and 1 = grey, 2 = RGB, 3 = palette, 5 = CMYK, otherwise another one. `None` if the tag
-    /// is missing.
+    /// Colour space: 0 and 1 = grey, 2 = RGB, 3 = palette, 5 = CMYK. `None` if the tag is missing.
     pub(crate) photometric: Option<u32>,
     /// True if the first extra band is tagged as alpha.
     pub(crate) has_alpha: bool,
@@ -40,7 +39,8 @@ impl TiffHeader {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// Returns true if the user may store the TIFF as a picture, which also allows sixteen bits or an extra band.
+    /// Returns true if the user may request to store the TIFF as a picture, which may also have sixteen bits or
+    /// an extra band.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
@@ -107,7 +107,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     for _ in 1..MAX_DIRECTORIES {
         let Some(next) = directory.next()? else { break };
         directory = next;
-        // Masks and pages of reduced resolution are versions of another page, so they do not count.
+        // Masks and pages of reduced resolution are versions of another page and do not count.
         if directory.integer_or(254, 0)? & 0b101 == 0 {
             page.pages = 2;
             break;

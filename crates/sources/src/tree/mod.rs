@@ -39,7 +39,7 @@ pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
     /// Key of the first ignored file, in key order, that could be a sample.
     pub(crate) first: Option<String>,
-    /// True if there may be more such files, because a folder has too many names to check.
+    /// True if there may be more ignored files that could be samples, because a folder has too many names to check.
     pub(crate) is_at_least: bool,
 }
 

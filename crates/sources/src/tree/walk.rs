@@ -19,8 +19,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of folders to enter through links. Links to links multiply: a few hundred of them can form an
-/// endless tree.
+/// Maximum number of folders to enter through links. A few hundred links to folders with further links can form
+/// an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
 /// Maximum number of times to enter the same folder through symbolic links.
@@ -267,7 +267,7 @@ impl TreeWalk<'_> {
         for (folder, nodes) in level.iter().zip(listed) {
             let nodes = match nodes {
                 Ok(nodes) => nodes,
-                // An unreadable root is an error, not just one bad input.
+                // An unreadable root is an error rather than a single bad input.
                 Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };

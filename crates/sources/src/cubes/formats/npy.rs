@@ -129,7 +129,8 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
     }
 }
 
-/// Parses NumPy's name of an element type in a file of `format`. Also returns whether the elements are big-endian.
+/// Parses NumPy's name of an element type in a file of `format`. Returns the type, and true if the elements are
+/// big-endian.
 pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dtype, bool)> {
     if descr.starts_with(['[', '(', '{']) {
         return Err(refused(source, format, "structured types are"));

@@ -161,7 +161,7 @@ impl CubeFormat for Npz {
         for beside in &members {
             let Some(key) = meta::per_channel_key(&beside.name) else { continue };
             if meta::is_vector(&beside.header.dims, channels)
-                // The first occurrence of a key wins, so skip later ones.
+                // The first occurrence of a key takes precedence, so skip later ones.
                 && !cube.meta.contains_key(key)
                 && let Some(values) = vector(source, &mut archive, beside)?
             {

@@ -24,7 +24,7 @@ pub(super) struct Blosc2Spec<'a> {
     pub(super) coded: Coded,
     pub(super) shuffle: bool,
     pub(super) split: bool,
-    /// Chunks with a special value, each with its number and the offset that stands for the value.
+    /// Numbers of the chunks with a special value, and the offsets that represent these values.
     pub(super) special: &'a [(usize, i64)],
 }
 

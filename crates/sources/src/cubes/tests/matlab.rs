@@ -243,7 +243,7 @@ fn version_4_in_both_byte_orders() {
     }
     let path = folder.write("s.mat", v4(false, "S", 2, [3, 3], &[0; 72]));
     assert!(message(load(&path, &CubeOptions::default())).contains("sparse matrices are not supported"));
-    // Other files that start with small numbers must not be recognised.
+    // Files in other formats that start with small numbers must not be recognised.
     for bytes in [vec![0; 100], v4(false, "1x", 0, [1, 1], &[0; 8]), v4(false, "x", 60, [1, 1], &[0; 8])] {
         assert_eq!(probe(&folder.write("other", bytes)).unwrap(), None);
     }

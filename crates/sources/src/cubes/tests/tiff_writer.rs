@@ -19,7 +19,7 @@ pub(super) struct TiffSpec {
     pub(super) rows: usize,
     pub(super) compression: u32,
     pub(super) predictor: u32,
-    /// Additional text tags, each with its number.
+    /// Numbers and values of additional text tags.
     pub(super) texts: Vec<(u32, String)>,
 }
 

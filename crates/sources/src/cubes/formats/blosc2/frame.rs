@@ -19,17 +19,17 @@ const FIXED_BYTES: u64 = 87;
 /// Bytes at the end of the trailer: the trailer's length and the frame's fingerprint.
 const TRAILER_END: u64 = 23;
 
-/// Maximum size of a header. Its metalayers may contain notes of other programs, which are not read.
+/// Maximum size of a header, in bytes. Metalayers in the header may contain data of other programs, which is not read.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// Limit on the decoded bytes of all chunks, as a multiple of the cube size. It is above 1 because chunks may
+/// Maximum total size of the decoded chunks, as a multiple of the cube size. It is above 1 because chunks may
 /// extend beyond the edges of the array.
 const DECODED_TIMES: u64 = 16;
 
-/// Total size of the decoded chunks that is always accepted, however small the cube is.
+/// Total size of decoded chunks that is always accepted, in bytes, even for a small cube.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
-/// Size of a decoded chunk that is always accepted, however small the cube is.
+/// Size of a decoded chunk that is always accepted, in bytes, even for a small cube.
 const SMALL_CHUNK: u64 = 16 << 20;
 
 /// Minimum average block size, in bytes, of an array with more than `FEW_BLOCKS` blocks. c-blosc2 does not
@@ -44,7 +44,6 @@ pub(super) fn is_frame(head: &[u8]) -> bool {
     head.get(2..10) == Some(MAGIC)
 }
 
-/// Location of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ChunkPlace {
     /// All items of the chunk have the same value, so the chunk is not stored.

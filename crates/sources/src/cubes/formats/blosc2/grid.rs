@@ -40,8 +40,8 @@ impl Axis {
     }
 }
 
-/// Part of a block along one axis: the number of its items that lie in the array, and the strides
-/// in bytes in the block (`from`) and in the array (`to`).
+/// Part of a block along one axis that lies in the array: the number of items, and the strides in bytes in the
+/// block (`from`) and in the array (`to`).
 struct Span {
     count: u64,
     /// Byte offset of the first item in the array.
@@ -51,7 +51,7 @@ struct Span {
 }
 
 impl Grid {
-    /// Creates a grid. Returns `None` if the shapes contradict each other, or if a size overflows.
+    /// Creates a grid. Returns `None` if the shapes contradict each other or a size overflows.
     pub(super) fn new(mut shape: Vec<u64>, mut chunk: Vec<u64>, mut block: Vec<u64>, item_bytes: u64) -> Option<Self> {
         merge(&mut shape, &mut chunk, &mut block);
         let mut grid = Self { axes: Vec::new(), item_bytes, chunks: 1, chunk_bytes: item_bytes };

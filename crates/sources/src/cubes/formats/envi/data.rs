@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
 /// Finds the data file of `header`. `end` is the size that the file needs, in bytes, if known. Among files with
-/// usual names, prefers a file of exactly that size, then the first that is long enough, then the first.
-/// Without a usual name, takes the only file with the header's stem and exactly that size.
+/// usual names, prefers a file of exactly that size, then the first file that is long enough, then the first
+/// file. If there is no usual name, returns the only file with the header's stem and exactly that size.
 pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()

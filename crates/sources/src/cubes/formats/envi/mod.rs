@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// Keys omitted from the metadata, because the array already has its layout.
+/// Keys that are omitted from the metadata, because the shape and type of the array express them.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",

@@ -1,6 +1,6 @@
-//! Reads an HDF5 file for the HDF5 library, and limits the number of bytes.
+//! Reads an HDF5 file on behalf of the HDF5 library, and limits the number of bytes.
 //!
-//! A few structures in a file can form any number of paths, and the library follows all of them.
+//! A small file can contain any number of paths through its structures, and the library follows all of them.
 
 use crate::cubes::run::CubeRun;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};

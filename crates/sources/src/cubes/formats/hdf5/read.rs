@@ -57,7 +57,7 @@ fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
-        // Superblock versions go from 0 to 3. Any other number means that the file is damaged.
+        // Superblock versions range from 0 to 3. The file is damaged if it has any other version.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a version {version} superblock"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
@@ -323,7 +323,7 @@ fn load_here(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        // The first occurrence of a key wins, so skip later ones.
+        // The first occurrence of a key takes precedence, so skip later ones.
         if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
             let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {

@@ -1,12 +1,12 @@
-//! Runs work on a stack large enough for the deepest type. The library reads nested types recursively and
-//! without a limit.
+//! Runs work on a stack that is large enough for the most deeply nested type, because the library reads nested
+//! types by unlimited recursion.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::thread::Builder;
 
-/// Size of the stack in bytes. A message or an attribute type has at most 2¹⁶ bytes, and each level takes 8 of
-/// them, so there are at most 2¹³ levels. This allows 16 KiB per level. Unused pages are only reserved.
+/// Size of the stack in bytes. A message or an attribute type has at most 2¹⁶ bytes, and each level takes 8
+/// bytes, so there are at most 2¹³ levels. This allows 16 KiB per level. Unused pages are only reserved.
 const STACK_BYTES: usize = 128 << 20;
 
 pub(super) fn with_deep_stack<T: Send>(source: &CubeFile, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {

@@ -153,8 +153,8 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Converts elements to type `target`. Returns `None` if a value does not fit, or for a conversion that MATLAB
-/// never makes.
+/// Converts elements to type `target`. Returns `None` if a value does not fit, or if MATLAB never makes this
+/// conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{
@@ -182,7 +182,7 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
-        // Only a scalar stored inside its tag already has the target type here.
+        // A float32 can only get here from a scalar stored inside its tag, which already has the target type.
         (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),

@@ -80,7 +80,7 @@ fn load(source: &CubeFile, want: &Purpose, variables: &[Variable]) -> Result<Loa
     let [_, _, channels] = layout.shape;
     for beside in variables {
         let Some(key) = meta::per_channel_key(&beside.name) else { continue };
-        // The first occurrence of a key wins, so skip later ones.
+        // The first occurrence of a key takes precedence, so skip later ones.
         let is_new = !cube.meta.contains_key(key);
         if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
             let values = floats_of(beside.dtype, &beside.elements(source)?);

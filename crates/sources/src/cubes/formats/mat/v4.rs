@@ -33,7 +33,7 @@ enum Form {
     Sparse,
 }
 
-/// Returns true if a file of `len` bytes that starts with `head` is of version 4.
+/// Returns true if a file of `len` bytes that starts with `head` is a version 4 file.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));

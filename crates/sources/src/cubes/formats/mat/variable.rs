@@ -39,7 +39,7 @@ pub(super) enum ArrayPlace {
     Bare { offset: u64, bytes: u64 },
 }
 
-/// An element in the file: the offset and length of its content, and whether it is compressed.
+/// An element in the file, with the offset and length of its content. The content may be compressed.
 #[derive(Clone, Copy)]
 pub(super) struct Element {
     offset: u64,
@@ -50,7 +50,7 @@ pub(super) struct Element {
 impl Element {
     fn open<'a>(self, source: &'a CubeFile, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
         let content = source.stream(self.offset, self.bytes)?;
-        // The buffer helps the short reads of tags; reads of long elements bypass it.
+        // The buffer speeds up the short reads of tags. Reads of long elements bypass it.
         let content = BufReader::new(content);
         let reader: Box<dyn Read> =
             if self.compressed { Box::new(ZlibDecoder::new(content)) } else { Box::new(content) };

@@ -1,5 +1,5 @@
-//! Enforces limits on a whole TIFF file. Directories, tables and chunks may overlap, so a few bytes
-//! could cause any amount of work. Therefore the file size or the cube size bounds each sum.
+//! Enforces limits on a whole TIFF file. Directories, tables and chunks may overlap, so a few bytes could cause
+//! any amount of work. Each sum is therefore limited by the file size or the cube size.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
@@ -19,8 +19,8 @@ const PACKED_TIMES: u64 = 16;
 /// be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Both sums may reach this value however small the file is. For example, 224 bands of 32 × 32
-/// float32 in tiles of 512 × 512 need it.
+/// Both sums may always reach this value, even in a small file. For example, 224 bands of 32 × 32 float32 in
+/// tiles of 512 × 512 need it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
 /// Number of bytes left for directories and values.

@@ -36,7 +36,7 @@ impl TiffCube {
         let mut pages: Vec<Page> = Vec::new();
         for (number, ifd) in full.iter().enumerate() {
             let page = Page::read(source, file, ifd, full.len(), max_bytes)?;
-            // Compare the pages right away, to avoid reading tables if the pages do not form a cube.
+            // Compare the pages first, so that no tables are read if the pages do not form a cube.
             if let Some(first) = pages.first()
                 && (page.shape() != first.shape()
                     || page.dtype != first.dtype

@@ -285,7 +285,7 @@ impl Page {
     }
 }
 
-/// Converts a length that has been checked against existing memory.
+/// Converts a length that is known not to exceed existing memory.
 fn size(length: u64) -> usize {
     to_usize(length)
 }
@@ -308,7 +308,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
         return Err(source.unsupported(text));
     }
     let bits = one(258, "bits per sample", 1)?;
-    // Format 4 means undefined. All readers treat it as integers.
+    // Format 4 means undefined. All readers treat these values as integers.
     let format = one(339, "sample formats", 1)?;
     Ok(match (format, bits) {
         (1 | 4, 1) => Dtype::Bool,

@@ -29,7 +29,8 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the predictor of such data but other readers apply it, so the file is ambiguous.
+        // For uncompressed and PackBits data, libtiff ignores the predictor but other readers apply it, so the
+        // file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -60,8 +61,8 @@ pub(super) fn undo(
             }
         }
         Predictor::Float => {
-            // Undo the byte differences. The result is planes of bytes, most significant first, whatever the
-            // byte order of the file.
+            // Undo the byte differences. The result is planes of bytes, most significant first, regardless of
+            // the byte order of the file.
             sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
             scratch.clear();
             scratch.extend_from_slice(row);
