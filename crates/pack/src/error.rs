@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Result of packing.
+/// `Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of any crate, with its context.
@@ -34,7 +34,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A message with an optional hint and no underlying error.
     Message(Hinted),
-    /// Context in front of another error, with an optional hint.
+    /// Context added to another error, with an optional hint.
     Context {
         /// Context, shown in front of the underlying error.
         note: Hinted,
@@ -73,7 +73,7 @@ impl Error {
         Self::Other(error.into().into())
     }
 
-    /// Adds context, with an optional hint, in front of this error.
+    /// Adds context, with an optional hint, to this error.
     #[must_use]
     pub fn context(self, note: impl Into<Hinted>) -> Self {
         Self::Context { note: note.into(), source: Box::new(self) }
@@ -126,7 +126,7 @@ impl Explain for Error {
         Self::kind(self)
     }
 
-    /// Returns each hint once, hints of the contexts first.
+    /// Returns all hints without duplicates, starting with the hints of the contexts.
     fn hints(&self) -> Vec<Hint> {
         let mut hints = match self {
             Self::Context { note, .. } => note.hints(),

@@ -16,7 +16,7 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With the option `sample`, one picture in `LOOKED_AT` is checked.
+/// `sample` checks one picture in this many.
 const LOOKED_AT: u64 = 32;
 
 /// Encoders and buffers of one thread, reused for each sample.
@@ -38,7 +38,7 @@ pub(super) struct ProgramRecord {
     pub(super) source_bytes: u64,
     /// Digest of the sample's record, without its frame.
     pub(super) digest: [u8; 16],
-    /// Notes on pictures, each with the position of its field.
+    /// Notes on pictures, with the positions of their fields.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) pictures: PictureCounts,
 }
@@ -105,7 +105,7 @@ impl RecordWorkspace {
             let text = format!("the record has {} bytes, more than the limit of {limit}", frame.record_bytes);
             return Err(CollectError::of_sample(key, text, ""));
         }
-        // The number in the frame is provisional, so digest only the remaining bytes, which are the sample's content.
+        // The sample number in the frame is provisional, so digest only the bytes after the frame.
         let Some(body) = record.get(to_usize(FRAME_BYTES)..) else { bug("a record without a frame") };
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
@@ -166,7 +166,7 @@ struct FieldOfSample<'a> {
 }
 
 enum NoPicture {
-    /// The value cannot be stored as a picture: a description of the value, and a hint.
+    /// The value cannot be stored as a picture. Contains a description of the value and a hint.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
@@ -231,7 +231,8 @@ impl FieldOfSample<'_> {
         self.expected(&expected, &label.to_string(), "")
     }
 
-    /// Returns the checks for this picture. They do not depend on the run or on the thread.
+    /// Returns the checks for this picture. They depend only on the options and the key, so every run checks
+    /// the same pictures.
     fn checks(&self, field: &PictureRecorder) -> PictureChecks {
         let takes = |share: Share| match share {
             Share::None => false,
@@ -324,7 +325,7 @@ impl FieldOfSample<'_> {
         let number;
         let array = match value {
             SampleValue::Array(array) => array,
-            // A number with an explicit type is stored as an array without axes.
+            // Store a number with an explicit type as an array without axes.
             SampleValue::Number { value, dtype: Some(dtype) } => {
                 let mut bytes = Vec::new();
                 value.append(*dtype, &mut bytes);

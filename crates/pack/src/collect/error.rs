@@ -7,10 +7,10 @@ use shardpack_recipe::ArgumentError;
 use std::io::ErrorKind as CauseKind;
 use std::path::{Path, PathBuf};
 
-/// Result of this module.
+/// `Result` with [`CollectError`] as its default error.
 pub type Result<T, E = CollectError> = std::result::Result<T, E>;
 
-/// A sample could not be accepted, or the dataset could not be written.
+/// An error from adding a sample or from writing the dataset.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
@@ -51,7 +51,7 @@ pub enum CollectError {
     Sample {
         /// Key of the sample.
         key: String,
-        /// Reason why the sample cannot be stored.
+        /// Why the sample cannot be stored.
         text: String,
         /// Hint for the user. May be empty.
         hint: Hint,
@@ -59,13 +59,13 @@ pub enum CollectError {
     /// Two samples have the same key.
     #[error("sample key `{}` occurs twice", key.escape_debug())]
     RepeatedKey {
-        /// Key that both samples have.
+        /// The repeated key.
         key: String,
     },
     /// The existing dataset already has a sample with this key.
     #[error("sample `{}`: the dataset already has {held} with this key", key.escape_debug())]
     KnownKey {
-        /// Key that both samples have.
+        /// The key.
         key: String,
         /// Phrase for the existing sample, such as `a sample`.
         held: &'static str,

@@ -1,4 +1,4 @@
-//! Ends a collection: writes the new dataset, or the next generation of an existing one.
+//! Writes the collected samples as a new dataset, or as the next generation of an existing one.
 
 use super::commit::SpooledSamples;
 use super::error::{CollectError, Result};
@@ -95,7 +95,7 @@ impl Collector {
         records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
-        // Continue an earlier attempt of this collector if it had the same samples. Otherwise replace it.
+        // Continue an earlier attempt of this collector if it had the same samples. Otherwise discard that attempt.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
             reservation.discard(earlier)?;
@@ -122,7 +122,8 @@ impl Collector {
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
-    /// Returns the dataset's schema, and the stored field to leave out: the field for profiles, if no picture had one.
+    /// Returns the dataset's schema, and the position of the profile field if the schema omits it because no
+    /// picture has a profile.
     fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
         let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));

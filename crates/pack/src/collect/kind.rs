@@ -8,7 +8,7 @@ use shardpack_sources::pictures::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 
-/// Without a schema, bytes in a field of this name are treated as pictures.
+/// Without a schema, bytes in a field with this name are treated as pictures.
 const IMAGE: &str = "image";
 
 /// The kind of a field's values.
@@ -34,7 +34,7 @@ pub enum Kind {
     Text,
     /// A JSON document.
     Json,
-    /// Bytes that are not interpreted.
+    /// Uninterpreted bytes.
     Bytes,
     /// A number of this type.
     Scalar(Dtype),

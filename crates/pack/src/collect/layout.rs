@@ -22,13 +22,13 @@ pub(super) struct ProgramField {
 pub(super) enum FieldEncoder {
     Picture(PictureRecorder),
     Array(ArrayRecorder, ArrayChoice),
-    /// Text, JSON or bytes, at this position among the stored fields.
+    /// Text, JSON or bytes. Contains the position among the stored fields.
     Bytes(usize),
     Scalar(Columns, Dtype),
 }
 
-/// The fields and columns in which samples are stored. An existing dataset determines them if
-/// samples are added to one. Otherwise, the declared schema and the first sample do.
+/// Fields and columns of the stored samples. They come from the existing dataset if samples are added to one,
+/// and otherwise from the declared schema and the first sample.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
@@ -193,8 +193,8 @@ impl LayoutParts {
         all
     }
 
-    /// Returns the program's fields with their positions in records of `schema`, which must have all declared
-    /// fields, in any order.
+    /// Returns the program's fields with their positions in records of `schema`. The schema must have all
+    /// declared fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
         let field = |(position, (name, kind)): (usize, &(String, Kind))| {
             let has = |flags: &[bool]| flags.get(position).copied().unwrap_or_default();

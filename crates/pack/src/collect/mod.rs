@@ -3,7 +3,7 @@
 //! Shards store the samples in a seeded permutation, so no shard can be written before the last sample is
 //! known. A [`Collector`] encodes each sample on the caller's thread and appends its record to a *spool*, an
 //! unnamed local file. [`Collector::commit`] plans the dataset and copies the records from the spool, with all
-//! guarantees of [`write_dataset`](shardpack_writer::write_dataset). The price is time and disk space: encoded
+//! guarantees of [`write_dataset`](shardpack_writer::write_dataset). This costs time and disk space. Encoded
 //! data are written twice and read once, and occupy twice their size until the end. In return, an error names
 //! its sample at once, memory stays small (about 150 bytes per sample, plus the key), and a killed program
 //! leaves nothing behind.
@@ -80,7 +80,7 @@ pub struct Collector {
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples. Unlike `added`, it is not locked during a commit.
+    /// Number of samples. Can be read during a commit, which locks `added`.
     count: AtomicU64,
     idle: Mutex<Vec<RecordWorkspace>>,
     /// True once the dataset is complete. Adding a sample takes the lock for reading, and a commit takes it for
@@ -349,8 +349,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
-            // Discard the unfinished dataset. It can no longer be completed, because its samples are lost with
-            // the spool.
+            // Discard the unfinished dataset. Nothing can complete it, because its samples are lost with the spool.
             CollectTarget::New { reservation, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = reservation.discard(begun);

@@ -31,8 +31,8 @@ pub struct CollectOptions {
     /// Number of threads that try codecs and write the dataset. Samples are encoded on the caller's threads.
     /// Default: all cores.
     pub threads: usize,
-    /// Limit in bytes on the samples in memory during writing. Default: enough for one sample per thread plus
-    /// one, at least 64 MiB.
+    /// Memory limit for samples during writing, in bytes. Default: enough for one sample per thread plus one,
+    /// at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 

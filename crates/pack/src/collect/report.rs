@@ -11,14 +11,14 @@ use shardpack_format::Recipe;
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, Order, ProgramRecipe};
 use shardpack_writer::Report;
 
-/// The result of a [`Collector`](super::Collector).
+/// The result of [`Collector::commit`](super::Collector::commit).
 #[derive(Debug)]
 pub struct CollectReport {
     /// The writer's report.
     pub report: Report,
     /// Number of classes, or 0 if there are none.
     pub classes: u64,
-    /// Memory used for samples during writing, in bytes.
+    /// Memory limit for samples during writing, in bytes.
     pub memory_bytes: u64,
     /// Number of pictures with more than 8 bits per sample, which are decoded to 8 bits.
     pub deep_pictures: u64,

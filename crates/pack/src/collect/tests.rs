@@ -139,7 +139,8 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
             for thread in 0..threads {
                 let collector = &collector;
                 scope.spawn(move || {
-                    // Add samples in reverse, so that the order differs even if one thread does all the work.
+                    // Add samples in reverse, so that the order of addition differs even if one thread does all
+                    // the work.
                     for i in (1..60).rev().filter(|i| i % threads == thread) {
                         collector.add(Sample { order: place(i), ..mixed(i) }).unwrap();
                     }
@@ -148,7 +149,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
         });
         assert_eq!(collector.len(), 60);
         collector.commit(None, None).unwrap();
-        // Drop the collector to remove its lock file, whose content depends on the time of locking.
+        // Drop the collector to remove its lock file, whose content depends on the time.
         drop(collector);
         files(&folder)
     };

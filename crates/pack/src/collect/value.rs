@@ -1,4 +1,4 @@
-//! Values from a program, and the samples made of them.
+//! Samples, and the values that a program passes for their fields.
 
 use shardpack_array::Array;
 use shardpack_format::Dtype;

@@ -165,7 +165,7 @@ struct Meter {
     /// Stride of the pixels whose angles are kept, and of the values whose errors are kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
-    /// Both spectra of a pixel, restricted to the bands that have a value in each.
+    /// Buffers for the two spectra of a pixel, limited to bands that have a value in both cubes.
     spectra: (Vec<f64>, Vec<f64>),
     angles: Vec<f64>,
 }
@@ -280,7 +280,7 @@ fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
     Some((2.0 * (chord / 2.0).clamp(0.0, 1.0).asin()).to_degrees())
 }
 
-/// Errors of the central pixels.
+/// Collects the errors of the central pixels to compute their autocorrelation.
 struct ErrorCorrelation {
     lags: usize,
     rows: Range<usize>,

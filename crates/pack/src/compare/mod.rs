@@ -1,6 +1,6 @@
 //! Compares decoded samples with their sources, to weigh fidelity against size.
 //!
-//! Packing itself measures fewer figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score
+//! While encoding, packing measures only a few figures ([`Fidelity`](shardpack_array::Fidelity), and a score
 //! for pictures). `docs/report.md` has the definitions and their sources.
 
 mod array;

@@ -35,7 +35,7 @@ impl ArrayWorkspace {
 }
 
 impl ArrayRecorder {
-    /// Names of the columns for the shape of a two- or three-dimensional array.
+    /// Names of the columns that describe the shape of an array with two or three axes.
     pub(crate) const SHAPE: [&str; CUBE_AXES] = ["height", "width", "channels"];
 
     pub(crate) fn shape_columns(axes: usize) -> Vec<Field> {
@@ -153,9 +153,8 @@ impl ArrayChoice {
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Checks the type and the number of axes against the first array, or records them if this is
-    /// the first. If they differ, returns the type and the number of axes of the first array as the
-    /// error.
+    /// Checks that an array has the type and the number of axes of the first array, or records them if this is
+    /// the first array. On a mismatch, returns the first array's type and number of axes as the error.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {
@@ -164,7 +163,7 @@ impl ArrayChoice {
         }
     }
 
-    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads, and other calls
+    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads. Concurrent calls
     /// wait for it.
     pub(crate) fn settings(
         &self,
@@ -201,7 +200,6 @@ fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Returns true if all elements are equal.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();

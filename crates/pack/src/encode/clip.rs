@@ -14,7 +14,7 @@ pub(crate) struct FrameFile<'a> {
 
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// The combined facts about the frames so far. Its `bytes` are empty.
+    /// The combined properties of all frames so far. `bytes` is empty.
     all: StoredPicture<'static>,
 }
 
@@ -49,7 +49,7 @@ impl ClipDraft {
     }
 }
 
-/// Merges the figures of two frames: adds their byte counts, and otherwise keeps the worse value.
+/// Merges the figures of two frames. Adds the byte counts, and keeps the worse of any other value.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);

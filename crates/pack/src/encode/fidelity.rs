@@ -206,8 +206,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // Rebuilding a manifest with `from_scalars` does not mistake the user's columns for figures
-        // either.
+        // Restoring a manifest must not mistake the user's columns for figures either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);
@@ -239,8 +238,7 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // The columns of a record do not contain angles, so figures that were read from a record
-        // lack them.
+        // No column stores angles, so figures that were read from a record lack them.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

@@ -54,7 +54,7 @@ pub(crate) struct PackedPicture {
 impl PictureRecorder {
     pub(crate) const PROFILE: &str = "icc";
 
-    /// Columns for the size of a sample's only picture, and for other facts that a reader needs.
+    /// Columns that describe the only picture of a sample.
     pub(crate) const SIZE: [(&str, Dtype); 4] =
         [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 
@@ -124,7 +124,7 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Adds a clip of these frames to a record. A clip without frames is stored as no value.
+    /// Adds a clip of these frames to a record. Without frames, the field stays empty.
     pub(crate) fn put_clip<'f, E: From<SampleError>>(
         &self,
         encoder: &mut PictureEncoder,

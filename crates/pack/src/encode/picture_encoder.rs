@@ -22,7 +22,7 @@ pub(crate) struct PictureEncoder {
     made: Vec<u8>,
 }
 
-/// Size limit for decoded pictures, as in Python and in the command.
+/// Maximum decoded size of a picture, in bytes. The command and the Python package use the same limit.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
 pub(crate) struct StoredPicture<'a> {

@@ -60,7 +60,7 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
-/// Returns true if the picture field `field` has this figure and all others of its group.
+/// Returns true if the schema has columns for this figure of the field `field` and for all other figures of its group.
 pub(crate) fn has_figure(schema: &Schema, field: &str, figure: &str) -> bool {
     is_figure(schema, &format!("{field}.{figure}"))
 }
@@ -169,8 +169,8 @@ pub struct PictureTotals {
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Number of dropped ICC profiles. Neither this count nor `below_target` is stored in a column.
-    /// `below_target` counts the pictures that miss the requested score at every quality.
+    /// Number of dropped ICC profiles, and number of pictures that miss the requested score at every quality.
+    /// No column stores these counts.
     profiles_dropped: u64,
     below_target: u64,
 }
@@ -200,7 +200,7 @@ impl PictureTotals {
         totals
     }
 
-    /// Counts the facts about one picture that are not stored in a column.
+    /// Sets the counts that no column stores, for a single picture.
     pub(crate) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
         // Scores are stored as 32-bit floats, so allow for rounding.

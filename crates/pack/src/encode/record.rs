@@ -111,7 +111,7 @@ impl FinishedRecord {
 }
 
 impl<'a> RecordDraft<'a> {
-    /// Creates an empty record of this schema. `buffer` may be a buffer to reuse, or empty.
+    /// Creates an empty record with this schema in `buffer`, which may be a used buffer.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
         let values = schema.stored().map(|_| None).collect();
         Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }
@@ -187,7 +187,7 @@ impl<'a> RecordDraft<'a> {
     }
 }
 
-/// Copies `record` under a different number.
+/// Copies `record` and gives the copy a different number.
 pub(crate) fn copy_record<'a>(
     record: &Record<'a>,
     schema: &'a Schema,

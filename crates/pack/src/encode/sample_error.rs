@@ -5,7 +5,7 @@ use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, 
 use shardpack_sources::SourceError;
 use shardpack_sources::cubes::CubeError;
 
-/// The reason why a sample could not be packed.
+/// An error that prevents a sample from being packed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SampleError {
     /// The file changed during the run, or cannot be read.
@@ -31,7 +31,7 @@ pub enum SampleError {
     Frame {
         /// Index of the frame, from 0.
         number: usize,
-        /// Reason why the frame does not fit.
+        /// Why the frame does not fit.
         text: String,
     },
     /// The metadata of a cube cannot be read.
@@ -87,14 +87,14 @@ impl Explain for SampleError {
 impl SampleError {
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
-            // The file is not at fault if the user cancels the run.
+            // The user cancelled the run, so the file is not at fault.
             Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }
     }
 
-    /// Describes the values if the value options cannot store them. Returns `None` for other errors.
+    /// Describes the values that the value options cannot store. Returns `None` for other errors.
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),

@@ -1,4 +1,4 @@
-//! Defines the entries for fidelity figures in a manifest, one per field.
+//! Defines the manifest's entries for fidelity figures, one per field.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;

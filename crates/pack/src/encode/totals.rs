@@ -95,8 +95,8 @@ impl shardpack_writer::Tally for FidelityTotals {
             match (self.0.get_mut(&field), totals) {
                 (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(*next),
                 (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
-                // There are no totals for this field yet. Totals of the other kind are impossible,
-                // because a field has one kind throughout the dataset.
+                // The field has no totals yet. Totals of another kind are impossible, because a field has the
+                // same kind in all records.
                 (_, totals) => _ = self.0.insert(field, totals),
             }
         }

@@ -109,7 +109,6 @@ fn keep_by(
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
-/// Returns true if this name belongs to a regular file and is not a link.
 pub(crate) fn is_regular(folder: impl AsFd, name: &Path) -> io::Result<bool> {
     let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
@@ -216,7 +215,7 @@ mod tests {
             for n in 0..3 {
                 fs::write(&path, format!("content {n}")).unwrap();
                 assert_eq!(keep().unwrap(), format!("kept-{n}"));
-                // Replacing a file, such as a manifest, leaves its kept copy intact.
+                // Replacing a file, such as a manifest, must not change its kept copy.
                 fs::remove_file(&path).unwrap();
             }
             for n in 0..3 {

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Suffix of incomplete files. A killed run leaves one per thread behind, and the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
-/// Suffix of temporary names with a digest of the file name, so that no two files share one.
+/// Suffix of temporary names that are digests of long file names. The separate suffix prevents collisions with
+/// short names.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 const MAX_NAME_BYTES: usize = 255;
 
@@ -203,7 +204,7 @@ fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
     }
 }
 
-/// Returns `.<name>.shardpack-tmp` in the same folder. Uses a digest if the name would be too long.
+/// Returns `.<name>.shardpack-tmp` in the same folder. If that name is too long, uses a digest of `<name>`.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let mut out = OsString::from(".");
@@ -218,7 +219,7 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Returns true if `path` looks like the name of an incomplete file. No file is unpacked to such a path,
+/// Returns true if `path` looks like the name of an incomplete file. Unpacking never writes to these paths,
 /// because two files could then overwrite each other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -355,7 +356,7 @@ mod tests {
             let swapper = scope.spawn(|| {
                 let mut swaps = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // The name `sub` always exists. It belongs alternately to the folder and to the link.
+                    // The name `sub` always exists. It alternates between the folder and the link.
                     rustix::fs::renameat_with(
                         rustix::fs::CWD,
                         path("sub"),

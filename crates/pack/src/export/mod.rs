@@ -147,7 +147,7 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // The field `icc` may be the user's own, with other content. Return the picture as stored.
+        // The field `icc` may be the user's own, with other content. Return the picture as it is stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

@@ -7,8 +7,8 @@ use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting, b
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
-/// Renumbers the classes of `listing` as in the dataset. New classes follow in sorted order, and their names
-/// are returned.
+/// Renumbers the classes of `listing` to match the dataset's. Appends new classes in sorted order, and returns
+/// their names.
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {

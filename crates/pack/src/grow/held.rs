@@ -78,14 +78,14 @@ fn leave_out() -> Hint {
         .then(" skips these samples; to replace a sample, remove the old one first")
 }
 
-/// Returns true if the newest generation is `before` plus the samples `keys`. The user then repeated a command
-/// that had already succeeded.
+/// Returns true if the newest generation is `before` plus the samples `keys`, because the user repeated a
+/// command that had already succeeded.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// Like `is_addition_to`, but used if the previous generation no longer exists. Returns true if the newest addition
-/// consists of exactly the shards `places` and `count` samples.
+/// Like `is_addition_to`, for use when the previous generation no longer exists. Returns true if the newest
+/// addition consists of the shards `places` and has `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;

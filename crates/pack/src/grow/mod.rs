@@ -37,7 +37,7 @@ pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Optio
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Returns true if the dataset contains all of these keys or, if `are_there` is false, none of them.
+/// Returns true if the dataset has all of these keys or, if `are_there` is false, none of them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -51,8 +51,8 @@ fn all_held<'k>(
     Ok(true)
 }
 
-/// Returns the classes that have no samples but keep their names and numbers (spec §3.5). Returns nothing if
-/// the labels cannot be read, because `verify` reports that.
+/// Returns the classes that have no samples but keep their names and numbers (spec §3.5). Returns an empty list
+/// if the labels cannot be read, because `verify` reports that.
 fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();

@@ -90,8 +90,8 @@ fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the label column that the caller named, or else the column used in packing. If the
-/// dataset stores that column as a field, it is also kept as a field.
+/// Returns the label column that the caller named, or else the column used in packing. If the dataset has a
+/// field for that column, the column is also stored as a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {
@@ -101,8 +101,8 @@ fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions)
     }
 }
 
-/// Returns the columns of a table to read as text: the dataset's text fields and the column of class names.
-/// Their types must not depend on the cells of one addition's table.
+/// Returns the columns of a table to read as text: the dataset's text fields and the column of class names. The
+/// type of a column must not depend on the cells of the added table.
 fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<String> {
     let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
     let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();

@@ -155,7 +155,7 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
-/// Returns true if the newest generation is the previous one without these keys. The user then repeated a
+/// Returns true if the newest generation is the previous one without these keys, because the user repeated a
 /// command that had already succeeded.
 fn is_last_removal(
     dataset: &Path,

@@ -445,7 +445,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     assert_eq!(removed.empty_classes, ["ant", "patient 17"]);
     let gone = compact(&out).unwrap();
     assert_eq!((gone.generations, gone.empty_classes), (vec![1, 2], keys(&["ant", "patient 17"])));
-    // Nothing is left of the sample, but its class stays, because labels are class numbers.
+    // No bytes of the sample are left, but its class stays, because labels are class numbers.
     let holding = |needle: &[u8]| {
         let files = walk(&out).into_iter().map(|file| (file.clone(), fs::read(file).unwrap()));
         let holding = files.filter(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle));
@@ -460,7 +460,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     found.sort_unstable();
     assert_eq!(found, expected);
     assert_eq!(labels(&newest)["zebra/2.jpg"], 2);
-    // Once a class has samples again, it is no longer mentioned.
+    // A class that has samples again is no longer reported as empty.
     place.photo("week/ant/3.jpg", 4);
     place.add("week", &AddOptions::default()).unwrap();
     assert_eq!(compact(&out).unwrap().empty_classes, ["patient 17"]);

@@ -1,6 +1,5 @@
-//! Options of packing, adding and reporting by name, for front ends. Each option is declared once, with its
-//! help text. The command generates its arguments from these tables, and the Python package and candidate files
-//! look up names in them.
+//! Declares each option of packing, adding and reporting once, by name and with its help text. The command
+//! generates its arguments from these tables. The Python package and candidate files look up names in them.
 
 mod front;
 mod report;

@@ -53,7 +53,7 @@ pub struct ReportArguments {
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,
-    /// Limit in bytes on the samples that are measured at the same time. Default: the default of packing.
+    /// Memory limit for samples that are measured at the same time, in bytes. Default: as in packing.
     pub memory: Option<u64>,
 }
 
@@ -301,7 +301,7 @@ impl ReportArguments {
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);
-            // Qualities and scores may be combined, because each is a separate candidate.
+            // Qualities and scores can be combined, because each value is a separate candidate.
             if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
                 return Err(ArgumentError::of(name, format!("cannot be combined with `{other}`")));
             }

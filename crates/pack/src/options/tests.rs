@@ -142,7 +142,7 @@ fn options_that_would_have_no_effect_are_refused() {
     ] {
         assert!(given(&options).unwrap_err().to_string().contains("cannot be combined with"), "{options:?}");
     }
-    // A switch that is off does not contradict another option.
+    // An option that is switched off contradicts no other option.
     assert!(given(&[("no_shuffle", "false"), ("seed", "3"), ("jpeg", "keep"), ("upright", "false")]).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Determines the fields of datasets packed from files: schema, classes and recipe.
+//! Determines the schema, classes and recipe of datasets that are packed from files.
 
 use super::options::PackOptions;
 use super::{tables, trials};
@@ -9,10 +9,10 @@ use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
 use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 
-/// Usual names for label columns.
+/// Usual names of label columns.
 const USUAL: [&str; 2] = ["label", "class"];
 
-/// Fields and array storage of a dataset packed from files. They are decided before the first sample is packed,
+/// Fields and array storage of a dataset packed from files. They are fixed before the first sample is packed,
 /// and are the same for all splits.
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {

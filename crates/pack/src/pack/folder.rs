@@ -114,8 +114,8 @@ impl<'a> FolderSource<'a> {
         self.options.memory_bytes.unwrap_or_else(enough)
     }
 
-    /// Returns the total size of header, index and footer for a single shard. Each further shard adds a few
-    /// hundred bytes and a copy of the recipe.
+    /// Returns the total size of header, index and footer if there is only one shard, in bytes. Each further
+    /// shard adds a few hundred bytes and a copy of the recipe.
     pub(crate) fn beside_bytes(&self) -> u64 {
         let keys: u64 = self.listing.samples.iter().map(|entry| entry.key.len() as u64).sum();
         let rows = IndexBuilder::bytes_for(&self.schema, self.listing.samples.len() as u64, keys);

@@ -1,4 +1,4 @@
-//! Forecasts packing in parts from the plan and the measured rate of a few samples.
+//! Forecasts how long packing in parts takes, from the plan and the rate measured on a few samples.
 
 use super::folder::FolderSource;
 use super::options::PackOptions;
@@ -34,14 +34,14 @@ pub struct Forecast {
     pub shards: u32,
     /// All parts, including parts without shards.
     pub parts: Vec<PartForecast>,
-    /// Limit in bytes on the samples in memory while a part is packed.
+    /// Memory limit for samples while a part is packed, in bytes.
     pub memory_bytes: u64,
     /// Peak resident memory of this process, in bytes. It includes the listing and the plan, which every part
     /// needs too.
     pub plan_rss_bytes: u64,
     /// Seconds spent on listing the source. Each part repeats this unless the listing is saved.
     pub listing_seconds: f64,
-    /// The samples that were timed.
+    /// The rate measured on a few samples.
     pub measured: Measured,
 }
 

@@ -9,7 +9,7 @@ use shardpack_reader::Dataset;
 use shardpack_writer::{Growth, Next, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::BTreeMap;
 
-/// A dataset that is getting new samples. Its existing shards do not change.
+/// An existing dataset to add samples to. Its existing shards do not change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextGeneration<'a> {
     pub(crate) growth: &'a Growth<'static>,

@@ -29,7 +29,7 @@ pub struct PackOptions {
     pub force: bool,
     /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// Limit in bytes on the samples in memory. Default: enough for one sample per thread plus one, at least 64 MiB.
+    /// Memory limit for samples, in bytes. Default: enough for one sample per thread plus one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use shardpack_sources::{Listing, SourceSample};
 
 /// Estimated size of a record without its picture, in bytes: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// Number of pictures to re-encode for estimating stored sizes. The next constant is their maximum size.
+/// Number of pictures to re-encode for estimating stored sizes, and the maximum number of pixels of each.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Pixels per byte of a segment index. A segment of 1,024 pixels (4:2:0) takes about nine bytes.
@@ -22,7 +22,8 @@ const MAX_PIXELS: u64 = 1 << 28;
 #[derive(Debug)]
 pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
-    /// Total stored size and total source size of a few pictures. Their ratio is applied to all other pictures.
+    /// Total stored size and total source size of a few pictures, in bytes. Estimates for other pictures use
+    /// their ratio.
     ratio: (u64, u64),
 }
 

@@ -28,7 +28,7 @@ pub struct PackReport {
     pub deep_pictures: u64,
     /// Codec candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,
-    /// Limit in bytes on the samples in memory during the run.
+    /// Memory limit for samples during the run, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -67,8 +67,7 @@ impl PackReport {
     }
 }
 
-/// Returns a note if every shard has only one sample, because the user has probably forgotten the unit of the
-/// shard size.
+/// Returns a note if every shard has only one sample, because the user probably forgot the unit of the shard size.
 pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
     const TINY: u64 = 1 << 20;
     (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {

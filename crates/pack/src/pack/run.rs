@@ -40,7 +40,7 @@ pub struct Planned<'a> {
     pub shards: u32,
     /// Codec candidates tried for each array field, best first.
     pub trials: &'a [(String, Trial)],
-    /// Limit in bytes on the samples in memory.
+    /// Memory limit for samples, in bytes.
     pub memory_bytes: u64,
     /// Number of worker threads.
     pub threads: usize,
@@ -88,7 +88,7 @@ pub(crate) fn pack_into(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> crate::Result<PackReport> {
-    // This pool only inspects files. The writer has its own threads.
+    // This pool only inspects files. The writer uses its own threads.
     let source = on_pool(options.threads, || FolderSource::new(listing, options, fields))??;
     let (plan, split, tried) = match destination {
         Destination::New { split, .. } => (source.plan(source.metadata()?)?, *split, source.fields().trials.as_slice()),

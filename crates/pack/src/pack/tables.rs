@@ -1,4 +1,4 @@
-//! Stores labels and columns, which come from file names and tables.
+//! Stores labels and columns from file names and tables.
 
 use crate::encode::{Columns, RecordDraft, StoredValue};
 use sha2::{Digest, Sha256};
@@ -72,7 +72,7 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of a sample's values from names and tables, because different labels make a different dataset.
+/// Returns a digest of a sample's label and columns. The dataset id must change if they change.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

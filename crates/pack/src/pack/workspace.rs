@@ -1,9 +1,9 @@
-//! Holds the buffers of a packing thread, which are reused from sample to sample.
+//! Buffers and encoders of a packing thread.
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
-/// Memory of one thread, reused for every sample, because touching new memory pages takes longer
-/// than reusing old ones.
+/// Buffers and encoders of one thread. They are reused for every sample, because touching new memory pages
+/// takes longer than reusing old ones.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,

@@ -19,7 +19,7 @@ use shardpack_report::want::Want;
 use shardpack_sources::{SampleContent, SourceKind, SourceSample};
 use std::time::Instant;
 
-/// Returns the number of samples that makes the predictions for all candidates precise enough.
+/// Returns the number of samples needed to predict the sizes of all candidates precisely enough.
 pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled]) -> u64 {
     let drawn = sampled.len() as u64;
     measurement
@@ -203,7 +203,7 @@ fn candidate(
     made
 }
 
-/// Adds the bytes that shards need outside their records. These are known exactly, except for some padding.
+/// Adds the bytes that shards need outside their records. Their number is known exactly, except for some padding.
 fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (

@@ -10,7 +10,7 @@ pub(super) struct Budget {
     freed: Condvar,
 }
 
-/// Bytes taken from a budget. They are given back on drop.
+/// Bytes reserved from a budget, and released on drop.
 pub(super) struct Taken<'a> {
     budget: &'a Budget,
     bytes: u64,

@@ -169,7 +169,7 @@ fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
     }
-    // Draw one sample from each of several stretches of equal length. The stored order is already shuffled.
+    // Draw one sample from each of several equally long ranges. The stored order is already shuffled.
     (0..wanted)
         .map(|i| {
             let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));

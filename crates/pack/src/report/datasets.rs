@@ -1,4 +1,4 @@
-//! Measures whole datasets: runs the user's own metrics, and times how fast a device decodes them.
+//! Measures whole datasets. Runs the user's own metrics on them, and times how fast a device decodes them.
 //!
 //! The report's samples are packed once unchanged, and once for each candidate.
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Environment variable for the number of the run.
+/// Environment variable that contains the number of the run.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -107,7 +107,7 @@ enum CandidateDataset {
     /// A temporary dataset. Only one exists at a time, because it may be as large as the samples themselves.
     Made(PathBuf),
     Found(PathBuf),
-    /// The reason why there is no dataset.
+    /// Why there is no dataset.
     None(String),
 }
 

@@ -14,7 +14,7 @@ pub(super) const MOST: u64 = 512;
 /// Stop drawing once the confidence interval of the predicted size is at most ± this share of the size.
 pub(super) const GOAL: f64 = 0.02;
 
-/// Minimum number of samples per stratum. The next constant is the maximum number of strata.
+/// Minimum number of samples per stratum, and maximum number of strata.
 const PER_STRATUM: u64 = 4;
 const MOST_STRATA: usize = 16;
 

@@ -62,7 +62,7 @@ impl<'a> Maker<'a> {
 
 pub(super) struct NoRecord {
     pub(super) reason: String,
-    /// True if the sample itself is at fault, so that it fails under any options.
+    /// True if the sample itself is at fault and would fail with any options.
     pub(super) of_source: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Measures samples under all candidates, on all threads.
+//! Measures samples with all candidates, on all threads.
 
 use super::budget::Budget;
 use super::cpu_time::CpuTime;
@@ -47,7 +47,7 @@ impl<'a> Measurement<'a> {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// Returns the makers that could be prepared, each with its recipe and the position of that recipe.
+    /// Returns all makers that could be prepared, with their recipes and the positions of these recipes.
     pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a CandidateRecipe, &'a Maker<'a>)> {
         let pairs = self.recipes.iter().zip(self.prepared).enumerate();
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
@@ -107,7 +107,7 @@ impl<'a> Measurement<'a> {
         results.into_iter().map(|(_, sampled)| sampled).collect()
     }
 
-    /// Measures one sample under all candidates. Returns `None` if the run was cancelled meanwhile.
+    /// Measures one sample with all candidates. Returns `None` if the run is cancelled meanwhile.
     fn one(&self, scorer: &mut Scorer<'a>, position: usize, step: &dyn Fn()) -> Option<Sampled> {
         let mut scoring_s = 0.0;
         let mut results: Vec<CandidateResult> = self

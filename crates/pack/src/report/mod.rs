@@ -1,11 +1,10 @@
-//! Measures the cost of a lossy choice in advance. Drawn samples are packed under a set of
-//! candidates, the records are decoded by the loader's decoders, and the results are scored.
+//! Measures the cost of a lossy choice in advance. Draws samples, packs them with each candidate, decodes the
+//! records with the loader's decoders, and scores the results.
 //!
 //! [`open`] lists the sources, and [`ListedSource::measure`] returns the data of the report page. The front end
 //! adds the path of the source, the commands, and the notes on the listing.
 //!
-//! Each thread measures one sample at a time under all candidates, so an interrupted run still has complete
-//! samples.
+//! Each thread measures one sample at a time with all candidates, so the samples of an interrupted run are complete.
 
 mod assemble;
 mod budget;

@@ -39,15 +39,15 @@ pub struct ReportOptions {
     pub device: Option<Arc<dyn DecodingDevice>>,
     /// Number of worker threads.
     pub threads: usize,
-    /// Limit in bytes on the samples in memory. `None` means the same limit as in packing.
+    /// Memory limit for samples, in bytes. `None` means the default of packing.
     pub memory_bytes: Option<u64>,
 }
 
 /// A command that prints a number.
 ///
 /// A shell runs the command with two extra arguments, the paths of two datasets: the unchanged samples, and the
-/// same samples packed under a candidate. `SHARDPACK_METRIC_RUN` is the number of the run, counted from 0,
-/// which can serve as a seed. The last line that the command prints must be the number.
+/// same samples packed with a candidate. `SHARDPACK_METRIC_RUN` is the number of the run, counted from 0, which
+/// can serve as a seed. The last line that the command prints must be the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {
     /// The user's name for the metric.

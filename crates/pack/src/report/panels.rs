@@ -46,7 +46,7 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     Facts { wavelengths, unit }
 }
 
-/// Returns the differences of all samples under a candidate, each with its sample's position in the report.
+/// Returns the differences of all samples for a candidate, with the positions of the samples in the report.
 fn differences(whole: &[Sampled], candidate: usize) -> Vec<(usize, &ArrayDifference)> {
     measured(whole, candidate).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
 }

@@ -8,8 +8,8 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Limits on the samples that are decoded repeatedly. In order: the number of samples, their total bytes (at least
-/// one sample is used), and the total bytes of all candidates timed together.
+/// Limits on the samples that are decoded repeatedly: their number, their total bytes (at least one sample is
+/// used), and the total bytes of all candidates that are timed together.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
 const FEWEST: usize = 5;
 const MOST: usize = 15;
-/// Stop when the rates of every candidate vary by at most this share.
+/// Stop timing once the rates of every candidate vary by at most this share.
 const STEADY: f64 = 0.03;
 
 /// Returns the rates of each candidate, or nothing if the run was cancelled.
@@ -54,7 +54,7 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
     share.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)
 }
 
-/// A candidate with its records, and its rates so far on one core and on all cores.
+/// A candidate's records, and the rates measured so far on one core and on all cores.
 struct Turn {
     candidate: usize,
     /// Records of the candidate, or none if it cannot be timed.

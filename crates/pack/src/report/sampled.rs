@@ -1,4 +1,4 @@
-//! Results for one sample: its record under each candidate, and the scores of these records.
+//! Results for one sample: its record for each candidate, and the scores of these records.
 
 use crate::compare::ArrayDifference;
 use shardpack_report::data::Measure;
@@ -15,7 +15,7 @@ pub(super) struct Sampled {
 
 pub(super) enum CandidateResult {
     Stored(Box<MeasuredRecord>),
-    /// The reason why the candidate cannot store the sample.
+    /// Why the candidate cannot store the sample.
     Failed(String),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct RecordScores {
     /// Differences of a cube, or `None` if the record is exact.
     pub(super) cube: Option<ArrayDifference>,
     pub(super) noise: Option<Arc<[f64]>>,
-    /// Reason for missing scores, or `None` if there are scores.
+    /// Why there are no scores, or `None` if there are scores.
     pub(super) unscored: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Sampled {
     }
 }
 
-/// Returns the first line of an error, because a report has only one line for each.
+/// Returns the first line of an error, because a report shows only one line per error.
 pub(super) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Salvage: copies the undamaged part of a damaged dataset into a new one.
+//! Copies the undamaged part of a damaged dataset into a new one.
 //!
 //! The first pass scans every shard for undamaged records and notes where they are ([`Survey`]). The second
 //! pass copies them through the writer, so the result is checked like any packed dataset. The damaged files are

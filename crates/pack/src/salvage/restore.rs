@@ -13,9 +13,9 @@ use std::path::Path;
 /// The result of [`restore_manifest`].
 #[derive(Debug)]
 pub struct Restored {
-    /// The manifest, and the shards that are not in it.
+    /// The new manifest, and the shards that are not in it.
     pub rebuilt: Rebuilt,
-    /// Notes for the user, such as which manifest was used.
+    /// Notes for the user, for example on the manifest that was used.
     pub notes: Vec<Note>,
 }
 
@@ -54,8 +54,8 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // A file with the temporary name is either left over from an earlier run or put there as a trap. Remove it
-    // first, so that nothing is written through a link.
+    // A file with the temporary name is left over from an earlier run, or is a trap. Remove it first, so that
+    // nothing is written through a link.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

@@ -21,7 +21,7 @@ pub struct Survey {
     pub(super) metadata: Option<Metadata>,
     /// Number of duplicate records, left over from rewriting shards.
     copies: u64,
-    /// The first 10,000 places that cannot be salvaged, each with its sample and the reason.
+    /// Descriptions of the first 10,000 places that cannot be salvaged. Each names the sample and the reason.
     pub lost: Vec<String>,
     /// Number of places that cannot be salvaged, in addition to the places in `lost`.
     pub lost_unlisted: u64,

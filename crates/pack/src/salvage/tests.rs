@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Writes shards with these numbers, each with one sample. They declare a total of `count` shards.
+/// Writes shards with these numbers and one sample each. They declare a total of `count` shards.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {
     let schema = Schema::new(vec![Field::stored("b", FieldKind::Bytes)]).unwrap();
     let metadata = Metadata { schema: schema.clone(), shards: Some(count), ..Metadata::default() };

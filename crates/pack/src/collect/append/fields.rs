@@ -1,4 +1,4 @@
-//! Derives the fields and generated columns of a program's samples from an existing dataset.
+//! Determines the fields and generated columns for samples that a program adds to an existing dataset.
 
 use super::recipe::AppendRecipe;
 use crate::collect::error::{CollectError, Result};
@@ -12,7 +12,7 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Maximum number of records to read when looking for the element types and axes of arrays. The first record is
+/// Maximum number of records to read to find out the element types and axes of arrays. The first record is
 /// usually enough.
 const READ: u64 = 64;
 
@@ -179,7 +179,7 @@ fn strange(field: &str) -> CollectError {
     )
 }
 
-/// Fails if the dataset has fields that new samples from a program would lack.
+/// Fails if the dataset's fields differ from the fields of a program's samples.
 fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     let other = base.fields().iter().find(|field| !made.contains(field));
     match other.or_else(|| made.iter().find(|field| !base.fields().contains(field))) {

@@ -12,7 +12,7 @@ use shardpack_sources::words::short;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// The existing samples of a dataset, and the program's samples that have the same keys.
+/// An existing dataset, and counts of the program's samples whose keys are already in it.
 #[derive(Debug)]
 pub(crate) struct HeldSamples {
     pub(crate) opened: Dataset,
@@ -25,8 +25,7 @@ pub(crate) struct HeldSamples {
 #[derive(Debug, Default)]
 struct TakenSamples {
     left_out: u64,
-    /// Number of the program's samples whose scalars differ from the scalars of the existing sample
-    /// with the same key.
+    /// Number of skipped samples whose scalars differ from the scalars of the existing sample.
     others: u64,
     first_other: Option<String>,
     /// Keys of the newest addition that the program added again, for example because it repeated a
@@ -90,8 +89,8 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Returns true if there is nothing to add. Fails if samples were repeated, unless they are exactly the
-    /// newest addition and no sample is new.
+    /// Returns true if the dataset already has all of the program's samples. Fails if the program repeated only
+    /// a part of the newest addition, or also added new samples.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
@@ -138,7 +137,7 @@ impl HeldSamples {
     }
 }
 
-/// Returns the record without its frame and padding, because only the frame depends on where the record is stored.
+/// Returns the record without its padding and without its frame, which depends on where the record is stored.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {

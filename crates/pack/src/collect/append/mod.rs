@@ -25,7 +25,7 @@ use shardpack_writer::Growth;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Options for adding samples to a dataset. The dataset determines how they are stored.
+/// Options for adding samples to a dataset. The dataset determines how samples are stored.
 ///
 /// ```
 /// use shardpack_pack::collect::AppendOptions;
@@ -69,7 +69,8 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// Parses packing options by name. Storage options are compared with the dataset's when it is opened.
+    /// Parses packing options by name. [`Collector::append`](super::Collector::append) later compares the
+    /// storage options with the dataset's.
     ///
     /// # Errors
     /// Fails if an option does not exist, has an invalid value, or does not apply to an existing dataset.

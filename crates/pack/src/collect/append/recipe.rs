@@ -63,8 +63,9 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Fails if the caller's value of an option in `group` differs from the value in `there`. A value
-/// is also accepted if all of `made`, the settings that were actually chosen, have it.
+/// Fails if the caller sets an option in `group` to a value that differs from the dataset's options `there`.
+/// Also accepts a value that all settings in `made` have, because they are the settings that codec trials
+/// chose.
 fn compare(
     group: &str,
     given: &[(String, OptionValue)],
@@ -120,7 +121,7 @@ fn pictures(
         other => PictureOptions::of(other),
     };
     let mut options = StorageOptions { pictures, ..StorageOptions::default() };
-    // The columns of tiled pictures do not reveal the remaining options, so use the caller's.
+    // The columns of tiled pictures do not reveal the other options, so use the caller's.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {
         options.apply(&others)?;
