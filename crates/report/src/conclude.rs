@@ -1,5 +1,4 @@
-//! Draws conclusions from the measurements: the distributions, the Pareto front, the deltas between ladders,
-//! and the verdict.
+//! Computes the distributions, the Pareto front, the deltas between ladders, and the verdict from the measurements.
 
 use crate::data::{
     Better, Candidate, Distribution, Estimate, MEASURES, Measure, NO_NOISE, Report, SampleKind, Subject, Verdict,

@@ -288,7 +288,7 @@ mod tests {
         // A codec that decodes slowly is chosen only if it makes the data much smaller.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // If no candidate meets all conditions, the candidate that comes closest is recommended.
+        // If no candidate meets all conditions, the candidate that meets the most conditions is recommended.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

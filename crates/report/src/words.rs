@@ -1,4 +1,4 @@
-//! Formats numbers for people: sizes, counts, times and scores, in the notation of the page.
+//! Formats sizes, counts, times and scores in the notation of the page.
 //!
 //! A no-break space separates a number from its unit. Negative numbers have a minus sign instead of a hyphen.
 

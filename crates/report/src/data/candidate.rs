@@ -1,4 +1,4 @@
-//! A candidate: one way to store the samples, and its effect on them.
+//! Describes a candidate, which is one way to store the samples, and its effect on the drawn samples.
 
 use super::Measure;
 use serde::{Deserialize, Serialize};
@@ -113,8 +113,8 @@ pub struct Rates {
     /// Samples decoded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
-    /// Relative spread of the decoding rate on all cores: half the range of the rates measured in the rounds, without
-    /// the fastest and the slowest quarter of the rounds.
+    /// Relative spread of the decoding rate on all cores. This is half the range of the rates measured in the
+    /// rounds, without the fastest and the slowest quarter of the rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_spread: Option<f64>,
     /// Samples decoded per second on the device.

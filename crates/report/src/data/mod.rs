@@ -37,12 +37,12 @@ pub struct Report {
     pub whole: Whole,
     /// The drawn samples, in the order of their keys. The rows of candidates refer to positions in this list.
     pub samples: Vec<DrawnSample>,
-    /// The candidates, in the order of their ladders. A dataset has only one candidate: the form in which its
+    /// The candidates, in the order of their ladders. The only candidate of a dataset is the form in which its
     /// samples are stored.
     pub candidates: Vec<Candidate>,
     /// The recommended candidate, with the reason.
     pub verdict: Verdict,
-    /// Pictures for visual comparison: the worst samples and a few random ones.
+    /// Pictures for visual comparison of the worst samples and a few random samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
     /// Measures for cubes only, for each candidate that changes values.

@@ -1,4 +1,4 @@
-//! Draws the frame of a plot: ticks, grid lines, and the names of both axes.
+//! Draws the ticks, the grid lines, and the names of both axes of a plot.
 
 use super::scale::{Label, Scale};
 use super::{Size, px};

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the scale for non-negative values: logarithmic if they span more than one order of magnitude.
+    /// Returns the scale for non-negative values. It is logarithmic if they span more than one order of magnitude.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {

@@ -1,9 +1,9 @@
-//! The Pareto front: the candidates that no other candidate beats on both axes.
+//! Computes the Pareto front, which consists of the candidates that no other candidate beats on both axes.
 
 use crate::data::Better;
 
-/// For each point (bytes, score), returns true if it is on the front: no other point is at least as good on
-/// both axes and better on one of them. Points without a score are never on the front.
+/// Returns true for each point (bytes, score) that is on the front. A point is on the front if no other point
+/// is at least as good on both axes and better on one of them. Points without a score are never on the front.
 ///
 /// ```
 /// use shardpack_report::data::Better;

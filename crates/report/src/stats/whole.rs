@@ -16,7 +16,7 @@ pub struct Stratum {
 pub struct Drawn {
     /// Index of the sample's stratum.
     pub stratum: usize,
-    /// Two sizes that are known for all samples, drawn or not: source bytes, and pixels or decoded bytes.
+    /// Sizes that are also known for samples that were not drawn: source bytes, and pixels or decoded bytes.
     pub known: [f64; 2],
     /// Stored bytes. Known only for drawn samples.
     pub stored_bytes: f64,

@@ -1,4 +1,4 @@
-//! Tests the text of the page: its content, escaping and size.
+//! Tests the content, escaping and size of the page.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_report::{data::Report, fragment, page};
