@@ -266,7 +266,7 @@ mod tests {
         let told = of_cubes(&["land/scenes/a.npy", "land/label_maps/a.npy"], &SourceOptions::default());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told.iter().all(|note| !note.contains("--class-folders on")), "{told:?}");
-        // The folders contain only samples, one level further down.
+        // Neither folder is named like a folder of masks, so there is no note.
         assert_eq!(of_cubes(&["land/a/a.npy", "land/b/a.npy"], &SourceOptions::default()), [""; 0]);
     }
 

@@ -1,4 +1,4 @@
-//! Sources of datasets: a folder or a single file.
+//! Lists and reads the sources of datasets. A source is a folder or a single file.
 //!
 //! [`enumerate`] lists the samples in a fixed order, recognises pictures and cubes by their content, and finds
 //! labels and masks. It reports everything that cannot be packed before the first byte is written. It reads

@@ -114,7 +114,7 @@ impl fmt::Display for LabelsFrom {
 /// The samples of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Folder that keys are relative to: a URL, or an absolute path with links resolved.
+    /// Folder that keys are relative to, as a URL or as an absolute path with links resolved.
     pub root: PathBuf,
     /// Stores that `root` and the paths of samples may refer to.
     pub files: Files,

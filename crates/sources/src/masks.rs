@@ -1,9 +1,9 @@
 //! Assigns the label masks in the folder of `--masks DIR` to samples.
 //!
-//! A mask belongs to the sample with the same path below its own folder, ignoring extensions: both `a/x.npy`
-//! and `a/x.tif.npy` belong to `a/x.tif`. If no sample has this path, the file name is used if it is unique
-//! among masks and among samples, then a ground-truth name like `a/x_gt.mat`. A mask must have one band, and
-//! the height and width of the cube or the upright picture.
+//! A mask belongs to the sample with the same path below its own folder, ignoring extensions. For example,
+//! `a/x.npy` and `a/x.tif.npy` both belong to `a/x.tif`. If no sample has this path, file names are compared if
+//! they are unique among masks and among samples. Ground-truth names like `a/x_gt.mat` are tried last. A mask
+//! must have one band, and the height and width of the cube or the upright picture.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
@@ -283,7 +283,7 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Number of bytes needed to recognise a mask: a matrix header and a name.
+/// Number of bytes needed to recognise a mask, enough for a matrix header and a name.
 const MASK_HEAD: u64 = 20 + 256;
 
 /// Returns true if the file looks like a mask in NumPy, PNG, TIFF, MATLAB or HDF5 format.

@@ -70,7 +70,8 @@ fn stems() {
 #[test]
 fn content_decides_what_a_mask_is() {
     let folder = tempfile::tempdir().unwrap();
-    // MATLAB version 4 has no magic number. Its header is: type, rows, columns, imaginary flag, length of the name.
+    // MATLAB version 4 has no magic number. The fields of its header are type, rows, columns, imaginary flag,
+    // and length of the name.
     let words = [50_u32, 1, 2, 0, 2].map(u32::to_le_bytes).concat();
     let mat = [&words[..], b"m\0", &[0, 1]].concat();
     for (name, bytes, expected) in [

@@ -26,7 +26,7 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Extensions of files that are often next to samples, but are intended for people or other tools:
+/// Extensions of files that are often next to samples, but are intended for people or other tools. Examples are
 /// annotations of COCO (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and documents.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
@@ -37,9 +37,9 @@ const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA2
 /// Extensions of tables that may contain labels.
 const TABLES: &[&str] = &["csv", "jsonl"];
 
-/// Removes files from `bad` that are clearly not meant to be packed, judging by their names and contents. Returns the
-/// number of removed files, and a note that names the first of each kind. If there are no labels, the note mentions
-/// tables that may contain them.
+/// Removes files from `bad` whose names and contents show that they are not meant to be packed. Returns the
+/// number of removed files, and a note that names the first of each kind. If there are no labels, the note
+/// mentions tables that may contain them.
 pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {

@@ -1,4 +1,4 @@
-//! Tests splits: their samples, shared classes, and notes.
+//! Tests the samples, shared classes and notes of splits.
 
 use super::*;
 use crate::OnBadInput;

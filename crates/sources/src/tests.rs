@@ -123,7 +123,7 @@ fn files_next_to_samples_are_ignored_and_named() {
         ("README", b"hello".to_vec()),
         ("instances.json", b"{}".to_vec()),
         ("labels.csv", b"key,label".to_vec()),
-        // The content decides: the first file is a sample despite its name, and the second is not.
+        // The content decides. The first file is a sample despite its name, and the second file is not.
         ("b/picture.txt", jpeg()),
         ("b/3.jpg", b"hello".to_vec()),
     ];
@@ -345,7 +345,7 @@ fn a_source_that_changes_is_noticed() {
     listing.read_into(a, &mut bytes).unwrap();
     assert_eq!(bytes, jpeg());
     listing.check_unchanged(b).unwrap();
-    // One file gets a new time; the other gets a new length but keeps its time.
+    // One file gets a new time. The other file gets a new length but keeps its time.
     let modified = fs::metadata(listing.path(b)).unwrap().modified().unwrap();
     fs::File::options()
         .write(true)

@@ -1,6 +1,6 @@
 //! Finds ground truth by name: `X_gt.mat` belongs to `X.mat` and to `X_corrected.mat`.
 //!
-//! Next to cubes, such a file is a mask if it has one band of integers and the height and width of its cube. In
+//! Next to cubes, `X_gt.mat` is a mask if it has one band of integers and the height and width of its cube. In
 //! a folder that contains only ground truth, the files are samples.
 
 use crate::content::SampleContent;
@@ -67,7 +67,7 @@ fn owners(scene: &str, stems: &[(&str, usize)], fits: impl Fn(usize) -> bool) ->
     }
 }
 
-/// Returns, for each sample, the indexes of the masks that are its ground truth judging by their names.
+/// Returns, for each sample, the indexes of the masks whose names show that they are its ground truth.
 pub(super) fn of_masks(masks: &[&str], samples: &[&str]) -> Vec<Vec<usize>> {
     let stems = sorted(samples.iter().copied());
     let mut out = vec![Vec::new(); samples.len()];

@@ -1,4 +1,4 @@
-//! The types that a format reader returns: header, cube and mask.
+//! Defines the header, cube and mask types that format readers return.
 
 use super::error::Result;
 use super::layout::CubeLayout;

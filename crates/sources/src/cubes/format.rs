@@ -16,7 +16,7 @@ pub(super) trait CubeFormat: Sync {
     /// `Io` if more bytes than `head` are needed and cannot be read.
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
-    /// Returns true if a file in a mask folder may be a mask, judging by its start `head` and its size in bytes.
+    /// Returns true if a file in a mask folder may be a mask. `head` is the start of the file, and `bytes` is its size.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
         false
     }

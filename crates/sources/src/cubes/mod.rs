@@ -19,8 +19,7 @@
 //! | Tivita | `SpecCube.dat` | |
 //! | HDF5, MATLAB v7.3 | with the cargo feature `hdf5` | without it |
 //!
-//! The readers need memory for one cube, plus its stored bytes if those are in a different order. They start no
-//! threads.
+//! The readers need memory for one cube, plus its stored bytes if they are in a different order. They start no threads.
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]

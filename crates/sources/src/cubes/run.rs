@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 /// State shared by the cubes of one run, and by clones of this value.
 ///
-/// It is not an option, so any two values compare as equal.
+/// Any two values compare as equal, because the state of a run is not an option.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, CubeRun, load};

@@ -70,8 +70,8 @@ pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) ->
     pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
-/// Selects an array for `want` and returns its index: the array that the caller named, else the only array with
-/// three axes, else the only array with two axes.
+/// Selects an array for `want` and returns its index. Prefers the array that the caller named, then the only
+/// array with three axes, then the only array with two axes.
 pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),

@@ -28,7 +28,7 @@ const WHOLE_BYTES: u64 = 256 << 10;
 const END_BYTES: u64 = 16 << 10;
 /// The stores of a source. Default: none, with only local paths.
 ///
-/// Any two values compare as equal, because this is not an option. Clones share the stores.
+/// Any two values compare as equal, because stores are not options. Clones share the stores.
 ///
 /// ```
 /// use shardpack_sources::{Files, SourceOptions};

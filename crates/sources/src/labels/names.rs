@@ -1,6 +1,6 @@
 //! Finds samples by the names used in a table.
 //!
-//! A key is a path below the source. Users often omit the extension, the folders, or both. Such a name is
+//! A key is a path below the source. Users often omit the extension, the folders, or both. A shortened name is
 //! accepted only if it matches exactly one file.
 
 use std::cell::OnceCell;

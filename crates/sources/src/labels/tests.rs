@@ -347,7 +347,7 @@ fn tables_of_many_columns_are_refused_at_once() {
         assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
         let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
         assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
-        // A table with the maximum number of columns is accepted, whatever their order.
+        // A table with the maximum number of columns is accepted in any order of the columns.
         let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
             let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
             format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))
@@ -388,7 +388,7 @@ fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
         let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for an opening quote without \
                         a closing one";
-        // An unclosed quote, and a row made of commas, are refused however long the table is.
+        // An unclosed quote and a row of commas are refused even if the table is long.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
         for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
             assert_eq!(error([start.as_bytes(), &rest].concat()), format!(", line {line}: {expected}"));

@@ -66,8 +66,9 @@ impl PictureInfo {
 pub struct JpegFacts {
     /// True if a GPU can decode the picture; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// Rarely supported feature of the picture, if any: lossless or hierarchical process, arithmetic coding, 12
-    /// bits, or two components. These pictures are stored like any other, but `gpu_jpeg` is false.
+    /// Rarely supported feature of the picture, if any. It may be lossless or hierarchical, use arithmetic
+    /// coding, or have 12 bits or two components. These pictures are stored like any other, but `gpu_jpeg` is
+    /// false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
     /// True for a progressive JPEG.

@@ -17,7 +17,7 @@ const RUBBISH: &[&str] =
 pub(crate) struct Tree {
     /// Folder that keys are relative to, as an absolute path with links resolved.
     pub(crate) root: PathBuf,
-    /// True if the source is a single file. `files` then contains only this file, not the others in its folder.
+    /// True if the source is a single file, which is then the only file in `files`.
     pub(crate) single: bool,
     /// Files sorted by the bytes of their keys.
     pub(crate) files: Vec<SourceFile>,
@@ -28,7 +28,7 @@ pub(crate) struct Tree {
     pub(crate) bad: Vec<BadInput>,
     /// Number of ignored hidden files and other rubbish. A folder counts as one.
     pub(crate) ignored: u64,
-    /// Ignored files that could be samples judging by their names, including those in ignored folders.
+    /// Ignored files whose names suggest that they are samples, including files in ignored folders.
     pub(crate) hidden: HiddenFiles,
     /// Keys of followed links that lead out of the source, sorted.
     pub(crate) followed: Vec<String>,

@@ -148,8 +148,8 @@ fn links_out_of_the_source_are_followed_on_request() {
     symlink(outside.path().join("x/1"), root.path().join("a/file")).unwrap();
     symlink(outside.path().join("y"), root.path().join("folder")).unwrap();
     symlink("a/0", root.path().join("inside")).unwrap();
-    // These links are circular: one leads to the parent of the source, one from there back into the source, and
-    // others from folder to folder outside.
+    // These links are circular. One leads to the parent of the source, one leads from there back into the
+    // source, and others lead from folder to folder outside.
     symlink(outside.path().parent().unwrap(), root.path().join("above")).unwrap();
     symlink(root.path(), outside.path().join("y/back")).unwrap();
     symlink(outside.path().join("x"), outside.path().join("y/x")).unwrap();

@@ -147,8 +147,8 @@ struct Link {
 }
 
 impl Folder {
-    /// Returns true if entering `target` would lead back here, because it contains this folder or the folder of
-    /// a link on the path to it.
+    /// Returns true if entering `target` would form a loop, because `target` contains this folder or the folder
+    /// of a link on the path to it.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();
@@ -280,8 +280,8 @@ impl TreeWalk<'_> {
                     node => node,
                 };
                 match node {
-                    // Not reached: links are resolved to their final targets, so the target of a
-                    // link is never another link.
+                    // Unreachable, because links are resolved to their final targets, so the target of a link
+                    // is never another link.
                     Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),

@@ -1,4 +1,4 @@
-//! Reads `.npz` files: zip archives of `.npy` members, stored or deflated.
+//! Reads `.npz` files, which are zip archives of stored or deflated `.npy` members.
 
 use super::npy;
 use super::npy::{Header, read_header};
@@ -78,7 +78,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         }
     }
     match refused {
-        // If no other array can be read, report why this one failed.
+        // If no other array can be read, report why this array failed.
         Some(error) if members.is_empty() => Err(error),
         _ => Ok((archive, members)),
     }

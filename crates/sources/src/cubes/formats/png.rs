@@ -1,4 +1,4 @@
-//! Reads PNG files as numbers: pictures of any depth, and label masks.
+//! Reads the numbers in PNG files, which may be pictures of any depth or label masks.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube, LoadedMask};
 use crate::cubes::error::{CubeError, Result};

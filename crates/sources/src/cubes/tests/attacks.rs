@@ -215,7 +215,7 @@ fn many_cubes_of_an_unusual_extension() {
     });
 }
 
-/// Returns a cube of 1 MiB in every format and compression: its name, its bytes, and the bytes of its side file.
+/// Returns a cube of 1 MiB in every format and compression, with its name and the bytes of its side file.
 fn large_files() -> Vec<super::hostile::Sample> {
     let shape = [64, 128, 64];
     let elements = cube(Dtype::U16, shape);

@@ -81,8 +81,8 @@ fn truncated_files_are_errors() {
             assert!(read(&folder.write("x.hdr", &bytes)), "{name}");
             for length in 0..bytes.len() {
                 let whole = read(&folder.write("x.hdr", &bytes[..length]));
-                // Two exceptions are accepted: a text header may end at any byte, and the last
-                // bytes of a PNG contain no pixels.
+                // A text header may end at any byte, and the last bytes of a PNG contain no pixels, so both may
+                // be accepted when truncated.
                 assert!(
                     !whole || name == "envi header" || name == "png",
                     "{name} cut to {length} of {} bytes",

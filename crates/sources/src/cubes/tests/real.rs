@@ -11,8 +11,8 @@ fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
     CubeOptions { variable: vec![variable.into()], spatial, ..Default::default() }
 }
 
-/// Returns the roughness along each axis: the mean absolute difference between neighbours, divided by the mean
-/// absolute difference between distant elements.
+/// Returns the roughness along each axis. This is the mean absolute difference between neighbours, divided by
+/// the mean absolute difference between distant elements.
 fn roughness(values: &[f64], [h, w, c]: [usize; 3]) -> [f64; 3] {
     let mean = |step: usize| {
         let pairs =

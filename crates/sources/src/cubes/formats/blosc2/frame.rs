@@ -1,4 +1,4 @@
-//! Reads the frame of a Blosc2 file: header, metalayer `b2nd`, chunk offsets, and trailer.
+//! Reads the header, metalayer `b2nd`, chunk offsets and trailer of a Blosc2 frame.
 
 use super::chunk::{chunk_at, of_blosc2};
 use super::fields::Fields;
@@ -16,7 +16,7 @@ const MAGIC: &[u8] = b"b2frame\0";
 /// Size of the header before its metalayers, in bytes.
 const FIXED_BYTES: u64 = 87;
 
-/// Bytes at the end of the trailer: the trailer's length and the frame's fingerprint.
+/// Number of bytes at the end of the trailer, for its length and the frame's fingerprint.
 const TRAILER_END: u64 = 23;
 
 /// Maximum size of a header, in bytes. Metalayers in the header may contain data of other programs, which is not read.

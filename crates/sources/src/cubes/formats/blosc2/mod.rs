@@ -1,4 +1,4 @@
-//! Reads Blosc2 files with one array (`.b2nd`): a contiguous frame with the metalayer `b2nd`.
+//! Reads Blosc2 files with one array (`.b2nd`). The array is in a contiguous frame with the metalayer `b2nd`.
 
 mod chunk;
 mod fields;

@@ -105,7 +105,7 @@ impl EnviCube {
         Ok((data, bytes))
     }
 
-    /// Returns all keys except those for the layout, in header order.
+    /// Returns all keys except for the layout keys, in header order.
     fn meta(&self) -> Map<String, Value> {
         let [_, _, bands] = self.layout.shape;
         let mut meta = Map::new();

@@ -88,15 +88,15 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Opens a file. This takes only a few metadata reads, whatever the file size.
+/// Opens a file. Reads only a few metadata blocks, even if the file is large.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
     Ok((file, allowance))
 }
 
-/// Lists the numeric datasets in group order, except those that MATLAB uses for bookkeeping. If some groups
-/// cannot be listed, returns only the first of the caller's paths that exists.
+/// Lists the numeric datasets in group order, except for MATLAB's bookkeeping datasets. If some groups cannot
+/// be listed, returns only the first of the caller's paths that exists.
 fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Hdf5Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
