@@ -19,12 +19,12 @@ pub(super) struct SpooledSample {
     pub(super) notes: Box<[(usize, PictureNote)]>,
 }
 
-/// The collected records, in the order of their numbers.
+/// The collected records, indexed by sample number.
 pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The dataset's schema: the spool's schema, possibly without the field for colour profiles.
+    /// Schema of the dataset. Unlike the spool's schema, it may lack the field for colour profiles.
     pub(super) schema: &'a Schema,
     /// Position, in the spool's schema, of the stored field to leave out.
     pub(super) dropped: Option<usize>,
@@ -59,7 +59,7 @@ impl SampleSource for SpooledSamples<'_> {
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
         let Some(entry) = self.sample(sample) else { bug("a sample that was not collected") };
         let bytes = self.spool.read(entry.span).context("cannot read the temporary file")?;
-        // Disks can return wrong bytes, so check records from the spool like records from any other file.
+        // Disks can return wrong bytes, so check records from the spool as thoroughly as records from other files.
         let mut record = Record::parse(&bytes, &Limits::none()).context("the temporary file is damaged")?;
         if let Some(dropped) = self.dropped.filter(|dropped| *dropped < record.fields.len()) {
             record.fields.remove(dropped);

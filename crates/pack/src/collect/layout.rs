@@ -1,5 +1,4 @@
-//! Determines the record layout of a program's samples: the declared fields and the generated
-//! columns.
+//! Determines the declared fields and the generated columns in the records of a program's samples.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;

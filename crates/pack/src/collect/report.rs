@@ -92,7 +92,7 @@ pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe
         recipe.add_pictures(&field.name, &layout.pictures);
     }
     for (field, asked, mut trial) in chosen(layout) {
-        // With fewer than two candidates there was no comparison, and the figures would only describe the first array.
+        // Omit the figures of a single candidate. They describe only the first array, and there was no comparison.
         if trial.table.len() < 2 {
             trial.table.clear();
         }

@@ -1,7 +1,7 @@
-//! The spool: an unnamed file that stores records until they are copied into the dataset.
+//! The spool is an unnamed file that stores records until they are copied into the dataset.
 //!
 //! The file is on the same file system as the dataset. Because it has no name, the operating system frees its
-//! space however the process ends.
+//! space even if the process is killed.
 
 use super::error::{CollectError, Result};
 use shardpack_io::Cause;

@@ -95,7 +95,7 @@ pub struct ArrayDifference {
     pub spectra: u64,
     /// The pixel with the largest angle.
     pub worst: Option<PixelAngle>,
-    /// A pixel with the median angle, among those in `angles`.
+    /// The pixel of `angles` that has the median angle.
     pub median: Option<PixelAngle>,
     /// Errors in each band.
     pub bands: Vec<BandDifferences>,
@@ -445,7 +445,7 @@ mod tests {
         let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
         let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.identical, found.ssim), (0, false, Some(1.0)));
-        // A missing value in one band does not change the angle over the other bands.
+        // A missing value in one band does not change the angle, which is computed over the other bands.
         let holed = cube([1, 1, 3], [f32::NAN, 1.0, 0.0]);
         let turned = cube([1, 1, 3], [f32::NAN, 0.0, 1.0]);
         let found = compare_arrays(&holed, &turned, None, DifferenceOptions::default()).unwrap();

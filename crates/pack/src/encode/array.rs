@@ -1,4 +1,4 @@
-//! Adds arrays to a record: cubes, masks, and other arrays from a program.
+//! Adds cubes, masks and other arrays to a record.
 
 use super::fidelity::{self, no_columns};
 use super::record::{Columns, RecordDraft, StoredValue};

@@ -156,7 +156,7 @@ impl Totals {
     }
 }
 
-/// Returns percentiles of the spectral angle, or `None` if some spectra are missing.
+/// Returns percentiles of the spectral angle, or `None` if the angle of some spectra was not measured.
 fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     let of = |percent| Some(figures.angles.percentile(percent)?.min(figures.max_angle));
     let is_whole = figures.angles.len() == figures.spectra;

@@ -237,8 +237,8 @@ fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<
     })
 }
 
-/// Pixels of a picture that is not a file: C-contiguous `[height, width, channels]` of u8, with one channel
-/// (grey) or three (RGB).
+/// Pixels that do not come from a file, as C-contiguous `[height, width, channels]` of u8. There is one channel
+/// for grey, or three for RGB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawPicture<'a> {
     pub(crate) bytes: &'a [u8],
@@ -248,7 +248,7 @@ pub(crate) struct RawPicture<'a> {
 }
 
 impl<'a> RawPicture<'a> {
-    /// Returns the pixels of `array` if it can be a picture: uint8 with grey or RGB pixels.
+    /// Returns the pixels of `array` if they are grey or RGB pixels of type uint8, otherwise `None`.
     pub(crate) fn of(array: &'a Array) -> Option<Self> {
         let (height, width, channels) = match (array.dtype(), array.shape()) {
             (Dtype::U8, &[height, width]) => (height, width, 1),

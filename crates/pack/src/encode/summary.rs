@@ -32,7 +32,8 @@ impl FieldSummary {
     }
 }
 
-/// Figures of the arrays in one field. Here a value is one element, and an error is its difference from the source.
+/// Figures of the arrays in one field. A value is one array element, and an error is the difference between a
+/// value and its source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
     /// Number of samples that have a value in this field.

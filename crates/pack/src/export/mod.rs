@@ -1,5 +1,5 @@
-//! Exports field values as files of common formats: pictures in their own formats, arrays as `.npy`, text and
-//! JSON unchanged.
+//! Exports field values as files in common formats. Pictures keep their own formats, arrays become `.npy`
+//! files, and text and JSON do not change.
 
 pub(crate) mod durable;
 mod file;
@@ -15,7 +15,7 @@ use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
-/// The content of a file: a generated head, and a body that may borrow from the record.
+/// The content of a file. It consists of a generated head, and a body that may borrow from the record.
 #[derive(Debug)]
 pub struct FileContent<'a> {
     head: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Chooses a unique name for each unpacked file, whatever the keys are.
+//! Chooses a unique name for each unpacked file, for any set of keys.
 
 use super::file::is_temporary;
 use shardpack_format::{Error, Field, FieldKind, Result, Schema};

@@ -43,7 +43,7 @@ pub struct ReportArguments {
     pub want: Vec<String>,
     /// The user's own metrics. Default: none.
     pub metric: Vec<MetricCommand>,
-    /// Number of runs of each metric on the original alone. Default: 3.
+    /// Number of runs of each metric on the unchanged samples, to measure the effect of chance. Default: 3.
     pub metric_baseline_runs: Option<u32>,
     /// File with candidates that replace the ladders. Default: none.
     pub candidates: Option<PathBuf>,
@@ -95,7 +95,7 @@ const fn ladder(name: &'static str, takes: Takes, help: &'static str) -> ReportO
 }
 
 impl ReportArguments {
-    /// Default number of runs of each metric on the original alone.
+    /// Default number of runs of each metric on the unchanged samples.
     pub const BASELINE_RUNS: u32 = 3;
 
     const OPTIONS: &[ReportOption] = &[

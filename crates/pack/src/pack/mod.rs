@@ -1,4 +1,4 @@
-//! Packs a listing of sources into a dataset: lists the sources, tries codecs, plans the shards, and writes them.
+//! Packs sources into a dataset. Lists the sources, tries codecs, plans the shards, and writes them.
 
 mod cubes;
 mod fields;

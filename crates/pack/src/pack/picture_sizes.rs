@@ -113,7 +113,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
             None => listing.read_into(entry, &mut source)?,
         }
         let mut made = Vec::new();
-        // Ignore damaged pictures here; packing handles them later.
+        // Ignore damaged pictures here. Packing handles them later.
         Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
             Ok(_) => (made.len() as u64, bytes),
             Err(_) => (0, 0),

@@ -18,7 +18,7 @@ pub struct PackReport {
     pub classes: u64,
     /// Origin of the labels.
     pub labels_from: LabelsFrom,
-    /// Files skipped before the run began (policy: skip).
+    /// Files that were skipped before the run began. Empty unless the policy is to skip them.
     pub bad: Vec<BadInput>,
     /// Pictures of this run with oddities that decoders ignore.
     pub odd_pictures: Vec<OddPicture>,

@@ -18,7 +18,7 @@ use std::path::Path;
 pub struct PackedSplits {
     /// The report on each split, by name. A split's dataset is in the output's subfolder of the same name.
     pub splits: Vec<(String, PackReport)>,
-    /// Skipped files that do not belong to any split (policy: skip).
+    /// Files outside all splits that were skipped. Empty unless the policy is to skip them.
     pub bad: Vec<BadInput>,
     /// Notes for the user about all splits together.
     pub notes: Vec<Note>,

@@ -14,7 +14,7 @@ pub(super) struct Workspace {
     pub(super) mask: ArrayWorkspace,
 }
 
-/// Facts about a sample that are known once its fields have been added to the record.
+/// Figures of an encoded sample, and the oddity of its picture, if any.
 pub(super) struct SampleFigures {
     pub(super) totals: FidelityTotals,
     pub(super) oddity: Option<String>,

@@ -12,7 +12,7 @@ use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
 use std::sync::Arc;
 
-/// Longest distance for the autocorrelation of the error.
+/// Longest distance for the autocorrelation of the error, in elements.
 const LAGS: usize = 16;
 /// Number of cubes to inspect for deriving the ladder of maximum errors.
 const TRIED: usize = 3;
@@ -28,9 +28,9 @@ pub(super) struct CubeScorer<'a> {
 /// Properties of cubes that determine the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
-    /// True if some cubes have floats, which can be stored with less precision.
+    /// True if some cubes have floating-point values, which can be stored with less precision.
     pub floats: bool,
-    /// True if some cubes have floats that are not integers.
+    /// True if some cubes have floating-point values that are not integers.
     pub fractions: bool,
     /// Estimated noise over all bands, or `None` if no band has any noise.
     pub noise: Option<Noise>,

@@ -148,7 +148,7 @@ fn empty(command: &MetricCommand) -> Metric {
     Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
 }
 
-/// Returns options that store the source unchanged: picture files as they are, and cubes with all their bits.
+/// Returns options that keep the bytes of picture files and all bits of cubes.
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
         SourceKind::Images => (PictureOptions::of(Jpeg::Keep), ArrayOptions::default()),

@@ -1,5 +1,5 @@
-//! Builds the gallery: the worst samples and some random ones, before and after packing, cropped to
-//! the region with the largest difference.
+//! Builds the gallery of the worst samples and some random samples. It shows them before and after packing,
+//! cropped to the region with the largest difference.
 
 use super::cubes::CubeScorer;
 use super::draw::random;

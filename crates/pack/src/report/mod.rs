@@ -85,7 +85,7 @@ impl ListedSource {
     ///
     /// # Errors
     /// Fails if no candidate can be prepared, or if nothing could be measured. Samples that cannot be read or
-    /// stored are not errors; the report lists them.
+    /// stored are not errors. The report lists them.
     pub fn measure(
         &self,
         recipes: &[CandidateRecipe],
@@ -111,7 +111,7 @@ impl ListedSource {
     ///
     /// # Errors
     /// Fails if the sources and the dataset are of different kinds, or if nothing could be measured. Samples
-    /// that are missing on one side are not errors; the report lists them.
+    /// that are missing on one side are not errors. The report lists them.
     pub fn measure_dataset(
         &self,
         dataset: &Dataset,

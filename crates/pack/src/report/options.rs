@@ -1,4 +1,4 @@
-//! Report options: the candidates, the draw, the conditions, and hooks for progress and cancellation.
+//! Report options, including the candidates, the conditions, and hooks for progress and cancellation.
 
 use crate::pack::PackOptions;
 use shardpack_recipe::OptionValue;
@@ -33,7 +33,7 @@ pub struct ReportOptions {
     pub gallery: usize,
     /// The user's own metrics.
     pub metrics: Vec<MetricCommand>,
-    /// Number of runs of each metric on the original alone.
+    /// Number of runs of each metric on the unchanged samples, to measure the effect of chance.
     pub baseline_runs: u32,
     /// Device on which decoding is also timed, if any.
     pub device: Option<Arc<dyn DecodingDevice>>,

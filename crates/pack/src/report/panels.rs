@@ -1,4 +1,5 @@
-//! Adds panels for cubes: the error in each band, spectra before and after, and the distribution of the error.
+//! Adds panels for cubes. They show the error in each band, spectra before and after, and the distribution of
+//! the error.
 
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
@@ -36,7 +37,7 @@ struct Facts {
     unit: String,
 }
 
-/// Returns the facts of the first readable sample, assuming that all samples agree.
+/// Returns the wavelengths of the first sample. The other samples are assumed to have the same wavelengths.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);
@@ -94,7 +95,7 @@ fn panel(
     panel
 }
 
-/// Returns the error in each band over all samples, or nothing if the samples have different bands.
+/// Returns the error in each band over all samples. Returns an empty list if samples have different numbers of bands.
 #[allow(clippy::cast_precision_loss, reason = "means")]
 fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], candidate: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };

@@ -108,8 +108,7 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// Returns the source as packing passes it to an encoder: resized to `size`, or unchanged if pictures are
-    /// not resized.
+    /// Returns the source as packing passes it to an encoder. It is resized to `size` unless pictures are not resized.
     pub(super) fn reference(
         &mut self,
         position: usize,

@@ -19,8 +19,9 @@ pub struct Restored {
     pub notes: Vec<Note>,
 }
 
-/// Restores a folder's manifest. If the dataset has generations, the source is the newest undamaged copy of a
-/// manifest, otherwise the shards, which must be undamaged. The existing manifest is kept under another name.
+/// Restores a folder's manifest. For a dataset with generations, uses the newest undamaged copy of a manifest.
+/// Otherwise rebuilds the manifest from the shards, which must be undamaged. Keeps the existing manifest under
+/// another name.
 ///
 /// # Errors
 /// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if a shard is

@@ -1,4 +1,4 @@
-//! Surveys a damaged dataset: finds undamaged records, and the places where samples were lost.
+//! Finds the undamaged records in a damaged dataset, and the places where samples were lost.
 
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum number of listed losses. A shard of small records can have millions of them.
 const LISTED: usize = 10_000;
 
-/// The undamaged records of a damaged dataset, and its losses.
+/// The undamaged records of a damaged dataset, and the places where samples were lost.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub(super) files: Vec<SalvageSource>,

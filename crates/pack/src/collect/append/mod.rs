@@ -153,7 +153,7 @@ impl Addition {
             threads,
             memory_bytes,
         };
-        // Build the table of keys now, to find damage before the caller adds any samples.
+        // Build the table of keys now, so that damage is reported before the caller adds samples.
         opened.by_key("")?;
         let before = grow::before(out, &opened, &limits);
         let addition = Self {

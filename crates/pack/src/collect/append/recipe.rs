@@ -40,7 +40,7 @@ pub(super) fn read(base: &Manifest, given: &[(String, OptionValue)]) -> Result<A
     let asked: Vec<StorageOptions> = chosen.values().map(|(asked, _)| of_arrays(*asked)).collect();
     let made: Vec<_> = chosen.values().map(|(asked, trial)| of_arrays(made(asked, &trial.settings))).collect();
     compare(CUBES, given, &asked, &made)?;
-    // Picture storage comes from the recipe, so the caller's picture options are not compared.
+    // The recipe determines how pictures are stored, so ignore the caller's picture options.
     let others: Vec<_> = given.iter().filter(|(name, _)| group(name) != PICTURES).cloned().collect();
     let mut there = StorageOptions::read(&others)?;
     let arrays = there.arrays;

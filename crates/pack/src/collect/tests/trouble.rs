@@ -1,4 +1,4 @@
-//! Tests errors of collecting: values that do not fit, folders that are in use, and commits that end early.
+//! Tests errors from values that do not fit, folders that are in use, and commits that end early.
 
 use super::*;
 
