@@ -1,8 +1,8 @@
 //! Lists the splits of a source. Splits are its first-level folders, such as `train` and `val`.
 //! They are listed together, but each is packed into a separate dataset.
 //!
-//! All splits share their classes with the same numbers, the columns of the label table, and the kind of
-//! samples. The keys of a split are paths below its own folder.
+//! All splits have the same classes with the same numbers, the same columns from the label table, and the same
+//! kind of samples. The keys of a split are paths below its own folder.
 
 use crate::bad::BadInput;
 use crate::classes::{self, Classes};

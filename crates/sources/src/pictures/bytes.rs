@@ -1,6 +1,6 @@
 //! Reads little-endian and big-endian numbers, and defines limits on searching a picture's bytes.
 
-/// Number of bytes at the end of a file that are searched for the end of the picture before the whole file is.
+/// Number of bytes at the end of a file to search for the end of the picture, before searching the whole file.
 pub(super) const TAIL_BYTES: u64 = 4 << 10;
 
 /// Maximum size, in bytes, of a file to search completely for the end of its picture.

@@ -24,7 +24,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     PictureFormat::ALL.iter().any(|format| format.extensions().contains(&extension))
 }
 
-/// Returns facts about the picture file `bytes`, or `None` if its kind is unknown.
+/// Returns the properties of the picture file `bytes`, or `None` if its kind is unknown.
 ///
 /// ```
 /// use shardpack_sources::pictures::probe_picture;

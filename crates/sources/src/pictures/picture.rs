@@ -26,7 +26,7 @@ pub struct PictureInfo {
     /// Band in addition to the colours. It is stored unchanged, but not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Facts about a JPEG, or `None` for other formats.
+    /// Properties of a JPEG, or `None` for other formats.
     pub jpeg: Option<JpegFacts>,
 }
 

@@ -26,7 +26,7 @@ const MAX_LINKED_FOLDERS: usize = 1 << 16;
 /// Maximum number of times to enter the same folder through symbolic links.
 const MAX_TIMES: u32 = 100;
 
-/// Maximum number of names to check in all hidden folders of a folder.
+/// Maximum number of names to check in all hidden subfolders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
 fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {

@@ -1,4 +1,4 @@
-//! Finds datasets of an HDF5 file that may be the cube, and reads them.
+//! Lists the datasets of an HDF5 file that may be the cube, and reads the selected dataset.
 
 use super::super::mat;
 use super::metered::{Allowance, Metered};
