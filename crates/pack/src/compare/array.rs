@@ -162,7 +162,7 @@ struct Meter {
     bands: usize,
     low: f64,
     high: f64,
-    /// Stride of the pixels whose angles are kept, and of the values whose errors are kept.
+    /// Strides between the pixels whose angles are kept, and between the values whose errors are kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
     /// Buffers for the two spectra of a pixel, limited to bands that have a value in both cubes.

@@ -91,7 +91,8 @@ impl PictureReference {
     }
 }
 
-/// Computes the reference pixels for a re-encoded JPEG: the source's pixels, turned upright and shrunk as in packing.
+/// Computes the reference pixels for a re-encoded JPEG. Like packing, turns the source's pixels upright and
+/// shrinks them.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 

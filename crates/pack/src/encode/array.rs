@@ -42,8 +42,8 @@ impl ArrayRecorder {
         Self::SHAPE.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)).collect()
     }
 
-    /// Finds the field `name` and its columns in a schema. If `axes` is given, the schema must also
-    /// have shape columns for arrays with this many axes, and they describe this field.
+    /// Finds the field `name` and its columns in a schema. If `axes` is given, also finds the shape columns for
+    /// an array with this many axes.
     pub(crate) fn new(schema: &Schema, name: &str, axes: Option<usize>, has_figures: bool) -> Result<Self> {
         let lacks = || no_columns(name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);

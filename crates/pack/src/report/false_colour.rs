@@ -47,7 +47,7 @@ pub(super) fn planes(cube: &Array, bands: [usize; 3]) -> Vec<[f64; 3]> {
     pixels.map(|pixel| bands.map(|band| value(pixel, band))).collect()
 }
 
-/// Returns the range of each shown band to be mapped to 0..=1: from the 2nd to the 98th percentile of the source.
+/// Returns the range of values to map to 0..=1 in each shown band, from the 2nd to the 98th percentile of the source.
 pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64); 3] {
     let of = |band: usize| {
         let mut values: Vec<f64> = source
