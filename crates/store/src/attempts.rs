@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Maximum number of attempts before the store's first answer. The number is low so that a wrong host name is
-/// reported soon.
+/// Maximum number of attempts before the store's first answer. It is low, so a wrong host name is reported soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Counts the attempts at a read. Before the store's first answer, only a few attempts are made.
+    /// Counts the attempts at a read. Allows only a few before the store's first answer.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }
@@ -29,7 +28,7 @@ impl<'a> Attempts<'a> {
         Self { is_patient: true, ..Self::to_read(folder) }
     }
 
-    /// Starts counting again, because the last attempt made progress.
+    /// Restarts the count after an attempt that made progress.
     pub(crate) fn restart(&mut self) {
         (self.begun, self.number) = (Instant::now(), 1);
     }
@@ -58,8 +57,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns a random pause of 50 to 100 % of a time that doubles with each attempt. Because of the randomness,
-/// requests that failed together are not repeated at the same time.
+/// Returns a random pause of 50 to 100 % of a time that doubles with each attempt. The randomness spreads out
+/// requests that failed together.
 fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

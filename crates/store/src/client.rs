@@ -211,7 +211,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Clear the schedule first. Otherwise each aborted request would make the next one start.
+            // Clear the schedule first. Otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {

@@ -40,7 +40,7 @@ impl Answer {
         Self { range, size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() }
     }
 
-    /// Returns true if the sizes and ETags are equal, or, without ETags, the sizes and modification times.
+    /// Compares sizes and ETags, or sizes and modification times if there are no ETags.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.e_tag.is_some() || self.modified == other.modified;
         self.size == other.size && self.e_tag == other.e_tag && times
@@ -182,7 +182,7 @@ async fn try_once(
 /// such as `aws-chunked` and never remove them.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Checks the rate of an answer. An answer whose bytes only trickle in never counts as stalled, but would take
+/// Detects answers that are too slow. An answer whose bytes only trickle in never counts as stalled, but would take
 /// forever.
 struct Pace {
     least: u64,

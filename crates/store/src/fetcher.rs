@@ -61,8 +61,7 @@ impl Fetcher {
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// Number of bytes that have arrived. While the request is running, this is an error, which
-    /// readers get if the request panics.
+    /// Number of bytes that have arrived. Initially an error, which readers get if the request panics.
     result: Result<u64, RequestError>,
 }
 

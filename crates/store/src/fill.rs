@@ -124,8 +124,8 @@ fn gone() -> RequestError {
     RequestError::given_up()
 }
 
-/// Passes on the bytes in both `wanted` and the range of the transfer. `at` is the offset of the first byte
-/// of `bytes`.
+/// Passes on the bytes that lie in both `wanted` and the transfer's range. `at` is the offset of the first byte of
+/// `bytes`.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

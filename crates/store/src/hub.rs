@@ -119,7 +119,6 @@ fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Sends a request and returns the status and the body of the answer.
 async fn ask(url: &Url, client: &ClientOptions) -> Result<(u16, bytes::Bytes), HttpError> {
     let unknown = |error| HttpError::new(HttpErrorKind::Unknown, error);
     let connector = GuardedConnector::default();

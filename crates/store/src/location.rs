@@ -15,7 +15,8 @@ pub struct Scheme {
     pub name: &'static str,
     /// Alternative names of the scheme.
     pub aliases: &'static [&'static str],
-    /// True if datasets can be written to such URLs. False for `file`, because a local folder is not a store.
+    /// True if datasets can be written to URLs of this scheme. False for `file`, because a local folder is not a
+    /// store.
     pub is_written: bool,
 }
 

@@ -58,8 +58,7 @@ impl Upload {
         let found = self.ask(async || {
             let answer = self.store.get(&key).await?;
             let version = UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
-            // An object of a different size cannot be equal to `old`. Do not read such an object, because it may be
-            // arbitrarily large.
+            // An object of a different size differs from `old`. Do not read it, because it may be arbitrarily large.
             let is_like = answer.meta.size == old.len() as u64;
             Ok((version, if is_like { Some(answer.bytes().await?) } else { None }))
         });

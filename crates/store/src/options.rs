@@ -31,7 +31,7 @@ pub struct StoreOptions {
     pub first_byte_timeout: Duration,
     /// Maximum pause in the middle of an answer. Default 20 s.
     pub stall_timeout: Duration,
-    /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]; 0 means no limit.
+    /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]. 0 means no limit.
     /// Default 1000. Even the slowest connection is faster than this with 256 parallel requests.
     pub min_rate: u64,
     /// Maximum number of attempts per range. Default 10. At most 3 before the store's first answer.
@@ -57,7 +57,7 @@ pub struct StoreOptions {
     pub cache_bytes: u64,
     /// Cancellation flag. Once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Keys of the store itself. By default there are none, and only the URL decides how to connect.
+    /// Keys of the store itself. Default none, so the URL alone determines how to connect.
     pub keys: Keys,
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
 ///
 /// Announced ranges are fetched in advance. Neighbouring ranges are fetched together, with up to 16 MiB per request.
-/// The number of parallel requests is increased as long as this increases the rate. The memory limit is
+/// The number of parallel requests grows as long as the rate grows with it. The memory limit is
 /// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). Each read uses bytes that have already arrived, waits for a
 /// request in flight, or sends its own request. A `Remote` runs up to four threads until it is dropped.
 ///
@@ -42,8 +42,8 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Uses the folder `folder` of `store`; `""` stands for the whole store. Failed requests are repeated as
-    /// `options` specify, in addition to any retries of `store` itself.
+    /// Uses the folder `folder` of `store`; `""` is the whole store. Failed requests are repeated as `options`
+    /// specify, in addition to any retries of `store` itself.
     ///
     /// # Errors
     /// `Usage` if `folder` is not a valid key or no thread can be started.

@@ -50,7 +50,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Uses the folder `folder` of `store`; `""` stands for the whole store.
+    /// Uses the folder `folder` of `store`; `""` is the whole store.
     ///
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
@@ -118,7 +118,7 @@ impl Upload {
                         continue;
                     }
                 }
-                // Wait before reading the next part, so that memory contains only parts in flight.
+                // Wait before reading the next part, so memory contains only parts in flight.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;

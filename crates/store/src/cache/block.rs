@@ -7,7 +7,7 @@
 //! | 4 | length of the identity |
 //! | 4 | CRC32 of the identity and the CRC32s of the pages |
 //! | | identity |
-//! | 4 a page | CRC32s of the pages |
+//! | 4 per page | CRC32s of the pages |
 //! | | the pages; the last one of an object may be shorter |
 
 use sha2::{Digest, Sha256};
@@ -31,9 +31,9 @@ pub(crate) struct CachedObject {
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object. Their number is a power of two, and the number of the first page is a multiple of
-/// it. A page can therefore belong to only a few different blocks, and a reader can compute the names of these
-/// blocks.
+/// A run of consecutive pages of an object. Its length is a power of two, and the number of its first page is a
+/// multiple of the length. Only a few blocks can therefore contain a given page, and a reader can compute their
+/// names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -47,7 +47,7 @@ impl PageSpan {
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// Splits exactly these pages into as few blocks as possible.
+    /// Splits the pages into as few blocks as possible.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {

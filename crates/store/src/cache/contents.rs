@@ -59,7 +59,7 @@ impl BlockCount {
 pub struct CacheCheck {
     /// Blocks whose pages all have the right checksum.
     pub whole: BlockCount,
-    /// Damaged blocks. They were removed.
+    /// Damaged blocks, which were removed.
     pub damaged: BlockCount,
 }
 

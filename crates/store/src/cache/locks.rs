@@ -5,8 +5,8 @@ use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Number of locks. Each block uses the lock that belongs to its number. Two blocks rarely share a lock. A thread
-/// never waits for a lock while holding another.
+/// Number of locks. The number of a block selects its lock, so two blocks rarely share one. A thread never waits for
+/// a lock while holding another.
 const LOCKS: usize = 1024;
 
 /// Prevents two threads from fetching the same whole block at the same time, and limits the memory for whole blocks.

@@ -30,8 +30,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name of the file that marks a folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Minimum time between two updates of a block's age by hits. Temporary files of killed processes are removed at the
-/// same age.
+/// Minimum time between two updates of a block's modification time by hits. Also the age at which temporary files of
+/// killed processes are removed.
 const HOUR: Duration = Duration::from_secs(3600);
 /// A process scans the folder again each time it has written 1/`PART` of the cache size.
 const PART: u64 = 32;
@@ -51,7 +51,7 @@ pub(crate) struct Cache {
 #[derive(Debug, Default)]
 struct WriteAllowance {
     left: u64,
-    /// Total size of the blocks whose space is reserved but which may not have been written yet.
+    /// Bytes that are reserved for blocks, and may not have been written yet.
     underway: u64,
 }
 
@@ -104,7 +104,7 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns true if `bytes` bytes fill at most half of the cache, so that the other half remains for other data.
+    /// Returns true if `bytes` bytes fill at most half of the cache, which leaves the other half for other data.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
@@ -237,7 +237,7 @@ impl Cache {
         true
     }
 
-    /// Returns the largest block that contains this byte, judging by file names only.
+    /// Returns the largest block that contains this byte. Looks only at file names.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -313,8 +313,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Reserves space for `bytes` bytes. Scans the folder again each time this process has written a certain
-    /// fraction of the cache size, because other processes write too.
+    /// Reserves space for `bytes` bytes. Scans the folder again each time this process has written 1/`PART` of the
+    /// cache size, because other processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {

@@ -90,8 +90,7 @@ fn is_list(request: &HttpRequest) -> bool {
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// Reads a whole body. If it is longer than `most` bytes, it is truncated if `cut` is true, and refused
-/// otherwise.
+/// Reads a whole body. Truncates a body of more than `most` bytes if `cut` is true, and refuses it otherwise.
 pub(crate) async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());

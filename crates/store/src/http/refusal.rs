@@ -30,8 +30,7 @@ impl fmt::Display for NoAnswer {
 pub(crate) enum Refusal {
     Status(u16),
     RangeIgnored,
-    /// The answer redirects to another server, which is not allowed. Both fields are origins, that is, scheme, host
-    /// and port.
+    /// The answer redirects to another server, which is not allowed. Both fields are origins (scheme, host and port).
     Redirect {
         from: String,
         to: String,

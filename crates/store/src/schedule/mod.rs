@@ -36,7 +36,7 @@ const PARTS: u64 = 2;
 /// Maximum length of the queue. Announcements beyond this number are dropped. Their bytes are requested only when a
 /// reader needs them.
 const MOST_QUEUED: usize = 1 << 15;
-/// Number of bytes fetched from the end of a shard for its footer and, if it is small, its index.
+/// Initial number of bytes to fetch from the end of a shard. They contain the footer and, if it is small, the index.
 const TAIL_BYTES: u64 = 64 << 10;
 /// Maximum number of bytes fetched from the end of a shard, to get the index together with the footer.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
@@ -55,8 +55,7 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Number of bytes that readers have announced, without gaps. Bytes that were announced several times count
-    /// several times.
+    /// Number of announced bytes, without gaps. Bytes announced several times count several times.
     wanted: u64,
     read: u64,
     number: u64,
@@ -135,7 +134,7 @@ impl Schedule {
     }
 
     /// Queues the parts of a range that are not yet in memory, in flight or queued. If `again` is true, records one
-    /// more read for each of the other parts.
+    /// more read of the parts that already are.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
@@ -302,9 +301,9 @@ impl Schedule {
         }
     }
 
-    /// Drops bytes that have arrived but that readers have probably abandoned, because they were last announced or
-    /// read before transfer `number`, which a reader needs now. Only the older half of these bytes is dropped,
-    /// because reads are not strictly in order.
+    /// Drops arrived bytes that readers have probably abandoned, because they were last announced or read before
+    /// transfer `number`, which a reader needs now. Drops only the older half, because reads are not strictly in
+    /// order.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -459,7 +458,7 @@ impl Schedule {
     }
 
     /// Returns the pin of an object if the object is open, and otherwise the opening that readers can wait for. If
-    /// nobody is opening the object yet, also returns a request, which must be sent at once.
+    /// the object is not being opened yet, also returns a request, which must be sent at once.
     pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
             Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),

@@ -4,7 +4,6 @@ fn pin(size: u64) -> Arc<Pin> {
     Arc::new(Pin { id: 1, key: "a".into(), size, e_tag: Some("tag".into()), modified: 0 })
 }
 
-/// Returns a schedule that allows one request at a time.
 fn one_at_a_time(page: u64) -> Schedule {
     Schedule::new(64 << 20, page, Tuner::new((1, 1)))
 }

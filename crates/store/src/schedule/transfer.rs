@@ -42,13 +42,12 @@ impl Transfer {
         self.changed.notify_all();
     }
 
-    /// Records the reason why no more bytes will arrive.
     pub(crate) fn fail(&self, failure: RequestError) {
         self.inner().failure.get_or_insert(failure);
         self.changed.notify_all();
     }
 
-    /// Copies bytes from `offset` on. Waits until at least one byte has arrived, or the wait is cancelled.
+    /// Copies bytes, starting at `offset`. Waits until at least one byte has arrived, or the wait is cancelled.
     pub(crate) fn read(
         &self,
         buffer: &mut [u8],

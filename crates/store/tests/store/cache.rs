@@ -142,8 +142,8 @@ fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
     assert_eq!(read(&first.url(), &options(&cache)).0, right);
 }
 
-/// Reads two epochs in random order, with a cache that is `halves` times as large as half of the dataset.
-/// Returns the size of the dataset in MiB and the number of files in the cache.
+/// Reads two epochs in random order, with a cache of `halves` times half the dataset's size. Returns the size of the
+/// dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
     // Each record has about 20 KiB, so a page can contain three. All records together have 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
@@ -249,8 +249,8 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
         .unwrap()
 }
 
-/// Lets four processes fill an empty cache in parallel. Each process is killed at a random moment within the time
-/// that it takes to fill the cache, or ends before this moment.
+/// Lets four processes fill an empty cache in parallel. Kills each process at a random moment while the cache is
+/// being filled, unless the process ends first.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
@@ -300,7 +300,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// A file system of fixed size in memory, which becomes full.
+/// An in-memory file system of fixed size, which a test can fill up.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 

@@ -1,5 +1,5 @@
-//! Tests that reading a dataset from the Hugging Face Hub is like reading a local one. The test server
-//! behaves like the hub: it resolves a revision to a commit, serves small files itself, and redirects to
+//! Tests that reading a dataset from the Hugging Face Hub has the same results as reading it from disk. The test
+//! server behaves like the hub: it resolves a revision to a commit, serves small files itself, and redirects to
 //! another server for large files.
 
 use crate::attacks::said;
@@ -25,7 +25,7 @@ fn commit(number: u64) -> String {
 
 struct Hub {
     server: Liar,
-    /// Server of the shards. The hub itself serves only the manifest and redirects all other requests.
+    /// Server that holds the shards. The hub itself serves only the manifest and redirects all other requests.
     files: Server,
 }
 

@@ -29,7 +29,7 @@ fn streamed(dataset: &Dataset) -> Vec<Vec<u8>> {
     dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
 }
 
-/// Checks that all ways of reading have equal results for both datasets.
+/// Checks that both datasets return the same data, for every way of reading.
 pub fn assert_same(local: &Dataset, remote: &Dataset) {
     assert_eq!(streamed(remote), streamed(local));
     assert_eq!(loaded(remote, 3), loaded(local, 3));
@@ -118,7 +118,7 @@ fn a_temporary_failure_is_retried() {
     let faults: [fn(&Request) -> Answer; 6] = [
         |request| if request.again == 0 { Answer::Status(503) } else { Answer::Right },
         |request| if request.number % 3 == 1 { Answer::Cut(30) } else { Answer::Right },
-        // If the request has no range, a short answer cannot be recognised.
+        // A short answer can be recognised only if the request has a range.
         |request| if request.range.is_some() && request.again < 2 { Answer::Less(10) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 5 == 4 { Answer::Stall(20) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 7 == 3 { Answer::Silence } else { Answer::Right },

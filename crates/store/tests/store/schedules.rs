@@ -33,8 +33,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the answer of a schedule with one to three kinds of faults. They occur occasionally, often, or
-/// permanently from some request on.
+/// Returns the answer of a schedule with one to three kinds of faults. The faults are occasional, frequent, or
+/// permanent from some request on.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -48,7 +48,7 @@ fn answer(seed: u64, request: &Request) -> Answer {
     };
     let kind = usize::try_from(mix(schedule + (dice >> 32) % kinds)).unwrap() % FAULTS.len();
     match fails {
-        // If the request has no range, a short answer cannot be recognised.
+        // A short answer can be recognised only if the request has a range.
         true if request.range.is_none() && matches!(FAULTS[kind], Answer::Less(_)) => Answer::Right,
         true => FAULTS[kind],
         false if dice.is_multiple_of(7) => Answer::Late(dice % 10),
@@ -64,7 +64,7 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // In a third of the schedules, only a part of the dataset fits into memory, otherwise all of it.
+        // In a third of the schedules, the read-ahead is smaller than the dataset.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }
@@ -114,7 +114,7 @@ fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     (found, errors)
 }
 
-/// Runs one schedule. Returns two flags: all records were read, and at least one read failed.
+/// Runs one schedule. The first result is true if all records were read, the second if any read failed.
 fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     let begun = Instant::now();
     let server = Server::start(folder, move |request: &Request| answer(seed, request));

@@ -22,7 +22,7 @@ struct Case {
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// Values of the options `read_ahead_bytes` and, in the next field, `max_in_flight`.
+    /// Value of the option `read_ahead_bytes`. The next field is the value of `max_in_flight`.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
@@ -48,9 +48,9 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Maximum number of waiting reads, like the number of threads in a loader.
+/// Maximum number of waiting reads, one per loader thread.
 const READERS: usize = 16;
-/// Number of shards that are announced ahead, as by the loader's scout.
+/// Number of shards announced ahead, as in the loader's scout.
 const SHARDS_AHEAD: usize = 64;
 const SLOTS: u64 = 4;
 
@@ -68,7 +68,7 @@ struct Figures {
     shards: u64,
     peak_in_flight: usize,
     peak_held: u64,
-    /// Maximum total size of all reads that were open at the same time, in bytes.
+    /// Peak total size of the open reads, in bytes.
     peak_open: u64,
 }
 
@@ -146,7 +146,8 @@ impl Scout {
         Some(sum)
     }
 
-    /// Announces a read that has not been announced yet, or skips it if one of its shards is not open.
+    /// Records that the plan has reached the next read. If the read has not been announced, announces it, or skips it
+    /// if one of its shards is not open.
     fn reach(&mut self, rank: &mut Rank) {
         match self.ahead.pop_front() {
             Some(bytes) => self.ahead_bytes -= bytes,

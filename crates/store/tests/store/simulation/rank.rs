@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An event. Simultaneous events are ordered by number, so that runs are reproducible.
+/// An event. Simultaneous events are ordered by number, which makes runs reproducible.
 enum Done {
     Transfer(Arc<Pin>, Arc<Transfer>),
     Open(u64),
