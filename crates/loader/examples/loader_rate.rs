@@ -5,10 +5,10 @@
 //! `cargo run --release -p shardpack-loader --example loader_rate -- DATASET [THREADS] [ROUNDS]
 //! [cold]`
 //!
-//! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all measurements
-//! in turn. Loaders are opened once and continue from epoch to epoch, as in training. The decoder alone is
-//! `JpegDecoder` on encoded pictures, with one buffer per thread; a whole picture is one call to
-//! libjpeg-turbo. The last column compares CPU time, which other programs affect less.
+//! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all measurements in
+//! turn. Loaders are opened once and continue from epoch to epoch, as in training. The decoder alone is `JpegDecoder`
+//! on encoded pictures, with one buffer per thread. A whole picture is one call to libjpeg-turbo. The last column
+//! compares CPU time, which other programs affect less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_format::Limits;

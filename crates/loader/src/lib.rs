@@ -6,9 +6,8 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before it is read. The index alone determines its samples, their reads, and the
-//!   place of every row. So each row, dense or ragged, is decoded in place, and rows are never copied
-//!   together afterwards.
+//! - A batch is *planned* before it is read. The index alone determines its samples, their reads, and the place of
+//!   every row. Each row, dense or ragged, can therefore be decoded in place and is never copied afterwards.
 //! - All threads are alike. Each takes the most useful work: rows of the earliest batch whose run is in
 //!   memory, or else a run that an earlier batch needs. A thread without work sleeps. Later runs are
 //!   announced to the operating system, which fetches them in the meantime. A thread locks the ring once to

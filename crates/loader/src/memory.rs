@@ -67,7 +67,7 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Zeroes the memory now, so that the first batch need not wait for fresh pages.
+        // Zero the memory now, so the first batch does not wait for fresh pages.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))

@@ -1,6 +1,6 @@
 //! The shards of the next batch that are not open yet. All idle threads open them in parallel before the batch is
-//! planned: opening a shard takes several reads, each of which depends on the previous read, and in random order every
-//! row may need a different shard.
+//! planned, because opening a shard takes several reads, each of which depends on the previous one. In random order,
+//! every row may need a different shard.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ impl Openings {
         self.next.load(Ordering::Relaxed) < self.numbers.len()
     }
 
-    /// Opens one shard; returns false if there are none left to open.
+    /// Opens one shard. Returns false if there are none left to open.
     pub(crate) fn open_one(&self) -> bool {
         let Some(&number) = self.numbers.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
         // `Ending` wakes the waiting threads when it is dropped, even if the storage panics.

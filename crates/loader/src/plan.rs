@@ -49,14 +49,14 @@ pub(crate) struct BatchPlan {
     pub(crate) announced: Vec<Announcement>,
     /// Pairs of row and field that have no value. Set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
-    /// Values of a row that are not tensors, one entry per field; set during decoding.
+    /// Values of a row that are not tensors, one entry per field. Set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
-    /// Weights of the values in [`objects`](Self::objects) of a row, in the same order, if they differ from
-    /// 1; set when the batch is mixed.
+    /// Weights of the values in [`objects`](Self::objects) of a row, in the same order, if they differ from 1. Set
+    /// when the batch is mixed.
     pub(crate) weights: Vec<(u32, Vec<Vec<f32>>)>,
-    /// Rows with the places of their patches. Set during decoding.
+    /// Places of the patches, by row. Set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
-    /// Scenes that later batches need, each with the index of the first of these batches.
+    /// Scenes that later batches need, and for each scene the index of the first of these batches.
     pub(crate) coming: Vec<(u64, PlannedRun)>,
     /// Reads whose memory can be freed, because no later batch needs them.
     pub(crate) closed: Vec<RunKey>,
@@ -71,7 +71,7 @@ pub(crate) struct PlannedRow {
     /// Distinguishes repeated draws of a sample in an epoch.
     pub(crate) repetition: u32,
     pub(crate) patch: u32,
-    /// Index of the sample's read in the plan; `None` for padding and for rows that have already failed.
+    /// Index of the sample's read in the plan, or `None` for padding and for rows that have already failed.
     pub(crate) read: Option<u32>,
     /// Next row that uses the same read.
     pub(crate) next: Option<u32>,
@@ -104,7 +104,7 @@ pub(crate) struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// Returns the byte range in the shard; empty if the shard lacks these records.
+    /// Returns the byte range in the shard, or an empty range if the shard lacks these records.
     pub(crate) fn span(&self) -> Range<u64> {
         self.shard.span(&self.records).unwrap_or(0..0)
     }
@@ -137,7 +137,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Asks the system to fetch the bytes. An error is ignored here, because reading the shard reports it.
+    /// Asks the system to fetch the bytes. Ignores errors, which reading the shard reports.
     pub(crate) fn send(&self) {
         if let Ok(handle) = self.shard.file().handle() {
             handle.advise_soon(self.span.start, self.span.end - self.span.start);

@@ -7,7 +7,7 @@
 //! 2. `lend` creates one handle for each row, and panics if parts overlap or exceed the block. So no byte
 //!    belongs to two handles.
 //! 3. A handle lends its bytes to one caller at a time (`&mut self`), and cannot be cloned. A divided handle
-//!    ([`RowMut::divide`]) lends no bytes; its parts lend their own. Each byte comes from one pixel, given by
+//!    ([`RowMut::divide`]) lends no bytes. Its parts lend their own. Each byte comes from one pixel, given by
 //!    [`Origins`], and parts have no pixel in common. They share the handle, which can be taken back
 //!    (`Arc::into_inner`) only after all of them are dropped.
 //! 4. [`Rows::bytes`] lends the whole block for reading if there are no handles. By rule 1, no handle can be
@@ -133,9 +133,9 @@ impl Rows {
         self.stage.as_ref().map_or(host, |stage| stage.room())
     }
 
-    /// Divides the block into `rows` rows and appends a handle for each row to `handles`. `parts` are the
-    /// byte ranges of the rows, field by field, in ascending order; ranges from `host` on are on the device.
-    /// Does nothing and returns `false` if the block is still in use.
+    /// Divides the block into `rows` rows and appends a handle for each row to `handles`. `parts` are the byte ranges
+    /// of the rows, field by field, in ascending order. Ranges at or after `host` are on the device. Does nothing and
+    /// returns `false` if the block is still in use.
     ///
     /// # Panics
     /// Panics if `parts` are not ascending or exceed the block.
@@ -169,7 +169,7 @@ impl Rows {
         true
     }
 
-    /// Returns the bytes of the block; `None` while there are handles.
+    /// Returns the bytes of the block, or `None` while there are handles.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
         // Acquire: makes everything that was written through dropped handles visible here.
         if this.lent.load(Ordering::Acquire) != 0 {
@@ -181,7 +181,8 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
-    /// Returns the bytes of the block for writing; `None` while there are handles or other references to the block.
+    /// Returns the bytes of the block for writing, or `None` while there are handles or other references to the
+    /// block.
     pub(crate) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         let block = Arc::get_mut(this)?;
         if *block.lent.get_mut() != 0 {
@@ -193,7 +194,7 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
-    /// Returns a pointer for reading and writing; `None` while there are handles, or if the range exceeds the
+    /// Returns a pointer for reading and writing, or `None` while there are handles or if the range exceeds the
     /// block. The pointer is valid while `this` or a clone of it lives.
     pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
@@ -212,12 +213,12 @@ impl RowMut {
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
-    /// Returns the length of the row's part of a field; 0 if the part is on the device.
+    /// Returns the length of the row's part of a field, or 0 if the part is on the device.
     pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// Returns the place of a field on the device; `None` if the field is not on a device.
+    /// Returns the place of a field on the device, or `None` if the field is not on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
@@ -225,9 +226,9 @@ impl RowMut {
         Some((Arc::clone(stage), Spot { row: number(self.row)?, field: number(field)?, bytes }))
     }
 
-    /// Divides the row among several threads. `parts` lists fields in ascending order, each with a share.
-    /// Shares of the same field must ascend by pixel and have the same origins. Otherwise, or if a field is
-    /// not in the block, returns the row undivided.
+    /// Divides the row among several threads. `parts` lists fields in ascending order, and a share for each. Shares
+    /// of the same field must ascend by pixel and have the same origins. Otherwise, or if a field is not in the
+    /// block, returns the row undivided.
     pub(crate) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
         let mut shares = Vec::with_capacity(parts.len());
         let mut last: Option<&(usize, Share)> = None;
@@ -259,7 +260,7 @@ impl RowMut {
         }
     }
 
-    /// Fills part `field` of this row with zeros, in the block and on the device, which already has the batch.
+    /// Fills part `field` of this row with zeros, both in the block and in the batch on the device.
     ///
     /// # Errors
     /// Same as [`StageSlot::write`].
@@ -271,7 +272,7 @@ impl RowMut {
         }
     }
 
-    /// Returns the bytes field by field; empty for fields on the device.
+    /// Returns the bytes field by field. Fields on the device are empty.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let Self { block, row } = self;
         let all = block.parts.iter().skip(*row).step_by(block.rows.max(1));
@@ -283,7 +284,7 @@ impl RowMut {
         })
     }
 
-    /// Returns the bytes of a field; empty if there is no such field, or if it is on the device.
+    /// Returns the bytes of a field. The slice is empty if the field does not exist or is on the device.
     pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {
         let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other part. Only this
@@ -293,7 +294,7 @@ impl RowMut {
 }
 
 impl PartMut {
-    /// Returns all bytes of the part if they form one range; otherwise an empty slice.
+    /// Returns all bytes of the part if they form one range, and an empty slice otherwise.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match self.share == Share::of_bytes(self.share.own.clone()) {
             true => OutputRow::bytes(self, self.share.own.clone()).unwrap_or_default(),

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LoaderStats {
-    /// Number of batches delivered, including those that were errors.
+    /// Number of batches delivered, including failed ones.
     pub batches: u64,
     /// Number of samples delivered.
     pub samples: u64,
-    /// Number of bytes read from files, including those for an epoch that was started early.
+    /// Number of bytes read from files, including reads for an epoch that was started early.
     pub read_bytes: u64,
     /// Number of bytes in the delivered batches.
     pub output_bytes: u64,
@@ -58,7 +58,7 @@ pub struct LoaderStats {
     pub peak_run_bytes: u64,
     /// True if the window of the current epoch is in the page cache instead of the loader's memory.
     pub window_in_page_cache: bool,
-    /// Peak memory of the process in bytes; 0 if the system does not report it.
+    /// Peak memory of the process in bytes, or 0 if the system does not report it.
     pub peak_rss_bytes: u64,
     /// Result of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,

@@ -50,7 +50,7 @@ pub(crate) struct OddRow {
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 
-/// A row whose odd values the host has decoded, or its error. Its handle has been released.
+/// A row whose odd values the host has decoded, or the error. The row's handle has been released.
 pub(crate) struct MendedRow {
     pub(crate) row: u32,
     pub(crate) dims: Vec<u64>,

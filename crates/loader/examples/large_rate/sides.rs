@@ -34,7 +34,7 @@ pub(crate) struct Stored {
 /// One side of the comparison. It processes all records once in each round.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Computed memory traffic per record in bytes; 0 if the table does not show it.
+    /// Computed memory traffic per record in bytes, or 0 if the table does not show it.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -54,7 +54,7 @@ impl<'a> Side<'a> {
         Ok(Self::new(name, move || epoch(&mut loader.borrow_mut())))
     }
 
-    /// Returns a side that decodes payloads in memory, one per thread, without undoing differences.
+    /// Returns a side that decodes payloads in memory, one per thread, without undoing the differences between bands.
     pub(crate) fn alone(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, decode, threads)
     }

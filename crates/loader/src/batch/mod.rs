@@ -135,7 +135,7 @@ impl Batch {
         self.0.plan.indices.is_empty()
     }
 
-    /// Returns the dataset index of each row's sample; `u64::MAX` for padding.
+    /// Returns the dataset index of each row's sample, or `u64::MAX` for padding.
     #[must_use]
     pub fn indices(&self) -> &[u64] {
         &self.0.plan.indices
@@ -160,8 +160,8 @@ impl Batch {
         self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
     }
 
-    /// Returns the place of each row's patch; `None` if the loader cuts no patches. Rows without a sample or
-    /// a value have no place.
+    /// Returns the place of each row's patch, or `None` if the loader cuts no patches. Rows without a sample or a
+    /// value have no place.
     ///
     /// ```no_run
     /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
@@ -253,9 +253,9 @@ impl Batch {
         Some(rows)
     }
 
-    /// Returns, row by row, the weight of each value of an aligned field of arrays, such as one weight for each box.
-    /// A value has the weight of its picture, which is 1 except in batches made by Mixup. A row's weights are `None`
-    /// if [`objects`](Self::objects) returns `None` for the row. For any other field, the method returns `None`.
+    /// Returns the weights of each row's values in an aligned array field, such as one weight per box. A value has
+    /// the weight of its picture, which is 1 except in batches made by Mixup. A row's weights are `None` if
+    /// [`objects`](Self::objects) returns `None` for the row. For any other field, the method returns `None`.
     #[must_use]
     pub fn weights(&self, field: &str) -> Option<Vec<Option<Vec<f32>>>> {
         let number = self.0.fields.objects.iter().position(|plan| plan.name == field)?;
@@ -277,14 +277,14 @@ impl Batch {
         Some(rows)
     }
 
-    /// Returns the device that holds the batch; `None` without a [stage](crate::LoaderOptions::stage).
+    /// Returns the device that holds the batch, or `None` without a [stage](crate::LoaderOptions::stage).
     #[must_use]
     pub fn device(&self) -> Option<DeviceId> {
         self.0.slot.as_ref()?.stage().map(|stage| stage.device())
     }
 
-    /// Records that a device stream uses the batch. After the batch is dropped, its slot is not refilled
-    /// until the work now queued in that stream is done. Does nothing without a stage.
+    /// Records that a device stream uses the batch. After the batch is dropped, its slot is not refilled until the
+    /// work now queued in that stream is complete. Does nothing without a stage.
     pub fn used_on(&self, stream: StreamHandle) {
         if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
             stage.used_on(stream);
@@ -320,7 +320,7 @@ impl<'a> Tensor<'a> {
         self.plan.parts.get(start..start + rows).unwrap_or_default()
     }
 
-    /// Returns the shape, with the samples as its first axis; `None` if the field is ragged.
+    /// Returns the shape, with the samples as its first axis, or `None` if the field is ragged.
     #[must_use]
     pub fn shape(&self) -> Option<Vec<u64>> {
         match self.field.size {
@@ -389,8 +389,8 @@ impl<'a> Tensor<'a> {
         parts.iter().map(move |part| part.start - base)
     }
 
-    /// Returns the shape of row `i`; `None` past the end. Stored bytes have one axis, their length. In a
-    /// ragged field, the axes of padding and of skipped rows are 0.
+    /// Returns the shape of row `i`, or `None` past the end. Stored bytes have one axis, their length. In a ragged
+    /// field, the axes of padding and of skipped rows are 0.
     #[must_use]
     pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
         if i >= self.rows() {
@@ -403,8 +403,8 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
-    /// Returns true for each row that holds a value. False where [`Batch::mask`] is false and for samples
-    /// without this field. The row of such a sample is zero, or empty if the field is ragged.
+    /// Returns true for each row with a value, and false where [`Batch::mask`] is false and for samples without this
+    /// field. The row of a sample without a value is zero, or empty if the field is ragged.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
         let (plan, number) = (self.plan, self.number);
         (0_u32..)
@@ -418,7 +418,7 @@ impl<'a> Tensor<'a> {
             .into_iter()
     }
 
-    /// Returns the bytes of row `i`; `None` past the end.
+    /// Returns the bytes of row `i`, or `None` past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [u8]> {
         let part = self.parts().get(i)?;

@@ -19,9 +19,8 @@ pub struct Shown {
 }
 
 impl Batch {
-    /// Returns the part of the picture that each row shows; `None` for padding and for rows without a
-    /// picture. Sizes come from the index. Records are read only if the orientations are stored nowhere but
-    /// in the pictures.
+    /// Returns the part of the picture that each row shows, or `None` for padding and for rows without a picture.
+    /// Sizes come from the index. Records are read if the orientations are stored in the pictures alone.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};

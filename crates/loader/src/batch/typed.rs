@@ -91,7 +91,7 @@ impl Batch {
 }
 
 impl<'a> Tensor<'a> {
-    /// Returns the values of all rows; see [`Batch::slice`].
+    /// Returns the values of all rows. See [`Batch::slice`].
     ///
     /// # Errors
     /// Same as [`Batch::slice`].
@@ -103,7 +103,7 @@ impl<'a> Tensor<'a> {
         self.cast(self.bytes())
     }
 
-    /// Returns the values of all rows as an array of shape `[samples, …]`; see [`Batch::array`].
+    /// Returns the values of all rows as an array of shape `[samples, …]`. See [`Batch::array`].
     ///
     /// # Errors
     /// Same as [`Batch::array`].

@@ -12,7 +12,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Returns the height and width of the decoded and augmented picture.
+    /// Decodes a picture with `decode` and augments it. Returns its height and width.
     pub(crate) fn decode(
         &mut self,
         changes: &[Augmentation],

@@ -8,8 +8,8 @@ pub(crate) struct CropPixels {
     /// Index of the stored picture field that was decoded last, even if decoding failed.
     of: Option<usize>,
     is_there: bool,
-    /// True if the segment index of the picture is wrong. No other crop uses it then, so that the picture is counted
-    /// once.
+    /// True if the segment index of the picture is wrong. The other crops then ignore the index, so that the picture
+    /// is counted only once.
     is_index_wrong: bool,
     pixels: SharedPixels,
 }
@@ -22,7 +22,7 @@ impl CropPixels {
         }
     }
 
-    /// Decodes one of several crops of stored field `position`, from the pixels of all crops or on its own. Returns
+    /// Decodes one of several crops of stored field `position`, either from the shared pixels or separately. Returns
     /// its height and width.
     pub(crate) fn decode(
         &mut self,
@@ -36,8 +36,8 @@ impl CropPixels {
         let before = decoder.wrong_indexes();
         if self.of != Some(position) {
             (self.of, self.is_index_wrong) = (Some(position), false);
-            // The error may come from damaged pixels that no crop needs. Each crop is then decoded on its own, without
-            // those pixels.
+            // The error may come from damaged pixels that no crop needs. Each crop is then decoded separately,
+            // without the damaged pixels.
             self.is_there = decoder.decode_shared(picture, crops, how, &mut self.pixels).unwrap_or(false);
         }
         let shared = if self.is_there { decoder.render_shared(&self.pixels, how, out)? } else { None };

@@ -27,7 +27,7 @@ pub(crate) struct Cuts {
     pub(super) parts: Vec<Cut>,
     /// Index of the field and share of its row, for each part that is decoded into the row.
     pub(super) rows: Vec<(usize, Share)>,
-    /// Index of the field and byte range in the record, for each value that goes to staging memory.
+    /// Index of the field and byte range in the record, for each value that is read into staging memory.
     pub(super) staged: Vec<(usize, Range<u64>)>,
     pub(super) fields: Vec<MadeField>,
 }

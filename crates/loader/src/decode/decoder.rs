@@ -43,7 +43,6 @@ impl RowDecoder {
     }
 }
 
-/// A row to decode: its sample, and the memory for its values.
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,

@@ -1,5 +1,5 @@
-//! Adds gamma and noise to rows of cubes. They are applied last, to the final values. The result is the same on host
-//! and device, and for any number of parts.
+//! Applies gamma and adds noise to rows of cubes, as the last step. The result is the same on host and device, and
+//! for any number of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;
@@ -27,7 +27,7 @@ impl Recipe {
         Ok(Some(RowNoise { noise, gamma, keep: fill_of(field)? }))
     }
 
-    /// Adds gamma and noise to a row. `dims` are the axes of the row if it is ragged.
+    /// Applies gamma and adds noise to a row. `dims` are the axes of the row if it is ragged.
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };
@@ -36,7 +36,7 @@ impl Recipe {
 }
 
 impl RowDecoder {
-    /// Adds gamma and noise to all arrays of a row, except arrays that a stage decodes.
+    /// Applies gamma and adds noise to all arrays of a row, except arrays that a stage decodes.
     pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {

@@ -41,7 +41,7 @@ pub(crate) fn align(
     mut shape_of: impl FnMut(&Followed) -> Result<Option<Shape>, FormatError>,
 ) -> Result<(), FormatError> {
     let mut kept: Vec<Option<RemainingRows>> = vec![None; plans.len()];
-    // Boxes come first, because other fields keep only the rows of the boxes that remain.
+    // Align boxes first, because other fields keep only the rows of the boxes that remain.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
             let named = |error| name_aligned(plan, plans, error);

@@ -72,7 +72,7 @@ impl Opening<'_> {
             RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        // Drops the parts that no `Cut` took. From here on, only threads hold parts.
+        // Drop the parts that no `Cut` took. From here on, only threads hold parts.
         drop(free);
         let row = UnmadeRow { staged, handle, dims: dims.to_vec() };
         Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
@@ -90,7 +90,7 @@ impl Opening<'_> {
         Some((staged, free))
     }
 
-    /// Cuts the record into parts; returns `None` if the record must be read whole.
+    /// Cuts the record into parts. Returns `None` if the record must be read whole.
     fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<CutRecord> {
         let (shard, recipe, part_bytes) = (self.shard, self.recipe, self.recipe.part_bytes as u64);
         shard.check_length(self.at.record).ok()?;
@@ -154,7 +154,7 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // Copy these bytes instead of reading them again, so that the CRC covers exactly the bytes that were
+                // Copy these bytes instead of reading them again, so the CRC covers exactly the bytes that were
                 // parsed.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;

@@ -9,8 +9,7 @@ use shardpack_format::{Dtype, Error, Hint, Result, Setting, bug, to_usize};
 /// Relative rounding error allowed for a box at the border of its picture.
 const ROUNDING: f64 = 1e-6;
 
-/// Relative coordinates of a box above this number are not plausible, because they are this many times the picture's
-/// side.
+/// Largest plausible relative coordinate of a box, as a multiple of the picture's side.
 const FAR: f64 = 10.0;
 
 /// Number of pixels by which a box with rounded coordinates may exceed its picture.
@@ -45,7 +44,7 @@ pub(crate) fn moved(
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
         Align::Polygons { relative, .. } => {
-            // A single polygon would not do: its rows would be points instead of objects.
+            // An array of two axes is a single polygon, whose rows are points instead of objects.
             if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
                 let expected = "[polygons, points, 2], one polygon for each box";
                 return Err(Error::usage(format!("shape: expected {expected}, found {:?}", array.shape())));
@@ -136,8 +135,8 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Fails if boxes are clearly in the wrong unit. Relative coordinates many times the picture's side would all
-/// be left out. Fractional pixels that all lie inside the first pixel would be too small to see.
+/// Fails if boxes are clearly in the wrong unit. Pixels that are read as relative coordinates would put all boxes
+/// outside the picture. Relative coordinates that are read as pixels would put them all inside the first pixel.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
     let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
@@ -244,7 +243,7 @@ mod tests {
         assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
         assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));
         assert_eq!(said(&[[0.0; 4]], false), Ok(()));
-        // A number that is not finite is an error of its own and says nothing about the unit.
+        // A number that is not finite is a separate error, and says nothing about the unit.
         assert_eq!(said(&[[f64::NAN; 4]], false), Ok(()));
         assert_eq!(said(&[[f64::INFINITY, 0.0, 0.0, 0.0]], true), Ok(()));
     }

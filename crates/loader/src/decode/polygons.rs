@@ -1,5 +1,5 @@
-//! Moves polygons with the view of their picture. They are given as an array of points, or as nested JSON lists as in
-//! COCO.
+//! Moves polygons with the view of their picture. Polygons are stored as an array of points, or as nested JSON lists
+//! as in COCO.
 
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -29,9 +29,9 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
     floats(&out, shape_of.to_vec())
 }
 
-/// Aligns JSON polygons with the view. Lists of numbers are read as x, y, x, y and so on. Lists may be nested
-/// to any depth; the outermost list has one item per object. An object without lists, such as a COCO
-/// run-length mask, becomes `null`. `kept` lists the objects that remain.
+/// Aligns JSON polygons with the view. Lists of numbers are read as x, y, x, y and so on. Lists may be nested to any
+/// depth. The outermost list has one item per object. An object without lists, such as a COCO run-length mask,
+/// becomes `null`. `kept` lists the objects that remain.
 ///
 /// # Errors
 /// `Usage` if a list contains anything but numbers and lists, has an odd count of numbers, or has numbers

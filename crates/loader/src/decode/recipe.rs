@@ -48,12 +48,11 @@ impl Recipe {
         }
     }
 
-    /// Returns true if a device decodes rows wherever it can.
     pub(crate) fn device_decodes(&self) -> bool {
         self.stage.as_ref().is_some_and(|stage| stage.decodes())
     }
 
-    /// Returns true if arrays are flipped, turned or moved. All arrays of a sample move alike.
+    /// Returns true if arrays are flipped, turned or moved. All arrays of a sample get the same moves.
     pub(crate) fn moves_arrays(&self) -> bool {
         !self.augment.is_none() || self.fields.moves.is_some()
     }

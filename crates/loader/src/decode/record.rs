@@ -1,4 +1,4 @@
-//! A record in memory. Gives access to its values and to the views of its pictures.
+//! A record in memory, with access to its values and to the views of its pictures.
 
 use super::recipe::Recipe;
 use super::shape::{Shape, VisiblePart, moves};
@@ -111,7 +111,7 @@ pub(crate) struct ViewedRecord<'a> {
 }
 
 impl ViewedRecord<'_> {
-    /// Returns the part of a picture that its view shows; `None` if the sample has no picture.
+    /// Returns the part of a picture that its view shows, or `None` if the sample has no picture.
     pub(crate) fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
         let Followed { position, view, orientation } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };

@@ -35,8 +35,8 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Completes a row after all of its parts are done. If anything went wrong, reads and decodes the whole
-    /// record instead.
+    /// Completes a row after all of its parts are done. After any failure, reads and decodes the whole record
+    /// instead.
     pub(crate) fn complete(
         &mut self,
         context: Context<'_>,
@@ -196,7 +196,7 @@ impl RowDecoder {
         self.fields.get(number).map_or_else(|| bug("a field has no decoder"), |decoder| &**decoder)
     }
 
-    /// Decodes a field; returns false and writes nothing if the sample has no value for it.
+    /// Decodes a field. Returns false and writes nothing if the sample has no value for it.
     pub(super) fn decode_field(
         &mut self,
         of: &RowField<'_>,

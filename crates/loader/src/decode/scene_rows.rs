@@ -64,7 +64,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // An error is ignored here, because decoding the fields below reports it.
+        // Ignore errors. Decoding the fields below reports them.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -97,7 +97,7 @@ impl RowDecoder {
         plan: &Arc<PatchPlan>,
     ) -> Result<Scene> {
         let (counters, shard, number) = (context.counters, record.shard, record.at.record);
-        // Checked before memory for the record is allocated.
+        // Check the length before allocating memory for the record.
         shard.check_length(number)?;
         let mut buffer = plan.scene_room(shard.row(number)?.length);
         let start = Instant::now();

@@ -50,8 +50,8 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(unit.min(row.held_bytes)))
 }
 
-/// Returns the scratch bytes for decoding `count` patches together; `None` if no patches are cut from the
-/// field. `finished` is the size of one patch before the steps after decoding, or 0 if there are none.
+/// Returns the scratch bytes for decoding `count` patches together, or `None` if no patches are cut from the field.
+/// `finished` is the size of one patch before the steps after decoding, or 0 if there are none.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;
@@ -67,8 +67,8 @@ fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     shardpack_format::saturating_u64(product)
 }
 
-/// Returns the size in bytes of the largest part for which a thread needs memory; `None` if records with such arrays
-/// are not decoded in parts. `is_finished` is true if elements are converted or moved after decoding.
+/// Returns the size in bytes of the largest part for which a thread needs memory, or `None` if records with these
+/// arrays are not decoded in parts. `is_finished` is true if elements are converted or moved after decoding.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,

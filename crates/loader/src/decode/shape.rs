@@ -1,5 +1,5 @@
 //! The visible part of a picture and the augmentations that move its pixels. All fields that follow the picture share
-//! them, and so do the boxes that remain in view.
+//! them, together with the list of boxes that remain in view.
 
 use shardpack_array::Array;
 use shardpack_augment::{Augmentation, Operation, PixelMap};
@@ -10,10 +10,10 @@ use shardpack_jpeg::{Crop, DrawKey};
 pub(crate) struct Shape {
     pub(crate) picture: [u32; 2],
     pub(crate) crop: Crop,
-    /// Maps by which augmentations move the pixels of the view, in the order of the augmentations.
+    /// Maps that move the pixels of the view, in the order of the augmentations.
     pub(crate) moves: Vec<PictureMove>,
     pub(crate) visible: VisiblePart,
-    /// True if the values are as stored, so that they are compared with their declaration.
+    /// True if the values are still as stored, and must be compared with their declaration.
     pub(crate) is_stored: bool,
 }
 
@@ -27,7 +27,8 @@ pub(crate) enum VisiblePart {
 }
 
 impl VisiblePart {
-    /// True for points on the border of the rectangle, on either side of it.
+    /// Returns true if the picture is visible at this point. The border of the rectangle counts as visible in both
+    /// variants.
     pub(super) fn shows(self, [x, y]: [f64; 2]) -> bool {
         match self {
             Self::All => true,
@@ -136,7 +137,7 @@ impl Shape {
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Returns the position of a picture's point in the output; `None` if the view or a map moves it out of sight.
+    /// Returns the position of a picture's point in the output, or `None` if the view or a map moves it out of sight.
     pub(super) fn shown(&self, point: [f64; 2]) -> Option<[f64; 2]> {
         let Crop { inner, height, width, .. } = self.crop;
         let mut at = self.viewed(point);
@@ -154,9 +155,9 @@ impl Shape {
         self.visible.shows(at).then_some(at)
     }
 
-    /// Returns the visible part of a box, and the share of its area that is visible; `None` if nothing is. The view and
-    /// each map clip the box, and a map first replaces it by the upright box around its moved corners. Each of these
-    /// steps keeps a share of the box's area. The returned share is their product.
+    /// Returns the visible part of a box, and the share of its area that is visible, or `None` if nothing is. The
+    /// view and each map clip the box, and a map first replaces it by the upright box around its moved corners. Each
+    /// of these steps keeps a share of the box's area. The returned share is their product.
     pub(super) fn shown_box(&self, [left, top, right, bottom]: [f64; 4]) -> Option<([f64; 4], f64)> {
         let [width, height] = [f64::from(self.crop.width), f64::from(self.crop.height)];
         let ([x0, y0], [x1, y1]) = (self.viewed([left, top]), self.viewed([right, bottom]));
@@ -214,7 +215,7 @@ pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
 mod tests {
     use super::*;
 
-    /// Compares with the pixels of a small picture.
+    /// Compares the computed box with the pixels of a small picture.
     #[test]
     fn the_visible_part_of_a_box_is_the_box_around_its_visible_pixels() {
         let sides: Vec<[f64; 2]> = (0..5).flat_map(|a| (a + 1..6).map(move |b| [f64::from(a), f64::from(b)])).collect();

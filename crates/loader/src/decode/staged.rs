@@ -1,5 +1,5 @@
-//! Decodes rows for a device. The stage accepts rows, and the host decodes the rows that the stage refuses or later
-//! reports as odd.
+//! Decodes rows for a device. The stage accepts rows, and the host decodes the rows that the stage refuses or fails
+//! to decode.
 
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_row_size};
@@ -34,7 +34,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // An error is ignored here, because reading the record reports its cause.
+            // Ignore errors. Reading the record reports their cause.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);
@@ -102,8 +102,8 @@ impl RowDecoder {
         })
     }
 
-    /// Decodes odd values on the host, into the device's output. Reads the record again, because its run may
-    /// be gone; this costs little, as odd values are rare.
+    /// Decodes odd values on the host, into the device's output. Reads the record again, because its run may already
+    /// be freed. This costs little, because odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;

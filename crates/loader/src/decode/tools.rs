@@ -12,7 +12,7 @@ pub(crate) struct Tools {
     /// Decoded elements of an array before its `Finish` is applied.
     pub(crate) decoded: Vec<u8>,
     pub(crate) whole: Vec<u8>,
-    /// Window that all arrays of the current row share; `None` until the first array sets it.
+    /// Window that all arrays of the current row share, or `None` until the first array sets it.
     pub(crate) window: Option<CutOf>,
     pub(crate) pictures: PictureDecoder,
     pub(crate) crops: CropPixels,

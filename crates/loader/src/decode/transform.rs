@@ -5,8 +5,8 @@ use crate::options::{Transform, TransformField, TransformRow};
 use crate::rows::RowMut;
 use shardpack_format::{Error as FormatError, bug, to_usize};
 
-/// Calls the caller's transform for a row. `dims` are the axes of its ragged fields; `missing` lists the
-/// fields without a value.
+/// Calls the caller's transform for a row. `dims` are the axes of its ragged fields. `missing` lists the fields
+/// without a value.
 pub(crate) fn change(
     transform: &dyn Transform,
     record: RowRecord<'_>,

@@ -4,8 +4,7 @@ use crate::options::{ImageMode, LoaderOptions};
 use shardpack_augment::Augmentation;
 use shardpack_format::{FieldKind, Schema};
 
-/// Returns the augmentation that moves arrays: the only picture augmentation in the options, if no picture is decoded
-/// and the augmentation can move arrays.
+/// Returns the only picture augmentation in the options, if it can move arrays and no picture is decoded.
 pub(super) fn array_augmentation(schema: &Schema, options: &LoaderOptions) -> Option<Augmentation> {
     let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_decoded = matches!(options.view.image, ImageMode::View(_));

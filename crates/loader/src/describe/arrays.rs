@@ -20,7 +20,7 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Cut {
-    /// Returns the requested part of an array with this many axes; `None` if the array is loaded whole. Only
+    /// Returns the requested part of an array with this many axes, or `None` if the array is loaded whole. Only
     /// arrays of three axes have bands, and only arrays of two or three axes are cut.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.view.cube {
@@ -144,8 +144,8 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("flips and turns apply to arrays, but only pictures are loaded").with_hint(hint));
     }
-    // If volumes are cut, only their planes are moved. Other arrays have different sides and would not move in the same
-    // way.
+    // If volumes are cut, only their planes are moved. Other arrays have different sides, so their moves would
+    // differ.
     let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
@@ -180,8 +180,8 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
         patch |= matches!(kind, FieldType::Volume(_));
     }
-    // When patches are cut, an array of four axes is taken for a volume, whose first two axes are not rows
-    // and columns.
+    // When patches are cut, an array of four axes is treated as a volume, whose first two axes are not rows and
+    // columns.
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let (name, axes) = (plan.name.escape_debug(), plan.shape.len());
@@ -260,8 +260,8 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// Plans the arrays of `field`, which is the stored field `position`; returns `None` if they have several
-/// shapes that the index does not contain.
+/// Plans the arrays of `field`, which is the stored field `position`. Returns `None` if they have several shapes that
+/// the index does not contain.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,

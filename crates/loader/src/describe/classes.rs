@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 
 impl ClassPlan {
-    /// Plans the classes requested for these fields; returns `None` if patches may lie anywhere.
+    /// Plans the classes requested for these fields. Returns `None` if patches may lie anywhere.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),

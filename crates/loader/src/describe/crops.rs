@@ -1,4 +1,4 @@
-//! Plans the crops of a picture. Each crop is a field of its own.
+//! Plans the crops of a picture. Each crop is a separate field.
 
 use super::pictures;
 use crate::fields::{Col, CropField, FieldType, Fields};

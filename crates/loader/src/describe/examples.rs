@@ -26,8 +26,8 @@ const TRIES: usize = 16;
 pub(crate) const DECLARED: &str =
     "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
-/// One sample for each element type and form of storage, in ascending order, and at least one sample in
-/// total. Each is read whole, because the head alone has no checksum.
+/// Samples of a field: one for each element type and form of storage, in ascending order, and at least one in total.
+/// Each is read whole, because the head alone has no checksum.
 pub(crate) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first example: true if its length differs in another inspected sample.
@@ -45,8 +45,8 @@ struct Example {
 }
 
 impl Examples {
-    /// Inspects a field. `limits` apply to whole arrays. `wanted` are the options, including the stage that
-    /// may want values in staging memory; `None` if there is no need to ask a stage.
+    /// Inspects a field. `limits` apply to whole arrays. `wanted` are the options, including the stage that may want
+    /// values in staging memory. They are `None` if no stage has to be asked.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
@@ -121,7 +121,7 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// Returns the value that replaces no-data; `None` if no inspected sample declares a no-data value.
+    /// Returns the value that replaces no-data, or `None` if no inspected sample declares a no-data value.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -293,7 +293,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // An error is ignored here, because reading the sample reports it.
+        // Ignore errors. Reading the sample reports them.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
@@ -326,8 +326,8 @@ fn whole_record(
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     if cut.is_some() && codec == Codec::Zstd {
-        // The whole array goes to staging memory even if only a part is decoded, so its shape must fit the
-        // payload. (The limits of a part do not cover the whole.)
+        // The whole array is read into staging memory even if only a part is decoded, so its shape must fit the
+        // payload. The limits of a part do not check this.
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
     let value = RecordValue::Array {

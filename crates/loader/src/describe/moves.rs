@@ -9,7 +9,7 @@ use shardpack_augment::{Augmentation, Outside};
 use shardpack_format::{ElementType, Hint, Schema, Voice};
 use shardpack_reader::{Error, Result};
 
-/// Returns how the pixels of a field are resampled; `None` if the field does not move.
+/// Returns how the pixels of a field are resampled, or `None` if the field does not move.
 pub(crate) fn sampling(
     schema: &Schema,
     field: &str,

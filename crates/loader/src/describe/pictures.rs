@@ -17,7 +17,7 @@ pub(crate) fn plan(
     options: &LoaderOptions,
 ) -> Result<Description> {
     view.check()?;
-    // If `dtype` names picture fields, only these are scaled; otherwise all pictures are.
+    // If `dtype` names picture fields, scale only these. Otherwise scale all pictures.
     let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
     let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     let is_scaled =

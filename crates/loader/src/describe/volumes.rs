@@ -14,8 +14,8 @@ use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Plans a field whose arrays of three or four axes are cut to boxes; all others are loaded whole. Returns
-/// `None` if the arrays have several shapes.
+/// Plans a field. Arrays of three or four axes are cut to boxes, and all others are loaded whole. Returns `None` if
+/// the arrays have several shapes.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,
@@ -64,7 +64,7 @@ pub(crate) fn plan(
     let stored = examples.stored(dtype, to);
     let lowers = |change: &BandAugmentation| matches!(change, BandAugmentation::RandomLowResolution { .. });
     let is_lowered = is_banded && options.view.augment_bands.iter().any(lowers);
-    // The voxels of a box that is not moved come from inside it.
+    // A box that is not moved reads no voxels outside itself, so `outside` has no effect.
     let mean = is_lowered.then_some(Resampling::Bilinear { outside: 0.0 });
     let sampling = moves::sampling(dataset.schema(), field, dtype, &examples, options)?.or(mean);
     let augmentation = array_augmentation(dataset.schema(), options).filter(|_| sampling.is_some());

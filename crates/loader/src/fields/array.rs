@@ -1,11 +1,11 @@
-//! Arrays. An array that is cut has two or three axes; any other may have any shape.
+//! Array fields. Only arrays of two or three axes can be cut.
 
 use super::Cut;
 use shardpack_array::{Finish, Resampling};
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// Number of bytes per element that moving an array with an affine map takes: for the element as float32 or in its own
-/// type, a no-data mark, and rows of the output.
+/// Memory in bytes per element for moving an array with an affine map: the element as float32 or in its own type, a
+/// no-data mark, and rows of the output.
 pub(crate) const MOVED_BYTES: u64 = 16;
 
 #[derive(Debug, Clone, PartialEq)]

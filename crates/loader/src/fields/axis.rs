@@ -42,7 +42,7 @@ impl Col {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
-    /// Side of the upright picture. If the picture is stored on its side, the column `other` contains it.
+    /// Side of the upright picture. If the picture is stored turned by 90°, the column `other` contains its length.
     Upright {
         side: Col,
         other: Col,
@@ -52,7 +52,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// Returns the length of the axis; `None` if the index does not contain it.
+    /// Returns the length of the axis, or `None` if the index does not contain it.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         match self {
             Self::Fixed(length) => Some(*length),

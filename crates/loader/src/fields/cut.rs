@@ -9,9 +9,9 @@ pub(crate) struct Cut {
     /// Bands, layout and patch size. For each sample, the place of its patch is filled in, or the size of its array if
     /// no patch is cut.
     pub(crate) region: Region,
-    /// Place of the patch; `None` if all pixels are loaded.
+    /// Place of the patch, or `None` if all pixels are loaded.
     pub(crate) place: Option<PatchPlace>,
-    /// Height and width of all arrays, judging by the examples; `None` if they differ.
+    /// Height and width of all arrays, judging by the examples, or `None` if they differ.
     pub(crate) scene: Option<[u64; 2]>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Cut {
 pub(crate) struct CutOf {
     /// Depth, height and width. The depth is 1 unless the array is a volume.
     pub(crate) size: [u64; 3],
-    /// First plane, row and column of the window; `None` without a window.
+    /// First plane, row and column of the window, or `None` without a window.
     pub(crate) origin: Option<[u64; 3]>,
     pub(crate) is_volume: bool,
 }

@@ -77,7 +77,7 @@ pub(crate) struct RawField {
 }
 
 impl FieldType {
-    /// Returns the position among the stored fields; `None` for columns of the index.
+    /// Returns the position among the stored fields, or `None` for columns of the index.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot(_) => None,
@@ -239,7 +239,7 @@ impl FieldPlan {
         !matches!(self.size, RowSize::Dense { .. })
     }
 
-    /// Returns the field's range among the axes of all ragged fields; empty if the field is dense.
+    /// Returns the field's range among the axes of all ragged fields. The range is empty if the field is dense.
     pub(crate) fn dims_range(&self) -> Range<usize> {
         let axes = if self.is_ragged() { self.shape.len() } else { 0 };
         self.dims_at..self.dims_at + axes

@@ -1,4 +1,4 @@
-//! Properties of a picture. The picture's own field needs them, and so do all fields that follow the picture.
+//! Properties of a picture, used by its own field and by all fields that follow the picture.
 
 use super::PictureField;
 use super::axis::Col;
@@ -105,7 +105,7 @@ pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, va
     shardpack_reader::raw::orientation(stored, is_jpeg, bytes)
 }
 
-/// Returns the height and width of a mask; `None` if an array of this shape cannot be a mask.
+/// Returns the height and width of a mask, or `None` if an array of this shape cannot be a mask.
 pub(crate) fn mask_size(descriptor: &ArrayDescriptor) -> Option<[u32; 2]> {
     let [height, width] = match *descriptor.shape {
         [height, width] => [height, width],

@@ -21,7 +21,7 @@ pub(crate) struct VolumeField {
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Sides of all volumes, judging by the examples; `None` if they differ.
+    /// Sides of all volumes, judging by the examples, or `None` if they differ.
     pub(crate) scene: Option<[u64; 3]>,
 }
 

@@ -4,7 +4,7 @@ use super::Loader;
 use crate::batch::Batch;
 use shardpack_reader::{Error, Result};
 
-/// The batches of an epoch, from the loader's current position on.
+/// The batches of an epoch, starting at the loader's current position.
 #[derive(Debug)]
 pub struct Batches<'a> {
     loader: &'a mut Loader,

@@ -54,8 +54,8 @@ impl Loader {
         self.shared.counters.narrowed.load(Ordering::Relaxed)
     }
 
-    /// Returns, for each reason, the number of rows that the host decoded because the stage refused them or
-    /// found them odd.
+    /// Returns, for each reason, the number of rows that the host decoded because the stage refused them or could not
+    /// decode them.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         self.shared.refusals.list()

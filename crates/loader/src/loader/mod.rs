@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. If the process
-/// forks before that call, the child can use the loader; after that call, the child gets an error.
+/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. If the process forks
+/// before that call, the child can use the loader. After that call, the child gets an error.
 ///
 /// ```no_run
 /// use shardpack_loader::{Dataset, LoaderOptions, View};
@@ -115,7 +115,7 @@ impl Loader {
     /// # Errors
     /// Same as [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // Checked before taking the lock: in a fork, the thread that holds it may not exist.
+        // Check this before taking the lock. In a fork, the thread that holds the lock may not exist.
         if self.shared.is_forked() {
             return Poll::Ready(self.broken().then(|| Err(forked())));
         }
@@ -132,7 +132,7 @@ impl Loader {
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        // Counts each batch once, even if several calls wait for it.
+        // Count each batch once, even if several calls wait for it.
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.asked += 1;
             self.found_ready += state.finished() as u64;
@@ -188,8 +188,8 @@ impl Loader {
         })))
     }
 
-    /// Returns true on the first call and false afterwards, so that the breakdown is reported only once. A loop that
-    /// ignores errors then still ends.
+    /// Returns true on the first call and false afterwards. The breakdown is then reported only once, and a loop that
+    /// ignores errors still ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
@@ -306,7 +306,7 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // Hold the lock until the state is updated, so that no thread plans the new epoch before that.
+        // Hold the lock until the state is updated, so no thread plans the new epoch before that.
         let mut shared = self.shared.state();
         // A program may change its transform between epochs, so rows of the next epoch must not be transformed early.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();

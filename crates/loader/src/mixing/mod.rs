@@ -1,5 +1,5 @@
-//! Mixup, CutMix and mosaics. A batch is mixed when it is handed out: its tensors by the caller's thread or
-//! on the device, and boxes, points, polygons and masks of objects by the caller's thread.
+//! Mixup, CutMix and mosaics. A batch is mixed just before the caller gets it: its tensors by the caller's thread or
+//! on the device, and boxes, points, polygons and object masks always by the caller's thread.
 
 mod objects;
 
@@ -16,11 +16,12 @@ use shardpack_reader::{Error, Result};
 use std::io;
 use std::sync::Arc;
 
-/// Mixes the rows of a batch before it is handed out, if the options say so. The host uses `threads` threads
-/// for mosaics.
+/// Mixes the rows of a batch before the caller gets it, if the options say so. The host uses `threads` threads for
+/// mosaics.
 ///
-/// # Errors `Io` if the device cannot mix the batch; `Limit` if the objects of a row become too large; `Usage` if the
-/// objects of pictures that are combined have different shapes.
+/// # Errors
+/// `Io` if the device cannot mix the batch; `Limit` if the objects of a row become too large; `Usage` if the objects
+/// of pictures that are combined have different shapes.
 pub(crate) fn mix(options: &LoaderOptions, threads: usize, lent: &mut Lent) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     let Some(mixing) = Mixing::of(&mix.choices, lent) else { return Ok(()) };
@@ -38,7 +39,6 @@ struct Mixing<'a> {
     pictures: Vec<MixedPicture>,
 }
 
-/// A picture field of the batch.
 struct MixedPicture {
     /// Position among the stored fields.
     position: usize,
@@ -120,8 +120,8 @@ impl<'a> Mixing<'a> {
         for (number, field) in fields.plans.iter().enumerate() {
             let of = match &field.kind {
                 FieldType::Picture(_) | FieldType::Mask(_) => sides(field, layout),
-                // One-hot labels take the shape of the first picture, because a CutMix rectangle is rounded to
-                // whole pixels of that shape.
+                // One-hot labels use the shape of the first picture, because a CutMix rectangle is rounded to whole
+                // pixels of that shape.
                 FieldType::OneHot(_) => first.and_then(|picture| sides(picture, layout)),
                 _ => continue,
             };
@@ -202,7 +202,7 @@ fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Vec<MixedPicture> {
     lent.fields.plans.iter().filter_map(of).collect()
 }
 
-/// Changes rows of a batch on its device or, with `on_host`, in memory.
+/// Runs `on_device` if the batch is on a device, and `on_host` on the batch's memory otherwise.
 fn run(
     slot: &mut Arc<Rows>,
     on_device: impl FnOnce(&dyn StageSlot) -> io::Result<()>,

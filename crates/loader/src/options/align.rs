@@ -51,8 +51,8 @@ pub enum Align {
         picture: Option<String>,
         /// Format of the four numbers. Default [`BoxFormat::Xyxy`].
         format: BoxFormat,
-        /// True if coordinates are relative, so that 1 is the width or height of the picture or view; false
-        /// if they are in pixels. Default false.
+        /// True if coordinates are relative (1 is the width or height of the picture or view), and false if they are
+        /// in pixels. Default false.
         relative: bool,
         /// Smallest share of a box's area that must be visible: the product of the shares that the view and
         /// each augmentation leave. Boxes outside the view or without an area are always left out. Default 0.
@@ -149,7 +149,7 @@ impl Align {
         }
     }
 
-    /// Checks the settings.
+    /// Checks that shares are between 0 and 1.
     ///
     /// # Errors
     /// `Usage` if a share is not between 0 and 1.

@@ -3,19 +3,18 @@
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Number of the first pair of draws for flips and turns. The pairs for patches come before it.
+/// Index of the first draw pair for flips and turns. Patches use the earlier pairs.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
-/// Number of the pair of draws for flips of planes. Only the first draw of the pair is used.
+/// Index of the draw pair for flips of planes. Only its first draw is used.
 const PLANES: u32 = FLIPS + 8;
 
-/// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
-/// mask, are turned in the same way, so they must have the same height and width. Patches are turned after
-/// they are cut. All planes of a volume's box are turned alike. Pictures and arrays with any other number of
-/// axes stay unchanged.
+/// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its mask, get
+/// the same turn, so they must have the same height and width. Patches are turned after they are cut. All planes of a
+/// volume's box get the same turn. Pictures and arrays with any other number of axes stay unchanged.
 ///
-/// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square; not
-/// on threads, batch size or world size.
+/// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square. Threads,
+/// batch size and world size do not affect it.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;

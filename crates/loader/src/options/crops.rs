@@ -3,7 +3,7 @@
 use shardpack_augment::Augmentation;
 use shardpack_jpeg::View;
 
-/// One of several crops of each picture. Each crop is a field of its own.
+/// One of several crops of each picture. Each crop is a separate field.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, PictureCrop, View};

@@ -1,4 +1,4 @@
-//! Chooses the frames of a clip that go into a row, for fields whose values are lists of JPEGs.
+//! Chooses the frames of a clip to load, for fields whose values are lists of JPEGs.
 
 use super::parse::number;
 use shardpack_format::saturating_u32;
@@ -6,7 +6,7 @@ use shardpack_jpeg::{DrawKey, Frames, PixelLayout};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Number of the pair of draws for a window. The first draw sets the start of the window.
+/// Index of the draw pair for a window. Its first draw sets the start of the window.
 const DRAWS: u32 = (1 << 31) + 5;
 const MOST: u32 = 1 << 16;
 
@@ -40,13 +40,13 @@ pub enum FrameMode {
     Window {
         /// Number of frames, at least 1.
         count: u32,
-        /// Distance between frames, at least 1; 2 takes every second frame.
+        /// Distance between frames, at least 1. With 2, every second frame is loaded.
         every: u32,
     },
 }
 
 impl FrameMode {
-    /// Returns the number of frames in a row; `None` if rows contain all frames of their clips.
+    /// Returns the number of frames in a row, or `None` if rows contain all frames of their clips.
     #[must_use]
     pub const fn count(self) -> Option<u32> {
         match self {
@@ -55,7 +55,7 @@ impl FrameMode {
         }
     }
 
-    /// Returns the indices of the chosen frames of a clip of `total` frames. They depend only on seed, epoch,
+    /// Returns the indices of the frames to load from a clip of `total` frames. They depend only on seed, epoch,
     /// sample and `total`.
     pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
         let total = u64::from(total);
@@ -131,7 +131,8 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// Returns the chosen frames in order, each with its index. A frame that is chosen several times is repeated.
+    /// Returns the index and the bytes of each chosen frame, in order. A frame that is chosen several times is
+    /// repeated.
     pub fn chosen<'f>(&self, frames: &Frames<'f>, key: &DrawKey) -> impl Iterator<Item = (u32, &'f [u8])> {
         let mut wanted = self.frames.frames(key, saturating_u32(frames.len())).peekable();
         // Both lists ascend, so one pass finds all frames.

@@ -71,8 +71,8 @@ group! {
         epoch: u32 = 0;
         /// Order of the samples. Default [`Mode::Windowed`].
         mode: Mode = Mode::default();
-        /// Number of runs that [`Mode::Windowed`] mixes at a time, over all ranks, at least 1; see
-        /// [`Order::lanes`]. Default [`Order::LANES`].
+        /// Number of runs that [`Mode::Windowed`] mixes at a time, over all ranks, at least 1. See [`Order::lanes`].
+        /// Default [`Order::LANES`].
         lanes: u64 = Order::LANES;
         /// Custom order, such as a subset or a weighted choice. It replaces `seed`, `mode` and `lanes`. A
         /// mixture refers to the parts of a `Dataset::concat`. The seed of this order also determines random
@@ -116,8 +116,8 @@ group! {
         /// Mask classes on which patches are placed, if several patches are cut from each sample. Default:
         /// patches may lie anywhere.
         patch_classes: PatchClasses = PatchClasses::Any;
-        /// Bands of arrays with three axes, in the requested order. Every such array must have these bands;
-        /// masks of two axes have none. Choosing bands saves decoding time only if the payload is band-major.
+        /// Bands of arrays with three axes, in the requested order. Every array of three axes must have these bands.
+        /// Masks of two axes have none. Choosing bands saves decoding time only if the payload is band-major.
         /// Default: all.
         bands: Bands = Bands::All;
         /// Fields that follow the view of their picture: masks, boxes and keypoints. Default none.
@@ -135,12 +135,12 @@ group! {
         /// [`stage`](LoaderOptions::stage), the host decodes these pictures, and
         /// [`Loader::refusals`](crate::Loader::refusals) reports them. Default none.
         ///
-        /// If no picture is decoded, a single `random_affine` or `random_rotation` moves arrays of two or
-        /// three axes instead. All arrays of a sample move alike. Patches are moved after they are cut and
-        /// before they are flipped and turned, and each plane of a volume's box is moved separately. Masks,
-        /// and integer arrays of two axes, use the nearest pixel. All others are loaded as float16, bfloat16
-        /// or float32 and interpolated between four pixels, after [`normalise`](LoaderOptions::normalise) and
-        /// before noise; see [`Resampling`](shardpack_array::Resampling).
+        /// If no picture is decoded, a single `random_affine` or `random_rotation` moves arrays of two or three axes
+        /// instead. All arrays of a sample get the same moves. Patches are moved after they are cut and before they
+        /// are flipped and turned, and each plane of a volume's box is moved separately. Masks, and integer arrays of
+        /// two axes, use the nearest pixel. All others are loaded as float16, bfloat16 or float32 and interpolated
+        /// between four pixels, after [`normalise`](LoaderOptions::normalise) and before noise. See
+        /// [`Resampling`](shardpack_array::Resampling).
         augment_pictures: Vec<Augmentation> = Vec::new();
     }
 }
@@ -194,25 +194,24 @@ group! {
     resources: ResourceOptions {
         /// Number of threads that read and decode. Default 0, which means one per core that the process may use.
         threads: usize = 0;
-        /// Number of batches in memory, at least 1. The caller uses one of them while the others are filled.
-        /// Default 3; see [`LoaderOptions::default_slots`]. With 1, no batch is prepared while the caller
-        /// works.
+        /// Number of batches in memory, at least 1. The caller uses one of them while the others are filled. Default
+        /// 3 (see [`LoaderOptions::default_slots`]). With 1, no batch is prepared while the caller works.
         slots: usize = LoaderOptions::default_slots(false);
         /// Number of bytes that may be read ahead of the samples being decoded, in addition to the window of
         /// the order. Default 32 MiB.
         read_ahead_bytes: u64 = 32 << 20;
-        /// Approximate size of a part of a large record, in bytes. All threads together read, check and
-        /// decode each record that has at least four parts of this size. Stored bytes, and arrays stored in
-        /// the order of their shape, are decoded directly into their rows, with any conversion (patches,
-        /// bands, other types, mean and std, turns). If a [`stage`](LoaderOptions::stage) needs the stored
-        /// bytes, they are read into its staging memory. The loaded values are the same in all cases. Default
-        /// 1 MiB; with `usize::MAX`, one thread decodes each record.
+        /// Approximate size of a part of a large record, in bytes. All threads together read, check and decode each
+        /// record that has at least four parts of this size. Stored bytes, and arrays stored in the order of their
+        /// shape, are decoded directly into their rows, with any conversion (patches, bands, other types, mean and
+        /// std, turns). If a [`stage`](LoaderOptions::stage) needs the stored bytes, they are read into its staging
+        /// memory. The loaded values are the same in all cases. Default 1 MiB. With `usize::MAX`, one thread decodes
+        /// each record.
         part_bytes: usize = 1 << 20;
         /// Memory for the window of the order. Default [`Window::Auto`].
         window: Window = Window::default();
-        /// If true, the next epoch starts while the current one ends, once the caller has continued from one
-        /// epoch to the next ([`Loader::set_epoch`](crate::Loader::set_epoch)). Set this to false in
-        /// benchmarks, so that epochs do not overlap. Default true.
+        /// If true, the next epoch starts while the current one ends, once the caller has continued from one epoch to
+        /// the next ([`Loader::set_epoch`](crate::Loader::set_epoch)). Set this to false in benchmarks, where epochs
+        /// must not overlap. Default true.
         begins_ahead: bool = true;
         /// Maximum size of a batch in bytes. Default 8 GiB. Sizes come from the index, so this limits the
         /// memory that a hostile file can make the loader allocate.

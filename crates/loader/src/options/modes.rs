@@ -38,11 +38,11 @@ pub enum CubeMode {
     /// The whole array. The field is dense if all samples have the same shape, and ragged otherwise.
     #[default]
     Whole,
-    /// A rectangle of pixels from arrays `[height, width]` and `[height, width, channels]`. The field is
-    /// dense, and only the blocks that the rectangle touches are decoded. All such arrays of a sample, such
-    /// as a cube and its mask, are cut at the same place, so they must have the same height and width. If an
-    /// array is smaller than the patch, the batch is an error that names the sample. Arrays with any other
-    /// number of axes are loaded whole.
+    /// A rectangle of pixels from arrays `[height, width]` and `[height, width, channels]`. The field is dense, and
+    /// only the blocks that the rectangle touches are decoded. All arrays of a sample with two or three axes, such as
+    /// a cube and its mask, are cut at the same place, so they must have the same height and width. If an array is
+    /// smaller than the patch, the batch is an error that names the sample. Arrays with any other number of axes are
+    /// loaded whole.
     Patch {
         /// Number of rows, at least 1.
         height: u32,
@@ -71,10 +71,10 @@ impl CubeMode {
     }
 }
 
-/// Element type of the pictures and arrays of a batch. Conversion must not change any value of an array; if
-/// it would, the batch is an error that names the sample. The exceptions are bfloat16 and normalised values
-/// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), which are rounded to nearest, ties to
-/// even. Pictures are uint8, or float16, bfloat16 or float32 values computed from uint8
+/// Element type of the pictures and arrays of a batch. Conversion must not change any value of an array. If it would,
+/// the batch is an error that names the sample. The exceptions are bfloat16 and normalised values
+/// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), which are rounded to nearest, ties to even.
+/// Pictures are uint8, or float16, bfloat16 or float32 values computed from uint8
 /// ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). If the output must be floats and no type is
 /// requested, it is float32, but arrays of floats keep their stored type.
 ///
@@ -105,8 +105,8 @@ pub enum ArrayDtype {
 }
 
 impl ArrayDtype {
-    /// Returns the requested type of a picture field: the option's type if it applies to the field; otherwise
-    /// float32 if the field has a scaling, which makes floats; otherwise uint8.
+    /// Returns the requested type of a picture field. If no request applies to the field, returns float32 if the
+    /// field has a scaling, which makes floats, and uint8 otherwise.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
         let unnamed = if is_scaled { Dtype::F32 } else { Dtype::U8 };
@@ -117,8 +117,8 @@ impl ArrayDtype {
         }
     }
 
-    /// Returns the requested type of a field whose arrays have `axes` axes; `None` if the field keeps the
-    /// type of its source.
+    /// Returns the requested type of a field whose arrays have `axes` axes, or `None` if the field keeps the type of
+    /// its source.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<ElementType> {
         match self {
@@ -163,10 +163,10 @@ pub enum OnCorrupt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Window {
-    /// Chooses the page cache if records average at least 16 KiB and none exceeds 1 MiB, the dataset is on a
-    /// local disk, and at the start of the epoch the page cache has room for four windows or already contains
-    /// the dataset, judging by 64 places. Otherwise chooses the loader's memory. If the page cache is chosen,
-    /// later epochs use it too.
+    /// Chooses the page cache if records average at least 16 KiB and none exceeds 1 MiB, the dataset is on a local
+    /// disk, and at the start of the epoch the page cache has room for four windows or already contains the dataset,
+    /// judging by 64 probes. Otherwise chooses the loader's memory. If the page cache is chosen, later epochs use it
+    /// too.
     #[default]
     Auto,
     /// The loader's memory. Every run is read once, as a whole. Suits any disk and any network.

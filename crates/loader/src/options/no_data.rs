@@ -5,10 +5,10 @@ use shardpack_reader::mask_names::is_mask;
 /// Policy for no-data. An array may declare one value to mean "nothing was measured here"
 /// (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF). All elements equal to this value are no-data.
 ///
-/// Decoded values are compared in the source's type. This works because packing preserves no-data exactly,
-/// even if it rounds floats, and never changes another value into no-data. Zeros are equal regardless of
-/// their sign. If the declared value is NaN, every NaN is no-data; otherwise NaN stays NaN. An array that
-/// declares no such value has no no-data, even if other arrays of the field do.
+/// Decoded values are compared in the source's type. This works because packing preserves no-data exactly, even if it
+/// rounds floats, and never changes another value into no-data. Zeros are equal regardless of their sign. If the
+/// declared value is NaN, every NaN is no-data. Otherwise NaN stays NaN. An array that declares no such value has no
+/// no-data, even if other arrays of the field do.
 ///
 /// The replacement is in the unit of the output, which is normalised if there is a mean and a standard
 /// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Band augmentations do
@@ -34,7 +34,7 @@ pub enum NoData {
 }
 
 impl NoData {
-    /// Returns the value that replaces no-data in a field whose arrays have `axes` axes and declare no-data;
+    /// Returns the value that replaces no-data in a field whose arrays have `axes` axes and declare no-data, or
     /// `None` if no-data is not replaced.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<f32> {

@@ -67,8 +67,7 @@ impl FromStr for Augment {
     fn from_str(text: &str) -> Result<Self> {
         let mut augment = Self::default();
         for word in text.split(',') {
-            // An unknown word is treated like a repeated one: `place` is then a flag that is already set, so parsing
-            // fails.
+            // An unknown word fails like a repeated one, because `place` is then a flag that is already set.
             let mut unknown = true;
             let place = match word {
                 "hflip" => &mut augment.flip_columns,

@@ -45,7 +45,7 @@ impl Alias {
             }
         }
         // All remaining columns have a share of 1, up to rounding. A column without weight can remain here only if
-        // rounding used up the last column above its share. It then points to the heaviest column.
+        // rounding errors have used up all columns above their share. It then points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {

@@ -1,5 +1,5 @@
-//! Determines the order of the samples within one piece of a run, so that *parts* of the piece can go to different
-//! ranks.
+//! Determines the order of the samples within one piece of a run, so that *parts* of the piece can be assigned to
+//! different ranks.
 //!
 //! Turns `a..b` of a lane deal out the samples `0..b-a` of a piece. The turns are split into even and odd
 //! ones, and the piece into two spans of the same sizes. A key decides which span belongs to which half. Each
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Number of times that a piece is halved.
 pub(super) const LEVELS: u32 = 6;
-/// Number of residue classes of turns, each with a span of its own: 2 to the power of [`LEVELS`].
+/// Number of residue classes of turns: 2 to the power of [`LEVELS`]. Each class has its own span.
 pub(super) const SPANS: u64 = 1 << LEVELS;
 
 struct DealtPart {
@@ -50,7 +50,7 @@ pub(super) fn sample_of(turns: &Range<u64>, key: u64, turn: u64) -> u64 {
     part.first + rest.apply((turn >> LEVELS).saturating_sub(part.turns.start))
 }
 
-/// Returns the samples of all turns congruent to `turn` modulo 2^`levels`; `levels` is at most [`LEVELS`].
+/// Returns the samples of all turns congruent to `turn` modulo 2^`levels`. `levels` is at most [`LEVELS`].
 pub(super) fn span_of(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> Range<u64> {
     let part = part(turns, key, turn, levels.min(LEVELS));
     part.first..part.first + (part.turns.end - part.turns.start)

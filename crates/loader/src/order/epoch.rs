@@ -70,7 +70,7 @@ impl Order {
         Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.version_id())
     }
 
-    /// Sets the dataset's ID, so that restoring the state of a different dataset of the same size fails.
+    /// Sets the dataset's ID, which makes restoring fail for the state of a different dataset of the same size.
     #[must_use]
     pub const fn dataset(mut self, id: DatasetId) -> Self {
         self.dataset = id;
@@ -84,9 +84,8 @@ impl Order {
         self
     }
 
-    /// Sets the number of runs to mix at a time, at least 1; default [`Order::LANES`]. More runs mix better
-    /// and use more memory: about `lanes` runs over all ranks. If the world size divides 64 × `lanes`, no
-    /// byte is read twice.
+    /// Sets the number of runs to mix at a time, at least 1. Default [`Order::LANES`]. More runs mix better and use
+    /// more memory: about `lanes` runs over all ranks. If the world size divides 64 × `lanes`, no byte is read twice.
     #[must_use]
     pub const fn lanes(mut self, lanes: u64) -> Self {
         self.lanes = if lanes == 0 { 1 } else { lanes };

@@ -43,8 +43,8 @@ impl Keyed {
         (a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32)
     }
 
-    /// Returns draw number `counter` as a number below `bound` (0 if `bound` is 0), computed by
-    /// multiplication. Each value is off from uniform by at most `bound / 2⁶⁴`.
+    /// Returns draw number `counter` as a number below `bound` (0 if `bound` is 0), computed by multiplication. The
+    /// probability of each value deviates from uniform by a fraction of at most `bound / 2⁶⁴`.
     #[must_use]
     pub const fn below(&self, bound: u64, counter: u64) -> u64 {
         scale(self.draw(counter), bound)

@@ -28,7 +28,7 @@ struct Piece {
     key: u64,
 }
 
-/// The samples of a piece that one rank takes, starting at some turn.
+/// The samples of a piece that one rank takes, from a given turn on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) sample: u64,

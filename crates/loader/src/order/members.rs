@@ -75,8 +75,8 @@ impl Members {
         sample.copied().unwrap_or_default()
     }
 
-    /// Returns the samples from the first to the last of the members `span`; `None` if fewer than half of
-    /// these samples are members, because it is then faster to read the members alone.
+    /// Returns the samples from the first to the last of the members `span`, or `None` if fewer than half of these
+    /// samples are members, because it is then faster to read the members alone.
     pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
         let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
         (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)

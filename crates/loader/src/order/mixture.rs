@@ -55,7 +55,7 @@ struct Inner {
 struct MixedSource {
     sampling: Arc<dyn Sampling>,
     len: u64,
-    /// True if the source is counted by columns; false if it is counted through.
+    /// True if the source is counted by columns, and false if it is counted through.
     by_column: bool,
     /// Largest number of positions by which the source may be ahead of its share.
     early: u64,
@@ -83,9 +83,9 @@ impl MixedSource {
 }
 
 impl Mixture {
-    /// Mixes `sources` by their weights. `seed` determines the slot at which the first epoch starts; the
-    /// sources have their own seeds. Weights are rounded to about a thousandth of their sum, but not to zero.
-    /// By default, an epoch draws as many samples as all sources have together.
+    /// Mixes `sources` by their weights. `seed` determines the slot at which the first epoch starts. The sources have
+    /// their own seeds. Weights are rounded to about a thousandth of their sum, but not to zero. By default, an epoch
+    /// draws as many samples as all sources have together.
     ///
     /// # Errors
     /// `Usage` if a weight is negative or not finite, if no weight or more than 1,009 weights are above zero,
@@ -174,8 +174,8 @@ struct Passes {
 }
 
 impl Passes {
-    /// Makes room for about `count` epochs of the source, starting at number `first`. Later ones are not kept but
-    /// created whenever they are needed.
+    /// Makes room for about `count` epochs of the source, starting at number `first`. Later epochs are created
+    /// whenever they are needed.
     fn new(first: u64, count: u64) -> Self {
         /// Maximum number of passes to keep. They take a few kilobytes per source.
         const MOST: u64 = 64;

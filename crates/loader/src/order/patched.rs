@@ -1,8 +1,8 @@
-//! Epochs of patches. They open several scenes of another order at a time, and go through their patches.
+//! Epochs of patches. Several scenes of another order are open at a time, and their patches alternate.
 //!
-//! Scenes that are open together form a round and take turns: first patch 0 of each scene, then patch 1 of
-//! each, and so on. So a scene is opened once for all of its patches. If the number of ranks divides the
-//! number of open scenes, only one rank opens the scene.
+//! Scenes that are open together form a round and take turns: first patch 0 of each scene, then patch 1 of each, and
+//! so on. A scene is therefore opened once for all of its patches. If the number of ranks divides the number of open
+//! scenes, only one rank opens the scene.
 
 use super::keyed::Keyed;
 use super::permutation::Permutation;
@@ -207,7 +207,7 @@ impl SceneTable {
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
-    /// Draws that shuffle a scene's patches; `None` if patches are in the order of their numbers.
+    /// Draws that shuffle a scene's patches, or `None` if patches are in the order of their numbers.
     shuffle: Option<Keyed>,
     table: SceneTable,
 }

@@ -8,8 +8,8 @@
 use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// Number of slots in a round. Rounds weights to about a thousandth of the whole. It is a prime, so that a
-/// column meets every slot unless the number of columns is a multiple of it.
+/// Number of slots in a round. Rounds weights to about a thousandth of the whole. It is prime, so a column meets
+/// every slot unless the number of columns is a multiple of it.
 pub(super) const SLOTS: u64 = 1009;
 
 /// A round of [`SLOTS`] slots, each assigned to a source.
@@ -33,7 +33,7 @@ impl Pattern {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
         for (source, &count) in (0_u32..).zip(&counts) {
-            // Fractions (2k + 1) / 2n as numerator and denominator, so that they are compared without rounding.
+            // Fractions (2k + 1) / 2n as numerator and denominator, to compare them without rounding.
             wishes.extend((0..count).map(|k| (2 * k + 1, 2 * count, source)));
         }
         wishes.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2)));
@@ -93,7 +93,7 @@ impl Pattern {
         (2 * (highest + lowest)).div_ceil(SLOTS)
     }
 
-    /// Returns the number of slots that belong to `source`, among the `ahead` slots from slot `first` on.
+    /// Returns the number of slots that belong to `source`, among the `ahead` slots that start at slot `first`.
     pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
         let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
         let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;

@@ -9,8 +9,8 @@
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// Number of rounds for domains of at most [`TINY_BITS`]. In such a small domain, each round does little. With 12
-/// rounds, the orders of 5 elements are not yet equally frequent: over 10⁵ keys, chi-square is 250 (see the tests).
+/// Number of rounds for domains of at most [`TINY_BITS`]. Each round does little in a small domain. With 12 rounds,
+/// the orders of 5 elements are not yet equally frequent: over 10⁵ keys, chi-square is 250 (see the tests).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -73,7 +73,7 @@ impl Permutation {
         value
     }
 
-    /// Returns the index whose image is `value`; the inverse of [`Permutation::apply`].
+    /// Returns the index whose image is `value`. This is the inverse of [`Permutation::apply`].
     #[must_use]
     pub const fn invert(&self, value: u64) -> u64 {
         if value >= self.len || self.len < 2 {

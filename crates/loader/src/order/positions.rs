@@ -11,7 +11,7 @@ use std::ops::Range;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleRef {
-    /// Index of the dataset in a mixture; 0 otherwise.
+    /// Index of the dataset in a mixture, or 0 outside a mixture.
     pub source: u32,
     /// Index of the sample in its dataset, in stored order.
     pub sample: u64,
@@ -25,7 +25,7 @@ impl SampleRef {
     }
 }
 
-/// The positions that a rank takes around a given one. They determine how much the rank can read at once.
+/// The positions near a given one that belong to the same rank. They determine how much the rank can read at once.
 ///
 /// ```
 /// use shardpack_loader::order::Own;
@@ -62,10 +62,10 @@ pub struct Pick {
     /// Number of earlier passes through the dataset. Distinguishes reads of the same span, because a mixture
     /// that repeats a small dataset may have the span open twice.
     pub pass: u64,
-    /// Distinguishes this draw of the sample from its other draws in the same epoch; 0 if each sample comes
-    /// once. Random views and patches depend on this number.
+    /// Distinguishes this draw of the sample from its other draws in the same epoch. 0 if each sample is drawn once.
+    /// Random views and patches depend on this number.
     pub repetition: u64,
-    /// Index of the sample's patch in an epoch of patches ([`Patched`](super::Patched)); 0 otherwise.
+    /// Index of the sample's patch in an epoch of patches ([`Patched`](super::Patched)), or 0 in an epoch of samples.
     pub patch: u64,
 }
 
@@ -90,7 +90,7 @@ impl Pick {
 pub enum Dealing {
     /// Position `p` goes to rank `p` modulo the world size.
     Interleaved,
-    /// Each rank takes a slice of the global batch. This keeps samples together that are neighbours in stored order.
+    /// Each rank takes a slice of the global batch. Neighbours in stored order then stay together.
     Sliced,
 }
 
@@ -103,7 +103,7 @@ pub enum Dealing {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenReads {
-    /// Index of the dataset in a mixture; 0 otherwise.
+    /// Index of the dataset in a mixture, or 0 outside a mixture.
     pub source: u32,
     /// Maximum number of reads open at the same time.
     pub reads: u64,
@@ -125,20 +125,21 @@ pub trait Positions: Debug + Send + Sync {
         self.len() == 0
     }
 
-    /// Returns the sample at `position`; `None` past the end.
+    /// Returns the sample at `position`, or `None` past the end.
     fn sample(&self, position: u64) -> Option<SampleRef>;
 
-    /// Returns the sample at `position` and its read, for a rank that takes the positions `own`; `None` past the end.
+    /// Returns the sample at `position` and its read, for a rank that takes the positions `own`, or `None` past the
+    /// end.
     fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
 
-    /// Returns the number of samples that a rank still needs, from `position` on, in the span read for
-    /// `position`; 0 past the end. The rank takes the positions `own`. The result is exact even where
+    /// Returns the number of samples that a rank still needs, starting at `position`, in the span read for
+    /// `position`, or 0 past the end. The rank takes the positions `own`. The result is exact even where
     /// [`Pick::rest`] is 0.
     fn rest(&self, position: u64, own: &Own) -> u64 {
         self.pick(position, own).map_or(0, |pick| pick.rest)
     }
 
-    /// Returns the patches that a rank still needs, from `position` on, of the scene at `position`; `None` in
+    /// Returns the patches that a rank still needs, starting at `position`, of the scene at `position`, or `None` in
     /// an epoch of samples. The rank takes the positions `own`.
     fn patches(&self, _position: u64, _own: &Own) -> Option<Vec<u32>> {
         None
@@ -161,13 +162,13 @@ pub trait Positions: Debug + Send + Sync {
         self.open_reads_max(world_size).into_iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// Returns the maximum number of samples that a rank keeps if it reads `ahead` steps ahead of delivery;
-    /// `open_samples_max + ahead` is usual. Every sample of a part of a run counts until the last one is
-    /// delivered. For bytes, multiply by the mean size of a record; if records differ in size, so do runs.
+    /// Returns the maximum number of samples that a rank keeps if it reads `ahead` steps ahead of delivery.
+    /// `open_samples_max + ahead` is usual. Every sample of a part of a run counts until the last one is delivered.
+    /// For bytes, multiply by the mean size of a record. If records differ in size, so do runs.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
         // At the read position, `open` samples are open. Reads that ended between there and the delivery position are
-        // still needed: they hold the `ahead` samples, and the parts of runs that began earlier.
+        // still needed, because they contain the `ahead` samples and the parts of runs that began earlier.
         if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
     }
 }

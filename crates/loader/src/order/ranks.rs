@@ -128,8 +128,8 @@ impl Share {
         Self { start: 0, ..self.clone() }
     }
 
-    /// Returns the largest number of batches that any rank gets. With [`End::Uneven`], ranks count these
-    /// steps, so that they agree on [`Share::consumed_after`].
+    /// Returns the largest number of batches that any rank gets. With [`End::Uneven`], ranks count these steps and
+    /// therefore agree on [`Share::consumed_after`].
     #[must_use]
     pub const fn steps(&self) -> u64 {
         match self.end {
@@ -145,7 +145,7 @@ impl Share {
         self.whole_steps() * self.world.batch_size + tail
     }
 
-    /// Returns the number of rows of batch `batch`, including padding; 0 past the last batch.
+    /// Returns the number of rows of batch `batch`, including padding, or 0 past the last batch.
     #[must_use]
     pub fn rows(&self, batch: u64) -> u64 {
         match self.end {
@@ -166,7 +166,7 @@ impl Share {
         }
     }
 
-    /// Returns the position of row `row` of batch `batch`; `None` for padding and past the end.
+    /// Returns the position of row `row` of batch `batch`, or `None` for padding and past the end.
     #[must_use]
     pub fn position(&self, batch: u64, row: u64) -> Option<u64> {
         if row >= self.filled(batch) {

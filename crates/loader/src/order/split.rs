@@ -99,9 +99,8 @@ impl Split {
         self
     }
 
-    /// Returns the samples of each part, in stored order. `members` are the samples to divide, without
-    /// duplicates; `None` means all samples. Opens every shard but reads no record. Uses 40 bytes per sample
-    /// during the call.
+    /// Returns the samples of each part, in stored order. `members` are the samples to divide, without duplicates.
+    /// `None` means all samples. Opens every shard but reads no record. Uses 40 bytes per sample during the call.
     ///
     /// # Errors
     /// `Usage` if a part would be empty, if the column does not exist or does not contain integers, if the
@@ -292,8 +291,8 @@ fn numbered(texts: &[String]) -> Vec<u32> {
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Rounds the wanted numbers so that their sum is `count`, using the largest remainder method. On a tie, the
-/// first comes first.
+/// Rounds the wanted numbers so that their sum is `count`, using the largest remainder method. Ties go to the earlier
+/// parts.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();

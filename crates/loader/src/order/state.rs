@@ -178,7 +178,7 @@ impl std::str::FromStr for Unit {
         };
         let patches = || text.strip_suffix(" patches a sample")?.parse().ok().map(Self::Patches);
         let unit = if text == "samples" { Some(Self::Samples) } else { patches().or_else(grid) };
-        // Accepts only text that this library would write.
+        // Accept only text that this library would write.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
             Error::usage(format!("unit in the state: expected {expected}, found `{}`", text.escape_debug()))
@@ -261,8 +261,8 @@ impl Digest {
         digest
     }
 
-    /// Adds `bytes`, preceded by their length, so that lists that differ only in where one entry ends have different
-    /// digests.
+    /// Adds `bytes`, preceded by their length. Without the length, lists that differ only in where one entry ends
+    /// would have equal digests.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);

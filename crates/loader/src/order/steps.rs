@@ -14,7 +14,7 @@ use std::ops::Range;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Read {
-    /// Index of the dataset in a mixture; 0 otherwise.
+    /// Index of the dataset in a mixture, or 0 outside a mixture.
     pub source: u32,
     /// Samples of the read, consecutive in stored order.
     pub samples: Range<u64>,
@@ -51,7 +51,7 @@ pub struct Step {
     pub position: u64,
     /// The sample.
     pub at: SampleRef,
-    /// Read to start now; `None` if an earlier sample has already started it.
+    /// Read to start now, or `None` if an earlier sample has already started it.
     pub read: Option<Read>,
     /// First sample of the read that contains this sample. Identifies the read, together with `at.source` and `pass`.
     pub read_start: u64,
@@ -78,7 +78,7 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
-    /// For reads whose end the order does not report: number of samples that are still to come.
+    /// Number of remaining samples of each read whose end the order does not report.
     counted: HashMap<(u32, u64, u64), u64>,
 }
 

@@ -36,7 +36,7 @@ pub struct Weighted {
 #[derive(Debug)]
 struct WeightTable {
     alias: Alias,
-    /// Samples of the class behind each column of the alias table; `None` if each column is one sample.
+    /// Samples of the class behind each column of the alias table, or `None` if each column is one sample.
     classes: Option<Vec<Vec<u64>>>,
     samples: u64,
 }

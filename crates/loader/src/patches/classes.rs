@@ -14,9 +14,9 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 
 /// Mask classes on which patches are placed, if there are several patches per sample.
 ///
-/// For each patch, the loader draws one of the classes in the scene's mask, then a pixel of that class, and
-/// then a place for the patch that contains the pixel. All pixels of the class are equally likely, and so are
-/// all such places. The draws depend only on seed, epoch, sample and patch index. In a scene without any of
+/// For each patch, the loader draws one of the classes in the scene's mask, then a pixel of that class, and then a
+/// place for the patch that contains the pixel. All pixels of the class are equally likely, and so are all places
+/// that contain the pixel. The draws depend only on seed, epoch, sample and patch index. In a scene without any of
 /// the classes, places are random.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub(crate) struct ClassPlan {
     pub(crate) field: String,
     /// Depth, height and width of a patch. The depth is 1 unless the scene is a volume.
     pub(crate) patch: [u64; 3],
-    /// Weight of each class; `None` if all have the same weight.
+    /// Weight of each class, or `None` if all have the same weight.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,
 }
 
@@ -80,7 +80,7 @@ impl ClassPlan {
         Ok(ClassMap { size, classes })
     }
 
-    /// Returns the first plane, row and column of the patch for each key; `None` if the place is random.
+    /// Returns the first plane, row and column of the patch for each key, or `None` if the place is random.
     pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 3]>> {
         let [depth, height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
@@ -237,7 +237,7 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches are placed on class 7. The bounds allow 5 standard deviations of their number.
+        // Half of the patches are placed on class 7. The bounds allow five standard deviations.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half of the boxes are placed on class 7. The bounds allow 5 standard deviations of their number.
+        // Half of the boxes are placed on class 7. The bounds allow five standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

@@ -3,8 +3,8 @@
 /// Patches that together cover every pixel of a scene and overlap their neighbours by `overlap` pixels. Sides
 /// are depth, height and width; the depth of pictures is 1.
 ///
-/// The last patches of each axis are moved back to the border, so that no patch needs padding. There they
-/// overlap their neighbours by more pixels.
+/// The last patches of each axis are moved back to the border, where they overlap their neighbours by more pixels. No
+/// patch needs padding.
 ///
 /// ```
 /// use shardpack_loader::Grid;
@@ -24,7 +24,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Returns the number of patches in a scene; `None` if the scene is smaller than a patch, or the number
+    /// Returns the number of patches in a scene, or `None` if the scene is smaller than a patch or if the number
     /// exceeds 2⁶⁴.
     #[must_use]
     pub fn count(&self, scene: [u64; 3]) -> Option<u64> {

@@ -41,13 +41,13 @@ pub enum Patches {
 
 #[derive(Debug)]
 pub(crate) struct PatchPlan {
-    /// Grid of the patches; `None` if they are drawn at random.
+    /// Grid of the patches, or `None` if they are drawn at random.
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
     pub(crate) most: u32,
     /// Number of patches of each sample in the dataset, if samples differ.
     pub(crate) counts: Option<Vec<u32>>,
-    /// Byte range of each field in a patch; empty if the field is not cut.
+    /// Byte range of each field in a patch. Empty if the field is not cut.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) row_bytes: usize,
     /// Total size in bytes of the fields that all patches of a scene share.
@@ -88,7 +88,7 @@ impl PatchPlan {
         Ok(Arc::new(if open_scenes == 0 { patched } else { patched.open_scenes(open_scenes.into()) }))
     }
 
-    /// Returns the place of a grid patch in its scene; `None` if the scene is smaller than a patch.
+    /// Returns the place of a grid patch in its scene, or `None` if the scene is smaller than a patch.
     ///
     /// # Errors
     /// `Usage` if the scene's number of patches differs from the planned number, because pixels would then be

@@ -2,14 +2,14 @@
 
 use shardpack_jpeg::DrawKey;
 
-/// Number of the pair of draws for the plane of a box. Only the first draw of the pair is used.
+/// Index of the draw pair for the plane of a box. Only its first draw is used.
 const PLANES: u32 = DRAWS + 4;
-/// Number of the pair of draws for a patch. Random views use other numbers, so a picture and a cube of the same sample
-/// are cut independently.
+/// Index of the draw pair for a patch. Random views use other pairs, so a picture and a cube of the same sample are
+/// cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes; not on threads,
-/// batch size or world size. All arrays of a sample are cut at the same place.
+/// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes. Threads, batch size and
+/// world size do not affect it. All arrays of a sample are cut at the same place.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -41,8 +41,8 @@ pub enum PatchPlace {
 }
 
 impl PatchPlace {
-    /// Returns the first row and column of a patch `[height, width]` in an array of this size; `None` if the
-    /// patch is empty or larger than the array.
+    /// Returns the first row and column of a patch `[height, width]` in an array of this size, or `None` if the patch
+    /// is empty or larger than the array.
     #[must_use]
     pub fn origin(self, key: &DrawKey, array: [u64; 2], patch: [u64; 2]) -> Option<[u64; 2]> {
         let [height, width] = patch;
@@ -65,8 +65,8 @@ impl PatchPlace {
         })
     }
 
-    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane has a draw
-    /// of its own; row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
+    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane is drawn separately.
+    /// Row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
@@ -93,7 +93,7 @@ impl PatchPlace {
 /// The patch that a row shows: its number, and its place in the scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchAt {
-    /// Index of the patch in its sample; 0 if the sample has only one.
+    /// Index of the patch in its sample, or 0 if the sample has only one.
     pub number: u32,
     /// First plane, row and column of the patch in the scene. The plane is 0 unless the scene is a volume.
     pub origin: [u64; 3],

@@ -16,14 +16,14 @@ const LARGEST_BYTES: u64 = 1 << 20;
 /// The page cache is chosen only if records have at least this mean size, in bytes. With smaller records, one system
 /// call per record costs more than copying whole runs. At about 10 KiB, both took the same time.
 const MEAN_BYTES: u64 = 16 << 10;
-/// Number of places to check. If a tenth of the dataset is not cached, this many places miss it once in a
-/// thousand times.
+/// Number of places to check. If a tenth of the dataset is not cached, the check misses this with a probability of
+/// 0.1 %.
 const PLACES: u64 = 64;
 /// Number of windows that the page cache must have room for. Room for a single window is not enough, because other
 /// programs use the page cache too, and because it evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
-/// Where the window of an epoch is kept; see [`Window`].
+/// Where the window of an epoch is kept. See [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
     /// In buffers of the loader, one per run.
@@ -74,14 +74,14 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Checks whether evenly spaced places of the dataset are in the page cache. Returns `None` if the system does not tell
-/// for one of them.
+/// Checks whether evenly spaced places of the dataset are in the page cache. Returns `None` if the system does not
+/// report this for one of them.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
     for place in 0..places {
         let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
-        // An error is ignored here, because the batch of this sample reports it.
+        // Ignore errors. The batch of this sample reports them.
         let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
         let shard = dataset.shard(number).ok()?;
         let row = shard.row(record).ok()?;
@@ -99,9 +99,9 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Returns the number of bytes that the control groups in `groups`, mounted at `root`, leave to the page
-/// cache: the limit minus the memory of processes, because everything else can be evicted. Returns `None` if
-/// a limit cannot be read.
+/// Returns the number of bytes that the control groups in `groups`, mounted at `root`, leave to the page cache. This
+/// is the limit minus the memory of processes, because everything else can be evicted. Returns `None` if a limit
+/// cannot be read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);

@@ -121,7 +121,7 @@ impl Planner {
     /// Continues with the next epoch, unless that epoch keeps its window in a different place, because memory is
     /// reserved for only one of the two places.
     fn go_on(&mut self) -> bool {
-        // An error is ignored here, because the caller gets it when it starts the next epoch.
+        // Ignore errors. The caller gets them when it starts the next epoch.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
         let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
         if stays {
@@ -233,7 +233,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // A custom order may refer to a read that it has never opened. The sample is then read on its own.
+        // A custom order may refer to a read that it has never opened. The sample is then read alone.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -250,7 +250,7 @@ impl Planner {
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
             for (number, records) in self.shards.dataset.records_of(span.clone()) {
-                // An error is ignored here, because the batch of this sample reports it.
+                // Ignore errors. The batch of this sample reports them.
                 let Ok(shard) = self.shards.get(number) else { continue };
                 let Ok(span) = shard.span(&records) else { continue };
                 plan.announced.push(Announcement { shard, span });

@@ -26,7 +26,7 @@ pub(crate) struct Predicted {
     alone_bytes: u64,
     /// Size in bytes of the slots and of the threads' scratch memory.
     fixed: u64,
-    /// Number of bytes that runs can take at most. Smaller than `run_bytes` if the dataset is small.
+    /// `run_bytes`, limited by the size of the dataset.
     pub(crate) held: u64,
     threads: u64,
     /// Size in bytes of the host's tables for values that stay on a device.
@@ -114,7 +114,7 @@ pub(crate) fn predict(
             RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let mut dims = vec![0; field.shape.len()];
-                // An invalid row size is ignored here, because the batch of the row reports it.
+                // Ignore invalid row sizes. The batches of these rows report them.
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
@@ -182,7 +182,8 @@ pub(crate) fn predict(
     let (run_bytes, held) = match &fields.patches {
         None => (run_bytes, held),
         Some(patches) => {
-            // While the patches of one round of scenes go to batches, each thread decodes one of the next scenes.
+            // While the patches of one round of scenes are copied to batches, each thread decodes one of the next
+            // scenes.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
             let all = epoch.len().div_ceil(patches.most.max(1).into()).max(1);
@@ -292,14 +293,14 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// Returns the largest part of a large record; 0 if the field has no parts, or if they are read directly into
+/// Returns the largest part of a large record, or 0 if the field has no parts, or if they are read directly into
 /// staging memory.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // An invalid part is ignored here, because its batch reports the error.
+    // Ignore invalid parts. Their batches report the errors.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
@@ -387,7 +388,7 @@ fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     numbers.filter(|&number| !dataset.samples_in(number).is_empty())
 }
 
-/// Returns the spread of single records, and of `rows` consecutive records. Examines about `shards` shards.
+/// Returns size statistics of single records, and of `rows` consecutive records. Examines about `shards` shards.
 fn spread(
     dataset: &Dataset,
     shards: usize,

@@ -1,6 +1,6 @@
-//! Announces reads to network storage before the planner reaches them, because the reads of the few planned batches are
-//! not enough requests to use the full bandwidth. Announcements continue into the next epoch, so that its first batches
-//! need not wait.
+//! Announces reads to network storage before the planner reaches them, because the reads of the few planned batches
+//! are not enough requests to use the full bandwidth. Announcements continue into the next epoch, so its first
+//! batches do not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -25,7 +25,7 @@ pub(crate) struct ReadAhead {
     window: u64,
     epochs: Arc<Epochs>,
     pub(crate) generation: u64,
-    /// Start of the current epoch; `None` if the storage needs no announcements.
+    /// Start of the current epoch, or `None` if the storage needs no announcements.
     epoch: Option<OrderState>,
     /// True if the caller will probably want the next epoch too.
     goes_on: bool,
@@ -75,7 +75,7 @@ impl ReadAhead {
         }
         (self.generation, self.planned) = (generation, 0);
         if self.at == Some(start) && before != Some(start) {
-            // Drops the rest of the previous epoch, which will not be read.
+            // Drop the rest of the previous epoch, which will not be read.
             self.coming.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead_bytes = self.ahead.iter().map(|(bytes, _)| bytes).sum();
@@ -88,7 +88,7 @@ impl ReadAhead {
     }
 
     fn go_to(&mut self, start: OrderState) {
-        // An error is ignored here, because the planner reports it.
+        // Ignore errors. The planner reports them.
         self.steps = self.epochs.steps(&start).ok();
         self.at = Some(start);
     }
@@ -111,8 +111,8 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the next read; returns false if announcements are already far enough ahead. May wait for a
-    /// shard to open.
+    /// Announces the next read. Returns false if announcements are already far enough ahead. May wait for a shard to
+    /// open.
     pub(crate) fn advance(&mut self) -> bool {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
@@ -151,7 +151,7 @@ impl ReadAhead {
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {
-            // An error is ignored here, because the batch of these samples reports it.
+            // Ignore errors. The batch of these samples reports them.
             let Ok(shard) = self.dataset.shard(number) else { continue };
             let Ok(handle) = shard.file().handle() else { continue };
             let mut record = records.start;

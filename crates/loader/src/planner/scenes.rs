@@ -1,5 +1,5 @@
-//! Tracks the next scenes and their requested patches ahead of the batches, so that threads decode the next scene while
-//! the patches of this one go to batches.
+//! Tracks the next scenes and their requested patches ahead of the batches, so that threads decode the next scene
+//! while the patches of the current one are copied to batches.
 
 use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
@@ -35,7 +35,7 @@ impl Scenes {
         Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
-    /// Continues the counts of earlier epochs, which had this number of batches and scenes.
+    /// Continues the counts of earlier epochs, which had `batches` batches and `scenes` scenes.
     pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
         Self { first: batches, met: scenes, ..self }
     }
@@ -100,7 +100,7 @@ impl Scenes {
             }
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
-            // An error is ignored here, because the batch of this sample reports it.
+            // Ignore errors. The batch of this sample reports them.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
             let key = RunKey { epoch: self.epoch, sample, pass: step.pass };

@@ -110,7 +110,7 @@ impl Pool {
                 Ok(thread) => pool.threads.push(thread),
                 Err(error) => {
                     pool.shared.state().alive -= 1;
-                    // Fewer threads only make the loader slower, but with none it cannot work.
+                    // Fewer threads only make the loader slower, but it needs at least one.
                     if pool.threads.is_empty() {
                         return Err(error);
                     }

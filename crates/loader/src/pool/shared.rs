@@ -30,7 +30,7 @@ pub(crate) struct PoolShared {
     read_ahead: Mutex<ReadAhead>,
     /// Number of threads that are reporting to the read-ahead.
     has_news: AtomicU32,
-    /// Epoch to which the read-ahead is to switch; `None` after it has switched.
+    /// Epoch that the read-ahead must switch to; `None` after it has switched.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
     /// True if reads are announced far ahead. Then only the read-ahead announces reads, each one once.
     is_far: bool,
@@ -39,7 +39,7 @@ pub(crate) struct PoolShared {
     memory: Arc<dyn Allocate>,
     pub(crate) stage: Option<Arc<dyn Stage>>,
     pub(crate) refusals: Refusals,
-    /// Process that started the threads; unset before then. A forked process has no threads.
+    /// Process that started the threads. Unset before then. A forked process has no threads.
     pub(crate) pid: OnceLock<u32>,
 }
 
@@ -85,8 +85,8 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the read-ahead to another epoch, and into the following one if `goes_on`. Does not block even if
-    /// the read-ahead is waiting for a shard.
+    /// Switches the read-ahead to another epoch, and lets it continue into the following one if `goes_on` is true.
+    /// Does not block even if the read-ahead is waiting for a shard.
     pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
@@ -171,7 +171,7 @@ impl PoolShared {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
-    /// Allocates all slots, so that a lack of device memory is reported before the first batch.
+    /// Allocates all slots. A lack of device memory is then reported before the first batch.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
@@ -184,7 +184,7 @@ impl PoolShared {
     }
 
     pub(crate) fn allocate(&self, room: &SlotRoom, replaced: Option<Arc<Rows>>) {
-        // Drops the old slot first, because there may not be enough memory for both.
+        // Drop the old slot first, because there may not be enough memory for both.
         let before = replaced.map(|slot| slot.room());
         let made = self.slot(room);
         // If the larger slot cannot be allocated, the old one is allocated again, so that the ring keeps its
@@ -213,7 +213,7 @@ impl PoolShared {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
-        // Returns if the slot has no device part, or if one of its rows is still being written. Dropping the
+        // Return early if the slot has no device part, or if one of its rows is still being written. Dropping the
         // ticket reports the error.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
         let host = host.get(..slot.host()).unwrap_or_default();
@@ -264,7 +264,7 @@ impl PoolShared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
-        // Announced before any thread can execute the reads, so that their requests run in parallel.
+        // Announce the reads before any thread can execute them, so their requests run in parallel.
         self.tell_read_ahead(generation, begun);
         let mut fresh: Vec<Announcement> = Vec::new();
         let mut state = self.state();
@@ -283,8 +283,8 @@ impl PoolShared {
 }
 
 impl Home for PoolShared {
-    /// Takes a slot back. Does nothing in a forked process: there, the lock may belong to a thread that does
-    /// not exist, and no thread waits for the slot.
+    /// Takes a slot back. Does nothing in a forked process, where the lock may belong to a thread that does not
+    /// exist, and no thread waits for the slot.
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;

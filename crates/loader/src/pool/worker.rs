@@ -82,7 +82,7 @@ impl Worker {
             self.row(shared, large.of, &mut row, &mut dims, |decoder, target| {
                 decoder.complete(shared.context(), large, &staged, target)
             });
-            // Dropped before the row is posted, because these values keep the slot in use.
+            // Drop these values before the row is posted, because they keep the slot in use.
             drop(staged);
         }
     }
@@ -120,7 +120,7 @@ impl Worker {
         self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
 
-    /// Decodes on the host the values that the device reported as odd.
+    /// Decodes on the host the values that the device could not decode.
     pub(crate) fn mend(&mut self, shared: &PoolShared, mend: MendTask) {
         let fields = shared.recipe.fields.plans.len();
         let MendTask { generation, batch, rows } = mend;

@@ -33,7 +33,7 @@ pub(crate) enum BatchState {
     Filling(Arc<Rows>, usize),
     Prepared(Arc<Rows>),
     Submitted(Arc<Rows>),
-    /// The device has reported some values as odd ([`BatchWork::odd`]).
+    /// The device could not decode some values ([`BatchWork::odd`]).
     Odd(Arc<Rows>),
     Mending(Arc<Rows>),
     /// The batch is ready for the caller, unless it has an error.
@@ -74,11 +74,11 @@ impl BatchState {
     }
 }
 
-/// Lists of a batch that stay in the loader and are reused for the next batches.
+/// Lists of a batch. Their memory stays in the loader and is reused for later batches.
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
-    /// Rows that can be decoded, each with its supply.
+    /// Rows that can be decoded, and their supplies.
     pub(crate) ready: VecDeque<(u32, Option<Arc<Supply>>)>,
     pub(crate) faults: Vec<(u32, Error)>,
     /// Values that the device could not decode. The host decodes them.
@@ -184,7 +184,7 @@ pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, st
         return Err(error);
     }
     work.faults.append(&mut plan.faults);
-    // Sorted by row, so that the reported error does not depend on thread timing.
+    // Sort by row, so the reported error does not depend on thread timing.
     work.faults.sort_by_key(|(row, _)| *row);
     let mut skipped = 0;
     for (row, error) in work.faults.drain(..) {

@@ -1,4 +1,4 @@
-//! Decodes on the host the values of a batch that the device reported as odd.
+//! Decodes on the host the values of a batch that the device could not decode.
 
 use super::batch::{BatchState, OpenBatch, sample_at};
 use crate::rows::Rows;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 impl OpenBatch {
     /// Takes the rows with odd values. Each row has `stride` axes in its ragged fields. Returns `None` while a thread
-    /// still uses the slot; a later call then tries again.
+    /// still uses the slot. A later call then tries again.
     ///
     /// # Errors
     /// `Internal` if the device reports rows that the batch does not have.

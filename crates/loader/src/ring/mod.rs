@@ -145,10 +145,10 @@ impl Ring {
         self.batches.iter().take_while(is_ready).count()
     }
 
-    /// Starts an epoch afresh and discards all prepared work. A slot becomes free when its rows are no longer
+    /// Starts an epoch from scratch and discards all prepared work. A slot becomes free when its rows are no longer
     /// being written.
     ///
-    /// If `cached`, the epoch's window is in the page cache, so the buffers of runs are freed.
+    /// If `cached` is true, the epoch's window is in the page cache, so the buffers of runs are freed.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
@@ -339,7 +339,7 @@ impl Ring {
     fn claim(&mut self, number: u64, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         let RingLimits { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
-        // Claim several of the ready rows from a full batch, but only one at a time near its end, so that all threads
+        // Claim several of the ready rows from a full batch, but only one at a time near its end, so all threads
         // finish at about the same time.
         let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
         let in_parts = first.is_some_and(|supply| supply.is_in_parts());
@@ -398,7 +398,7 @@ impl Ring {
                 fresh.push(run.announcement());
             }
         }
-        // Runs are closed only after the plan's own reads are recorded, because these still need them.
+        // Close runs only after recording the plan's own reads, which still need them.
         for key in plan.closed.drain(..) {
             self.runs.close(key);
         }

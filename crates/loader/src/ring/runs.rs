@@ -165,7 +165,7 @@ impl Runs {
         }
     }
 
-    /// Returns the first batch that needs the next run; `None` if there is no memory for the run. To keep the
+    /// Returns the first batch that needs the next run, or `None` if there is no memory for the run. To keep the
     /// loader from stalling, one run at a time is read for the front batch even over budget.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
         let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
@@ -283,7 +283,7 @@ impl Runs {
             each(waiting, supply.as_ref());
         }
         let Some(supply) = supply else {
-            // Forgets the run, so that later rows that need it try again.
+            // Forget the run. Later rows that need it then try again.
             self.runs.remove(&task.key);
             self.recycle(task.bytes, None);
             return;
@@ -336,7 +336,7 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Keep as much memory as was needed once, even if that exceeds the budget: with records of many MiB, getting
+        // Keep as much memory as was needed once, even if that exceeds the budget. With records of many MiB, getting
         // fresh pages from the system takes longer than the read itself.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {

@@ -32,7 +32,7 @@ impl Ring {
                 self.slots += 1;
                 return Some((room.max(self.limits.room), None));
             }
-            // Only one slot is replaced at a time. Otherwise, a failure would be reported for the wrong batch.
+            // Replace only one slot at a time. Otherwise, a failure would be reported for the wrong batch.
             if self.growing {
                 return None;
             }

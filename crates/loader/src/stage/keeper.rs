@@ -25,9 +25,9 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// An error if the memory cannot be reserved.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Copies values to the device. Returns for each value the number by which slots refer to it, or `None`
-    /// if the device cannot keep the value or has no room for it. The record of such a value is read whenever
-    /// a batch needs it. For a picture, only its bytes and limits are used.
+    /// Copies values to the device. Returns for each value the number by which slots refer to it, or `None` if the
+    /// device cannot keep the value or has no room for it. The loader then reads the record whenever a batch needs
+    /// the value. For a picture, only its bytes and limits are used.
     ///
     /// # Errors
     /// An error if the device fails.

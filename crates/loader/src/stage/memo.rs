@@ -1,10 +1,10 @@
-//! Lets a stage store information about an array of which several rows use parts.
+//! Lets a stage store information about an array that several rows share.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-/// Stores a stage's note about an array of which several rows use parts, so that the stage inspects the array only once
-/// instead of for each row.
+/// Stores a stage's note about an array that several rows share. The stage then inspects the array once instead of
+/// once per row.
 ///
 /// ```
 /// use shardpack_loader::stage::{ArrayNote, Memo};
@@ -21,10 +21,10 @@ pub struct Memo {
     note: OnceLock<ArrayNote>,
 }
 
-/// Information that a stage has found out about an array.
+/// A stage's information about an array.
 #[derive(Debug, Default)]
 pub struct ArrayNote {
-    /// Tables of the array, in the stage's own form; `None` if the array is decoded without tables.
+    /// Tables of the array, in the stage's own form, or `None` if the array is decoded without tables.
     pub tables: Option<Vec<u8>>,
     /// The array on the device, if the device has it.
     pub on_device: Option<Arc<dyn DeviceArray>>,

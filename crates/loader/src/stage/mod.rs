@@ -12,8 +12,9 @@
 //!            writes it to its place; the consumer gets the batch
 //! ```
 //!
-//! Host and device produce the same batch. The host decodes rows that a stage refuses, and passes them to the
-//! stage ([`StageSlot::put`]). It also decodes values that the stage later finds odd ([`StageSlot::write`]).
+//! Host and device produce the same batch. The host decodes rows that a stage refuses, and passes them to the stage
+//! ([`StageSlot::put`]). It also decodes *odd* values, which the stage accepted but then could not decode
+//! ([`StageSlot::write`]).
 
 mod keeper;
 mod mask_view;
@@ -117,7 +118,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
         0
     }
 
-    /// Returns a variant of this stage for a loader whose values stay on the device; `None` if it has no such variant.
+    /// Returns a variant of this stage for a loader whose values stay on the device, or `None` if there is none.
     fn keeping(&self) -> Option<Keeping> {
         None
     }

@@ -1,10 +1,10 @@
-//! Counts the rows that the host decoded although there is a stage.
+//! Counts the rows that the host decoded instead of the stage.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows that a stage refused or found odd for the same reason. The host decoded them instead.
+/// Rows that a stage refused or could not decode, for the same reason. The host decoded them instead.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason that the stage gave.

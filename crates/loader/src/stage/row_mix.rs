@@ -19,7 +19,7 @@ pub struct RowMix {
     pub layout: PixelLayout,
     /// Number of columns of a picture.
     pub columns: usize,
-    /// Number of channels: 3 for pictures; 1 for masks without channels.
+    /// Number of channels: 3 for pictures, and 1 for masks without channels.
     pub channels: usize,
 }
 
@@ -104,7 +104,7 @@ fn each<const N: usize>(own: &mut [u8], other: &[u8], mixed: impl Fn([u8; N], [u
     );
 }
 
-/// Same as `sum`, but converts elements in groups, for which processors have instructions.
+/// Same as `sum`, but converts elements in groups, which processors convert with a single instruction.
 fn halves(own: &mut [u8], other: &[u8], mixed: impl Fn(f32, f32) -> f32) {
     const AT_A_TIME: usize = 256;
     let load = |bytes: &[u8], to: &mut [f32]| {

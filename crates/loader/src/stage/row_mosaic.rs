@@ -17,7 +17,7 @@ pub struct RowMosaic {
     pub layout: PixelLayout,
     /// Height and width of a row.
     pub size: [u32; 2],
-    /// Number of channels; 1 for a mask without channels.
+    /// Number of channels. 1 for a mask without channels.
     pub channels: usize,
     /// Elements of pixels that no picture covers, for the first three channels, as little-endian bits. Further
     /// channels use the last value.
@@ -25,7 +25,7 @@ pub struct RowMosaic {
     /// True if a pixel is the bilinear mean of four pixels, for uint8 and floats of at most 32 bits.
     /// Otherwise it is the nearest pixel.
     pub is_bilinear: bool,
-    /// Mosaic of each row; `None` if the row stays unchanged.
+    /// Mosaic of each row, or `None` if the row stays unchanged.
     pub rows: Vec<Option<MosaicRow>>,
 }
 
@@ -65,8 +65,7 @@ struct FourPixels {
 
 impl MosaicRow {
     /// Returns the picture, and the point (x, y) in it, that the pixel in this row and column shows. Returns `None`
-    /// if no picture covers the pixel. Products and sums are rounded separately, so that devices can compute the same
-    /// result.
+    /// if no picture covers the pixel. Rounds products and sums separately, so devices can compute the same result.
     fn place(&self, [row, column]: [u32; 2], size: [u32; 2]) -> Option<(&MosaicTile, [f64; 2])> {
         let ([high, wide], [xx, xy, x0, yx, yy, y0]) = (size.map(f64::from), self.inverse);
         // A pixel's centre is half a pixel from its edge.
@@ -79,15 +78,15 @@ impl MosaicRow {
         (x >= left && x < right && y >= top && y < bottom).then_some((tile, [x, y]))
     }
 
-    /// Returns the nearest source pixel of a pixel: the index of its row among the mixed rows, and its line and
-    /// column in that row.
+    /// Returns the source pixel nearest to the point that a pixel shows: the index of its row among the mixed rows,
+    /// and its line and column in that row.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the content of a tile")]
     fn nearest(&self, at: [u32; 2], size: [u32; 2]) -> Option<(usize, [u32; 2])> {
         self.place(at, size).map(|(tile, [x, y])| (tile.row, [y as u32, x as u32]))
     }
 
-    /// Returns the four source pixels of a pixel. Source pixels beyond the border of the picture are replaced by
-    /// pixels on the border.
+    /// Returns the four source pixels whose mean a pixel shows. Source pixels beyond the border of the picture are
+    /// replaced by pixels on the border.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the content of a tile")]
     fn source(&self, at: [u32; 2], size: [u32; 2]) -> Option<FourPixels> {
         let (tile, [x, y]) = self.place(at, size)?;

@@ -1,4 +1,4 @@
-//! Adds gamma and noise to the final values of a row. A stage does this itself for the rows that it decodes.
+//! Applies gamma and adds noise to the final values of a row. A stage does this itself for the rows that it decodes.
 
 use shardpack_array::change_runs;
 use shardpack_augment::{Gamma, Noise};
@@ -17,8 +17,8 @@ pub struct RowNoise {
 }
 
 impl RowNoise {
-    /// Applies the gamma and adds the noise to a row. Its number of rows, columns and bands is given in the order of
-    /// the layout.
+    /// Applies the gamma and adds the noise to a row of this number of rows, columns and bands. Its elements are in
+    /// the order of the layout.
     ///
     /// # Errors
     /// `Usage` if the elements are not floats of at most 32 bits, or if `row` is too short.

@@ -55,9 +55,9 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// An error if the bytes cannot be kept until the upload. The row then fails with this error.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// Accepts a picture that the host decodes to levels. The device computes the elements of the row from the levels,
-    /// so fewer bytes are uploaded. `fill` is called once, with memory to which it writes one level per element. It
-    /// returns true if the row is to be kept.
+    /// Accepts a picture that the host decodes to levels. The device computes the elements of the row from the
+    /// levels, so fewer bytes are uploaded. `fill` is called once, with memory to which it writes one level per
+    /// element. It returns true to keep the row.
     ///
     /// # Errors
     /// Same as [`put`](Self::put).
@@ -74,10 +74,10 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Fills the bytes of `spot` with zeros, even if a value was prepared for them.
     fn clear(&self, spot: &Spot);
 
-    /// Starts to upload and decode the rows, which are all prepared. `host` has the fields that the stage
-    /// does not take, which are the first bytes of the output. It is copied before this method returns. When
-    /// the batch is complete or has failed, the stage calls [`Ticket::done`], from any thread and possibly
-    /// before this method returns.
+    /// Starts to upload and decode the rows, which are all prepared. `host` contains the fields that the host
+    /// decodes, which are the first bytes of the output. It is copied before this method returns. When the batch is
+    /// complete or has failed, the stage calls [`Ticket::done`], from any thread and possibly before this method
+    /// returns.
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket);
 
     /// Returns the address of the output on the device.
@@ -160,7 +160,7 @@ impl PictureElements {
 
 /// Room for one value in staging memory.
 pub trait StagedRoom: Send + Sync + fmt::Debug {
-    /// Returns the bytes of the value; `None` while parts exist.
+    /// Returns the bytes of the value, or `None` while parts exist.
     fn bytes(&self) -> Option<&[u8]>;
 
     /// Same as [`StageSlot::prepare`], for a value whose bytes are in [`bytes`](Self::bytes).
@@ -185,7 +185,7 @@ pub struct StagedParts {
 /// A device, in the numbering of DLPack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceId {
-    /// Kind of device; `kDLCUDA` is 2.
+    /// Kind of device. `kDLCUDA` is 2.
     pub kind: i32,
     /// Index of the device within its kind.
     pub number: i32,
@@ -217,7 +217,7 @@ impl SlotRoom {
             && self.between_bytes >= other.between_bytes
     }
 
-    /// Returns this room enlarged by an eighth, so that batches slightly larger than the largest one so far fit.
+    /// Returns this room enlarged by an eighth, to fit batches slightly larger than the largest one so far.
     pub(crate) const fn grown(&self) -> Self {
         const fn more(bytes: usize) -> usize {
             bytes.saturating_add(bytes / 8)
@@ -231,7 +231,7 @@ impl SlotRoom {
         }
     }
 
-    /// Returns the larger of the two rooms, number by number.
+    /// Returns the maximum of the two rooms, field by field.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -255,7 +255,7 @@ pub struct Spot {
     pub bytes: Range<usize>,
 }
 
-/// A stage's answer to a value that it is to decode.
+/// A stage's response to a value that the loader passes to it for decoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
     /// The device will decode the value. For a picture, this contains the height and width of the output.

@@ -1,5 +1,5 @@
-//! Encapsulates device streams. Other libraries pass streams as numbers, which the driver trusts. So the code
-//! that creates a [`StreamHandle`] is responsible for the number.
+//! Encapsulates device streams. Other libraries pass streams as numbers, which the driver trusts. The code that
+//! creates a [`StreamHandle`] is therefore responsible for the number.
 #![allow(unsafe_code)]
 
 /// A device stream, identified by the driver's handle.

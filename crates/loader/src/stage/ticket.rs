@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::sync::{Arc, Weak};
 
-/// A value that the device accepted but then found odd. The host decodes it or reports its error. Until then,
+/// A value that the device accepted but then could not decode. The host decodes it or reports its error. Until then,
 /// its bytes in the output are meaningless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
@@ -76,7 +76,7 @@ impl Ticket {
     }
 
     fn end(&mut self, ending: Ending) {
-        // Dropped before threads look for a free slot.
+        // Drop the slot before threads look for a free one.
         let Some(slot) = self.slot.take() else { return };
         drop(slot);
         if let Some(home) = self.home.upgrade() {

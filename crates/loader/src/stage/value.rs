@@ -118,7 +118,7 @@ pub enum RecordValue<'a> {
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
-        /// Requested part, in the requested order of axes; `None` for the whole array in stored order.
+        /// Requested part, in the requested order of axes, or `None` for the whole array in stored order.
         region: Option<&'a Region>,
         /// Requested box, if the array is a volume. Then there is no region.
         voxels: Option<&'a Voxels>,

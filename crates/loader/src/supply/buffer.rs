@@ -10,14 +10,13 @@ pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> 
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {
         *buffer = Vec::new();
-        // An error is ignored here, because `room` below reports it.
+        // Ignore errors. `room` below reports them.
         _ = buffer.try_reserve_exact(to_usize(class));
     }
     room(buffer, class)
 }
 
-/// Rounds a size up to its class, in whole pages. Classes are 6 to 12 % apart, so that different runs can
-/// reuse a buffer.
+/// Rounds a size up to its class, in whole pages. Classes are 6 to 12 % apart, so different runs can reuse a buffer.
 pub(crate) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

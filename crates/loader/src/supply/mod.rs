@@ -8,7 +8,7 @@
 //! | [`Scene`](Supply::Scene) | a record, decoded once for several patches | copies its patch |
 //! | [`Device`](Supply::Device) | values that stay on a device | passes the numbers of its values to the stage |
 //!
-//! A value that a device finds odd is *mended*: its record is read again, as with `PageCache`, and the host
+//! A value that a device cannot decode is *mended*: its record is read again, as with `PageCache`, and the host
 //! decodes it.
 
 mod buffer;

@@ -100,7 +100,7 @@ pub(crate) struct WindowedSplit {
 pub(crate) struct RecordPart {
     /// Byte range in the record.
     bytes: Range<u64>,
-    /// Index of the field, and index of the part in its array; `None` for bytes that the batch does not use.
+    /// Index of the field, and index of the part in its array, or `None` for bytes that the batch does not use.
     of: Option<(usize, usize)>,
     state: Mutex<PartState>,
 }
@@ -193,7 +193,7 @@ impl LargeRecord {
     /// Marks a part as done, even if it failed. Returns true if it was the last part.
     pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
-            // Releases the part's bytes before the part counts as done.
+            // Release the part's bytes before the part counts as done.
             part.state().to = None;
         }
         // AcqRel: the thread that finishes the last part sees the writes of all other threads.
@@ -330,7 +330,7 @@ impl LargeRecord {
         }
     }
 
-    /// Completes a field that was decoded in parts; returns false for all other fields.
+    /// Completes a field that was decoded in parts. Returns false for all other fields.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(MadeField::Stored(length)) => {

@@ -54,7 +54,7 @@ pub(crate) enum SceneField {
     Whole(WholeScene),
     /// One row that all patches share.
     Shared(Vec<u8>),
-    /// No value, because rows take it from the index.
+    /// No value. Rows read it from the index.
     FromIndex,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct ScenePatch {
     pub(crate) at: Option<PatchAt>,
     /// First plane, row and column of the patch, if the sample's mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
-    /// Bytes of the patch until they are copied to its row; `None` if the scene is kept whole.
+    /// Bytes of the patch until they are copied to its row, or `None` if the scene is kept whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
 
@@ -106,7 +106,7 @@ impl Scene {
         outs
     }
 
-    /// Returns the number of bytes of a scene that is kept whole; `None` if patches have their own memory.
+    /// Returns the number of bytes of a scene that is kept whole, or `None` if patches have their own memory.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let bytes = match &self.content {
             SceneContent::Stored(record) => record.bytes.len() as u64,

@@ -76,7 +76,7 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     dir
 }
 
-/// Loads whole cubes and patches. The consumer is slow, so that the loader fills its whole read-ahead.
+/// Loads whole cubes and patches. The consumer is slow, to let the loader fill its whole read-ahead.
 fn cubes_take_the_predicted_memory(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
@@ -105,8 +105,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             (CubeMode::Whole, first, true),
             (patch, last, false),
         ] {
-            // In a band-major payload, streams that are stored uncompressed need no scratch memory. The prediction does
-            // not know how many there are, so it may be higher than the peak by more.
+            // In a band-major payload, streams that are stored uncompressed need no scratch memory. The prediction
+            // does not know how many there are, so it may exceed the peak by a larger margin.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // A record of 61 MB exceeds any usual read-ahead.
             let read_ahead_bytes = 0;

@@ -32,7 +32,7 @@ fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
         assert_eq!((loader.current_epoch(), loader.state().samples_consumed), (number, 0), "{what}");
         let mut fresh = Loader::open(dataset, options.clone().epoch(number)).unwrap();
         assert_eq!((loader.len(), loader.positions()), (fresh.len(), fresh.positions()), "{what}, epoch {number}");
-        // The two loaders take turns, so that each one works in the background while the other is used.
+        // The two loaders take turns, so each one works in the background while the other is used.
         while let Some(expected) = fresh.next_batch() {
             let batch = loader.next_batch().unwrap_or_else(|| panic!("{what}: epoch {number} is too short")).unwrap();
             let expected = expected.unwrap();

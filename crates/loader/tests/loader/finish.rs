@@ -30,7 +30,7 @@ const MOVES: [&str; 3] = [
 ];
 const ALL: Augment = Augment { flip_planes: false, flip_rows: true, flip_columns: true, rotate: true };
 
-/// Cubes of float32, some of them stored as float16. Each comes with a mask and a row of numbers.
+/// Cubes of float32, some of them stored as float16. Each has a mask and a row of numbers.
 struct Cubes {
     dir: tempfile::TempDir,
 }
@@ -106,7 +106,7 @@ fn float(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// Returns the source pixels of an output pixel, with their weights; `None` outside the array.
+/// Returns the source pixels of an output pixel, with their weights, or `None` outside the array.
 fn around(
     map: Option<[f64; 6]>,
     [row, column]: [usize; 2],

@@ -1,5 +1,4 @@
-//! The integration tests of this crate. Each topic is a module of the same program, so that only one program
-//! is linked.
+//! The integration tests of this crate. Each topic is a module of the same program, so only one program is linked.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -16,7 +16,7 @@ use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
 const SIDE: u64 = 32;
-/// The no-data value. float16 cannot represent −9999; its neighbours are −9992 and −10000.
+/// The no-data value. float16 cannot represent −9999. The nearest float16 values are −9992 and −10000.
 const NO_DATA: f64 = -9999.0;
 const FILL: f32 = 0.25;
 

@@ -1,5 +1,5 @@
-//! Tests the order from the user's point of view: each sample comes once, each rank makes the right reads, and nothing
-//! else affects the order.
+//! Tests the order from the user's point of view: each sample is visited once, each rank makes the right reads, and
+//! nothing else affects the order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
@@ -301,7 +301,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
     }
 }
 
-/// A record of 4 MiB or more is a run of its own, so a window of 240 such runs is only a shuffle.
+/// A record of 4 MiB or more is a run of its own, so a window of 240 runs keeps no read open.
 #[test]
 fn lanes_of_single_samples_keep_nothing_open() {
     let order = Order::new(Runs::new(1_000, 1), 5);

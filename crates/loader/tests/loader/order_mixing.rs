@@ -125,7 +125,7 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
 
-    // In the windowed order, samples that are neighbours stay neighbours for about a run. The distances of 4,000 pairs
+    // In the windowed order, neighbouring samples stay close together for about a run. The distances of 4,000 pairs
     // of runs, instead of 40,000 pairs of samples, fill the 256 bins, which lowers the entropy by 0.05 bits.
     let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
     assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
@@ -153,9 +153,9 @@ fn positions_are_uniform_over_epochs() {
 }
 
 /// If the time during which a run is open is divided into quarters, each quarter must deliver every quarter of the
-/// run's samples equally often. Single samples may deviate for two reasons. If a part has an odd number of samples, the
-/// middle one always goes to the half with the first turn. Also, the run in which a lane starts is split in two, and
-/// its second part comes first; each lane has one such run.
+/// run's samples equally often. Single samples may deviate for two reasons. If a part has an odd number of samples,
+/// the middle one always goes to the half with the first turn. Also, the run in which a lane starts is split in two,
+/// and its second part is delivered first. Each lane has one run like this.
 #[test]
 fn times_within_a_run_are_uniform_over_epochs() {
     let (run, runs, epochs) = (36, 400, 100);

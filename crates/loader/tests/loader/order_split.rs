@@ -57,7 +57,7 @@ proptest! {
         let by_class: Vec<u64> = members.iter().map(|sample| class(*sample)).collect();
         let plain = Split::new(&shares, seed).unwrap();
         for split in [plain.clone(), plain.clone().stratify(texts(&by_class))] {
-            // Fails if a part is too small for one sample of each class.
+            // Splitting fails if a part is too small for one sample of each class.
             let Ok(parts) = split.parts(&DATASET.dataset, Some(&members)) else { continue };
             let part_of = part_of(&parts, &members);
             prop_assert_eq!(&parts, &split.parts(&DATASET.dataset, Some(&members)).unwrap());

@@ -140,7 +140,7 @@ fn a_grid_covers_every_pixel_once() {
     let tiles = PatchPlace::tiles([40, 30], [8, 10]);
     assert_eq!(tiles, 15);
     let mut loader = Loader::open(&made.open(), options(patch(8, 10, PatchPlace::Cycle))).unwrap();
-    // Puts the patches of a mask together. The result must be equal to the mask.
+    // Put the patches of a mask together. The result must equal the mask.
     let mut shown = vec![Vec::new(); 3];
     for number in 0..tiles as u32 {
         loader.set_epoch(number).unwrap();

@@ -417,7 +417,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let opened = faults.operations.load(Ordering::SeqCst);
-        // Runs in a separate thread, so that a hang fails the test. The limit of ten minutes is not a test of speed.
+        // Run in a separate thread, so a hang fails the test. The limit of ten minutes is not a test of speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();

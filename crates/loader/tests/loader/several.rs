@@ -84,7 +84,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// Takes up to `batches` batches on each rank, from `state` on. Also returns the state after them.
+/// Loads up to `batches` batches on each rank, starting at `state`. Returns their samples and the final state.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {

@@ -124,7 +124,7 @@ fn refusals_are_counted_and_named() {
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// If the device finds a value odd too late to refuse it, the host must read the record again.
+/// If the device cannot decode a value that it has already accepted, the host must read the record again.
 #[test]
 fn odd_rows_are_decoded_by_the_host() {
     let disk = Disk::varied(&[24]);

@@ -65,8 +65,8 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     };
     let of = |field: &str| options(4).fields([field.to_owned()]);
     // The index states a height that is slightly too large, too small, too large for the record, or too large for any
-    // row. A record of this length cannot hold a picture of this size. It could hold such an array, because equal
-    // elements take only a few stored bytes, so arrays are checked against a different limit.
+    // row. A record of this length cannot hold a picture of this size. It could hold an array of this size, because
+    // equal elements take only a few stored bytes, so arrays are checked against a different limit.
     for (said, words, options) in [
         (17, "picture: expected 663 bytes, by height and width in the index, found 624 bytes, 16 × 13 × 3", options(4)),
         (8, "in the index", options(4)),

@@ -40,7 +40,7 @@ fn loaded(loader: &mut Loader) -> Vec<Row> {
 /// Shape of a volume, its bytes, and the bytes of its mask.
 type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
 
-/// Writes volumes of two depths, each with a mask.
+/// Writes volumes of two depths, and a mask for each volume.
 fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
     let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
     let dir = crate::support::scratch();
@@ -144,8 +144,8 @@ fn a_grid_of_a_volume_shows_every_pixel() {
             shown[sample as usize][((z * 12 + y) * 15 + x) as usize] = Some(*value);
         }
     }
-    // Seven volumes, each with boxes that begin at planes 0, 2, 4 and 5; rows 0, 5 and 7; and
-    // columns 0, 4 and 8.
+    // Each of the seven volumes has boxes that begin at planes 0, 2, 4 and 5, at rows 0, 5 and 7, and at columns 0, 4
+    // and 8.
     assert_eq!(count, 7 * 4 * 3 * 3);
     for ((_, _, mask), shown) in all.iter().zip(shown) {
         assert!(shown.iter().zip(mask).all(|(shown, value)| *shown == Some(*value)));

@@ -127,7 +127,7 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
     told.reads.store(0, Ordering::Relaxed);
-    // Skips an epoch. The loader would otherwise start the next one before this one ends.
+    // Skip an epoch. Otherwise the loader would start the next one before this one ends.
     loader.set_epoch(2).unwrap();
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!(told.reads.load(Ordering::Relaxed), 90);
@@ -145,7 +145,7 @@ fn uncached_runs_are_fetched_whole_and_read_sample_by_sample() {
         told.reads.store(0, Ordering::Relaxed);
         assert_eq!(epoch(&mut loader).len(), 12);
         assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
-        // The loader is dropped first, because its threads may still announce reads.
+        // Drop the loader first, because its threads may still announce reads.
         drop(loader);
         let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
         assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");

@@ -88,7 +88,7 @@ impl Cubes {
     }
 }
 
-/// Copies a crop from the whole array element by element, for comparison. `bands` are the bands of a cube; a mask has
+/// Copies a crop from the whole array element by element, for comparison. `bands` are the bands of a cube. A mask has
 /// one band.
 pub fn crop(array: &Array, [top, left]: [u64; 2], [height, width]: [u64; 2], bands: &[u64], first: bool) -> Vec<u8> {
     let size = array.dtype().bytes();

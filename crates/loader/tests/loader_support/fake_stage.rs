@@ -1,6 +1,6 @@
-//! A fake stage. A thread plays the device: it decodes late and out of order, but with the host's decoders,
-//! so batches must be equal to the host's. It first fills the output with other bytes, so that tests notice
-//! bytes that are never written.
+//! A fake stage. A thread plays the device: it decodes late and out of order, but with the host's decoders, so
+//! batches must be equal to the host's. It first fills the output with other bytes, so tests notice bytes that are
+//! never written.
 
 use super::fake_jobs::Job;
 use super::fake_parts::{FakePart, Filling};
@@ -24,7 +24,7 @@ use std::time::Duration;
 pub enum Trouble {
     #[default]
     None,
-    /// The device is lost from this submission on.
+    /// The device is lost at this submission.
     LostAt(u64),
     /// This submission is dropped and never completed.
     DropsAt(u64),
@@ -34,7 +34,7 @@ pub enum Trouble {
     NoMoreThan(usize),
     /// Memory for this submission cannot be allocated.
     FullAt(u64),
-    /// Values of this length are odd.
+    /// The device cannot decode values of this length.
     OddOn(usize),
     RefusesAll,
     /// Staging memory for parts is full from the beginning.
@@ -234,8 +234,8 @@ impl StageSlot for FakeSlot {
             RecordValue::Picture { picture, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
-                // A real device would read only the header. This stage decodes to find the values that are
-                // too odd to accept.
+                // A real device would read only the header. This stage decodes the picture to find out whether to
+                // refuse it.
                 let Ok(decoded) = decoder.decode_into(&picture, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };

@@ -35,7 +35,7 @@ pub const WAY: &str = "SHARDPACK_LOADER_TESTS";
 pub enum Way {
     Host,
     Staged,
-    /// Treats records of two kilobytes as large, so that all threads read parts of them.
+    /// Treats records of two kilobytes as large, so all threads read parts of them.
     InParts,
     StagedInParts,
 }
@@ -90,7 +90,7 @@ pub struct Made {
     pub width: u32,
     /// Height in the index. Some tests set a wrong value.
     pub said_height: u32,
-    /// True if the array is float32 stored as float16; false if it is uint16.
+    /// True if the array is float32 stored as float16, and false if it is uint16.
     pub half: bool,
 }
 
@@ -273,8 +273,8 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Returns a grey baseline JPEG of flat blocks, which has only DC coefficients. Their Huffman table has
-/// twelve codes of four bits; the AC table has a single code for "end of block".
+/// Returns a grey baseline JPEG of flat blocks, which has only DC coefficients. Their Huffman table has twelve codes
+/// of four bits. The AC table has a single code for "end of block".
 pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {

@@ -59,7 +59,7 @@ impl FieldDecoder for MaskDecoder {
     ) -> Result<Option<Prepared>> {
         let found = match (to.resident, &of.recipe().resident) {
             (Some(resident), Some(all)) => {
-                // Only a mask of the same size as its picture is kept on the device.
+                // The device keeps only masks of the same size as their picture.
                 let value = all.form(resident.detail).value();
                 let descriptor = ArrayDescriptor::parse(value.descriptor, of.limits())?;
                 let size = mask_size(&descriptor).unwrap_or_else(|| bug("a mask on the device has no size"));
@@ -81,7 +81,7 @@ impl MaskDecoder {
         Self { field: field.clone(), pixels: Vec::new(), view: MaskView::default() }
     }
 
-    /// Returns a sample's mask and the visible part of its picture; `None` if either is missing.
+    /// Returns a sample's mask and the visible part of its picture, or `None` if either is missing.
     fn value<'a>(&self, tools: &mut Tools, of: &RowField<'a>) -> Result<Option<(FieldValue<'a>, Shape)>> {
         let Some(value) = of.value(self.field.position)? else { return Ok(None) };
         let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures };
@@ -187,8 +187,8 @@ impl MaskView {
     }
 }
 
-/// Fills the pixels of a view, `taken` bytes each, from mask lines of `from_line` bytes. A line of the view
-/// has `to_line` bytes, and an element has `element` bytes.
+/// Fills a view from mask lines of `from_line` bytes. A pixel has `taken` bytes, an element `element` bytes, and a
+/// line of the view `to_line` bytes.
 fn take(view: &MaskView, from: &[u8], from_line: usize, out: &mut [u8], to_line: usize, [taken, element]: [usize; 2]) {
     let fixed = |to: &mut [u8], value: u64| {
         let bytes = value.to_le_bytes();
@@ -301,8 +301,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// One side of a view. It has `all` pixels, of which `count`, starting at pixel `first`, cover `extent`
-/// pixels of the mask from `start` on. The other pixels are border.
+/// One side of a view. It has `all` pixels. `count` of them, starting at pixel `first`, cover `extent` mask pixels,
+/// starting at `start`. The others are border.
 struct ViewSide {
     first: u32,
     all: u32,
@@ -311,8 +311,8 @@ struct ViewSide {
     extent: f64,
 }
 
-/// Finds the mask pixel at the centre of each pixel of a view. `side` is the side of the mask. Returns the
-/// lowest mask pixel found; the pixels in `out` are relative to it.
+/// Finds the mask pixel at the centre of each pixel of a view. `side` is the side of the mask. Returns the lowest
+/// mask pixel found. The pixels in `out` are relative to it.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(
     out: &mut Vec<Option<u32>>,
@@ -323,7 +323,7 @@ fn positions(
     let step = extent / f64::from(count.max(1));
     let last = side.saturating_sub(1);
     let at = |i: u32| ((start + (f64::from(i) + 0.5) * step).max(0.0) as u32).min(last);
-    // Positions ascend with the pixel of the view.
+    // Mask positions increase along the view, so the first is the lowest.
     let lowest = if count == 0 { 0 } else { at(0) };
     out.clear();
     out.extend((0..all).map(|i| {

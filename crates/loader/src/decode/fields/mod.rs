@@ -26,8 +26,8 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
 
 pub(crate) trait FieldDecoder: Send {
-    /// Decodes a value on the host and fills all of `out`. For a ragged row, `dims` holds the axis lengths from the
-    /// index, and the method corrects them if the value has other lengths. Returns false and writes nothing if the
+    /// Decodes a value on the host and fills all of `out`. For a ragged row, `dims` contains the axis lengths from
+    /// the index. The method corrects them if the value has other lengths. Returns false and writes nothing if the
     /// sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
@@ -48,7 +48,7 @@ pub(crate) trait FieldDecoder: Send {
         self.decode(tools, of, out, dims)
     }
 
-    /// Passes a value to a stage; returns `None` if the sample has no value.
+    /// Passes a value to a stage. Returns `None` if the sample has no value.
     fn prepare(
         &mut self,
         tools: &mut Tools,
@@ -84,14 +84,14 @@ pub(crate) trait FieldDecoder: Send {
         Ok(SceneField::FromIndex)
     }
 
-    /// Returns the size in bytes of a whole decoded value from which patches are cut; `None` if the value cannot be
-    /// kept whole.
+    /// Returns the size in bytes of a whole decoded value from which patches are cut, or `None` if the value cannot
+    /// be kept whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))
     }
 
-    /// Cuts a large value into parts and adds them to `cuts`; returns `None` if the record must be read whole.
+    /// Cuts a large value into parts and adds them to `cuts`. Returns `None` if the record must be read whole.
     fn cut(&mut self, tools: &mut Tools, value: &LargeValue<'_>, cuts: &mut Cuts) -> Option<MadeField> {
         let _ = (tools, value, cuts);
         Some(MadeField::Kept)

@@ -87,7 +87,7 @@ impl PictureFieldDecoder {
         self.0.crop.as_ref().filter(|_| self.0.clip.is_none())
     }
 
-    /// Returns a sample's stored picture or clip, and its rendering; `None` if the sample has neither.
+    /// Returns a sample's stored picture or clip, and its rendering, or `None` if the sample has neither.
     fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
         let stored = self.value(of)?;
         if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
@@ -217,7 +217,7 @@ impl PictureFieldDecoder {
     }
 }
 
-/// Returns the error if a picture that is not resized does not fit its view or its slot of `room` bytes.
+/// Returns an error if a picture that is not resized does not fit its view or its slot of `room` bytes.
 fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
     let Ok(crop) = how.view.resolve(width, height, &how.key) else {

@@ -68,7 +68,7 @@ impl FieldDecoder for VolumeDecoder {
 
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let (Some(stage), Ok(Some(value))) = (&of.recipe().stage, of.value(self.0.position)) else { return };
-        // An error here is ignored, because decoding a box of the volume reports it.
+        // Ignore errors. Decoding a box of the volume reports them.
         let Ok(asked) = self.ask(of, &value, &[of.at()], &mut tools.window) else { return };
         stage.look(&RecordValue::Array {
             codec: value.codec,
@@ -110,8 +110,8 @@ impl VolumeDecoder {
         }
     }
 
-    /// Sets the places of the boxes `draws`. Fails unless the volume matches the field in axes and channels
-    /// and the row's other arrays in size.
+    /// Sets the places of the boxes that `draws` selects. Fails unless the volume matches the field in axes and
+    /// channels and the row's other arrays in size.
     fn ask(
         &self,
         of: &RowField<'_>,
@@ -138,7 +138,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, window)?;
-        // Checked before decoding, so that no time is spent on a volume that is too small for the box.
+        // Check this before decoding, to spend no time on a volume that is too small for the box.
         let size = volume.part.size;
         let mut parts = Vec::with_capacity(draws.len());
         for &at in draws {
@@ -235,7 +235,7 @@ impl VolumeDecoder {
                 finish.apply(decoded, [planes * rows, columns, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
-            // Planes are moved one by one, all in the same way.
+            // Every plane gets the same moves.
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / to_usize(planes).max(1)).max(1));
             let plane_of = |plane: &[u8], out: &mut [u8]| {
                 finish.apply(decoded, [rows, columns, channels], Layout::AsShape, plane, out)

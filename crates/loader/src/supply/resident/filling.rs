@@ -81,9 +81,9 @@ impl StoredValue<'_> {
 /// need `slot_bytes` bytes on the device.
 ///
 /// # Errors
-/// `Usage` if there is nothing to keep, or if reading was cancelled; `Io`, with figures, if the device fails
-/// or has too little memory. An unreadable or damaged record becomes the error of its row. Only if no value
-/// can be kept is the first such error returned here.
+/// `Usage` if there is nothing to keep, or if reading was cancelled; `Io`, with figures, if the device fails or has
+/// too little memory. An unreadable or damaged record becomes the error of its row. The first of these errors is
+/// returned only if no value can be kept.
 pub(crate) fn fill(
     dataset: &Dataset,
     fields: &Fields,
@@ -183,7 +183,7 @@ impl Filling<'_> {
         std::thread::scope(|scope| {
             for _ in 1..threads.min(self.pieces.len()) {
                 let named = std::thread::Builder::new().name("shardpack-keep".into());
-                // Fewer threads only make this slower.
+                // Continue with fewer threads, which is only slower.
                 if named.spawn_scoped(scope, run).is_err() {
                     break;
                 }
@@ -388,7 +388,7 @@ impl Filling<'_> {
     }
 }
 
-/// Returns the height and width of an upright picture; `None` if the sample has no picture.
+/// Returns the height and width of an upright picture, or `None` if the sample has no picture.
 fn picture_size(
     shard: &Shard,
     record: u64,

@@ -1,8 +1,8 @@
 //! Values that stay on a stage's device, and the information that the host needs to decode them. If the device has all
 //! values of a record, the record is not read.
 //!
-//! All other values are read and decoded as usual, and so are values that the device refuses or finds odd. So
-//! errors are found in the record and reported for its row.
+//! All other values, and values that the device refuses or cannot decode, are read and decoded as usual. Errors are
+//! therefore found in the record and reported for its row.
 
 mod filling;
 
@@ -51,7 +51,7 @@ impl ArrayForm {
 #[derive(Debug)]
 pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
-    /// Index of each field of a batch among the fields of the stage.
+    /// For each field of a batch, its index among the fields of the stage.
     places: Vec<Option<usize>>,
     width: usize,
     /// State of each field of the stage, sample by sample.
@@ -72,7 +72,7 @@ struct ArrayForms {
 }
 
 impl Resident {
-    /// Creates an empty table; returns `None` if its memory cannot be allocated.
+    /// Creates an empty table. Returns `None` if its memory cannot be allocated.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
         let mut width = 0;
         let mut place = |staged: bool| {

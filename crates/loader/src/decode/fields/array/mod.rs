@@ -86,7 +86,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         if field.cut.is_none() {
             return;
         }
-        // An error here is ignored, because decoding a patch of the array reports it.
+        // Ignore errors. Decoding a patch of the array reports them.
         let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
         stage.look(&RecordValue::Array {
             codec: value.codec,

@@ -1,5 +1,5 @@
-//! Keeps scenes as float16 that are stored as float16 and loaded as float32. They become float32 when patches are made,
-//! so they take half the memory until then.
+//! Keeps scenes in float16 if they are stored as float16 and loaded as float32. They are widened only when patches
+//! are made, and need half the memory until then.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
@@ -9,8 +9,8 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Keeps elements as the stored float16 if possible. Returns true if they stay float16.
 ///
-/// Every float16 value is also a float32 value. So the patches are bit-identical to patches cut from float32, provided
-/// that [`quieten`] runs before they are made.
+/// Every float16 value is also a float32 value. Patches are therefore bit-identical to patches cut from float32,
+/// provided that [`quieten`] runs before they are made.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
@@ -26,7 +26,8 @@ pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) 
     true
 }
 
-/// Makes signalling NaNs quiet if any patch copies elements bit by bit, because widening to float32 does so too.
+/// Makes signalling NaNs quiet if any patch copies elements bit by bit, because widening to float32 would do the
+/// same.
 pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
     if !finishes.iter().any(|finish| finish.to == As::F16 && finish.factors.is_none()) {
         return;

@@ -98,11 +98,11 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Returns the size of the array in bytes if it is faster to decode it whole and then cut it; otherwise
-/// `None`. This can pay off only if the array is not stored in output order. Band-major storage needs one run
-/// per row and band, and derived values are computed again for each patch. Both are slower than decoding the
-/// whole array, even if no patch needs half of it (2026-11-23, CPU time of a patch of 32 × 32 × 100 float32,
-/// 1,024 per scene: 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as stored).
+/// Returns the size of the array in bytes if it is faster to decode it whole and then cut it, and `None` otherwise.
+/// This can pay off only if the array is not stored in output order. Band-major storage needs one run per row and
+/// band, and derived values are computed again for each patch. Both are slower than decoding the whole array, even if
+/// each patch needs less than half of it (2026-11-23, CPU time of a patch of 32 × 32 × 100 float32, 1,024 per scene:
+/// 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as stored).
 ///
 /// If a pixel's bands are stored together, even a few patches need most of the blocks. For LZ4 with band differences,
 /// decoding the whole array was as fast as decoding each patch when the patches covered a tenth of the array, 1.7 times
@@ -120,7 +120,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
     (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| to_usize(bytes))
 }
 
-/// Returns true if the output differs from the stored pixels in order, type or value, so that they must be converted.
+/// Returns true if the output differs from the stored pixels in order, type or value, and must be converted.
 pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }

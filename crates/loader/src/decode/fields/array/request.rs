@@ -1,5 +1,5 @@
-//! The part of an array that a row requests, its place, and the steps after decoding. The request is kept for the next
-//! row, because most datasets store all arrays of a field alike.
+//! The part of an array that a row requests, its place, and the steps after decoding. The request is kept for the
+//! next row, because most datasets store all arrays of a field in the same form.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
@@ -51,9 +51,8 @@ impl ArrayRequest {
             .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
-    /// Adopts the descriptor of this value, and sets the place and turn of the requested part. Fails unless
-    /// the value has the shape `expected`. All arrays of a row share `window`, so that they are cut at the
-    /// same place.
+    /// Adopts the descriptor of this value, and sets the place and turn of the requested part. Fails unless the value
+    /// has the shape `expected`. All arrays of a row share `window`, so they are cut at the same place.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,

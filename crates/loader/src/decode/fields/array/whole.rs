@@ -14,8 +14,8 @@ use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Resul
 use std::sync::Arc;
 
 impl ArrayFieldDecoder {
-    /// Returns the size in bytes of all pixels in the requested bands; `None` if the array is too large to
-    /// decode whole.
+    /// Returns the size in bytes of all pixels in the requested bands, or `None` if the array is too large to decode
+    /// whole.
     pub(super) fn bytes_as_whole(
         &mut self,
         tools: &mut Tools,
@@ -68,8 +68,8 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// Returns the memory in bytes for decoding an array like this one whole; `None` if `count` patches are never cut from
-/// the whole array.
+/// Returns the memory in bytes for decoding an array like this one whole, or `None` if `count` patches are never cut
+/// from the whole array.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
