@@ -78,7 +78,7 @@ pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<d
     }
 }
 
-/// Adds the user's settings to the client's.
+/// Adds the user's settings to the client options.
 fn configured(target: &StoreUrl, options: &StoreOptions, client: ClientOptions) -> Result<ClientOptions> {
     let is_of_hub = |key: &str| matches!(target.protocol, Protocol::Hub(_)) && HUB_KEYS.contains(&key);
     options.settings().filter(|(key, _)| !is_of_hub(key)).try_fold(client, |client, (key, value)| {

@@ -21,7 +21,7 @@ const ENDPOINT: &str = "https://huggingface.co";
 const REVISION: &str = "main";
 /// Maximum number of attempts to resolve a revision to a commit.
 const ATTEMPTS: u32 = 3;
-/// Maximum size of the answer. It lists all files of the repository.
+/// Maximum size of the answer, which lists all files of the repository.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 /// The repository of a URL `hf://datasets/OWNER/NAME[@REVISION]/PATH`.

@@ -103,7 +103,7 @@ pub(super) fn client(
     builder.build().map_err(wrong)
 }
 
-/// Parses a boolean like `object_store`.
+/// Parses a boolean in the same way as `object_store`.
 pub(crate) fn switch(text: &str) -> object_store::Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Ok(true),

@@ -388,7 +388,6 @@ impl Schedule {
         self.in_flight = self.in_flight.saturating_sub(requests);
     }
 
-    /// Records that a transfer is complete or has failed.
     pub(crate) fn finished(&mut self, pin: &Pin, transfer: &Arc<Transfer>, ok: bool) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
