@@ -88,7 +88,7 @@ pub(crate) struct PlannedRead {
 #[derive(Debug)]
 pub(crate) enum ReadSource {
     Run(PlannedRun),
-    /// No read in advance. Each row is read when it is decoded, because its bytes are in the page cache or on
+    /// Nothing is read in advance. Each row is read when it is decoded, because its bytes are in the page cache or on
     /// a device, or because its record is large.
     Direct(Arc<Supply>),
 }

@@ -1,5 +1,5 @@
-//! Plans the fields of a batch from the options and the dataset. A field that cannot be loaded is an error
-//! that says why.
+//! Plans the fields of a batch from the options and the dataset. A field that cannot be loaded causes an error that
+//! explains why.
 
 mod align;
 mod array_augmentation;

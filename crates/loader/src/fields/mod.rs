@@ -55,7 +55,7 @@ pub(crate) struct PictureField {
     pub(crate) floats: Option<Box<FloatTable>>,
     /// Choice and order of frames, if each value is a list of pictures.
     pub(crate) clip: Option<ClipField>,
-    /// The field's place among several crops of the picture.
+    /// Set if the field is one of several crops of the picture.
     pub(crate) crop: Option<CropField>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) enum RowSize {
     },
     /// Size computed from columns of the index. Lists the axes in output order.
     Columns(Vec<Axis>),
-    /// The index does not contain the size. It is at most the size of the record without its head.
+    /// The size is not in the index. It is at most the size of the record without its head.
     Stored,
 }
 

@@ -9,7 +9,7 @@ use shardpack_format::{ArrayDescriptor, Codec};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VolumeField {
     pub(crate) position: usize,
-    /// Size of a box. Each sample adds its place.
+    /// Size of a box. Its place differs from sample to sample.
     pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
@@ -17,7 +17,7 @@ pub(crate) struct VolumeField {
     pub(crate) reach: Voxels,
     /// How voxels are resampled if random affine maps move them, or if channels get a low resolution.
     pub(crate) sampling: Option<Resampling>,
-    /// True if channels are augmented. Then `finish` has factors.
+    /// True if channels are augmented, in which case `finish` has factors.
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,

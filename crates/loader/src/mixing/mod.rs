@@ -32,15 +32,15 @@ pub(crate) fn mix(options: &LoaderOptions, threads: usize, lent: &mut Lent) -> R
 /// The rows of a batch to mix, and the ways to mix them.
 struct Mixing<'a> {
     choices: &'a [Mix],
-    /// Numbers of the rows, ascending.
+    /// Indices of the rows to mix, ascending.
     rows: Vec<usize>,
-    /// Random draws of each of these rows.
+    /// Random draws of each row.
     draws: Vec<Draws>,
     pictures: Vec<MixedPicture>,
 }
 
 struct MixedPicture {
-    /// Position among the stored fields.
+    /// Position of the field among the stored fields.
     position: usize,
     /// Height and width.
     size: [u32; 2],
@@ -86,7 +86,7 @@ impl<'a> Mixing<'a> {
         Some(mixing)
     }
 
-    /// Returns the way to mix pictures of this height and width. It is drawn with the key of the first row.
+    /// Draws the way to mix pictures of this height and width, with the key of the first row.
     fn how(&self, [height, width]: [u32; 2]) -> Option<Mixed> {
         Mix::resolve(self.choices, self.draws.first()?, height as usize, width as usize)
     }

@@ -19,14 +19,14 @@ use shardpack_reader::Dataset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// The samples are visited as stored.
+    /// Samples in stored order.
     Stored,
     /// Runs in permuted order, with the samples of `lanes` runs mixed. A dataset that fits into the window is
     /// permuted as in [`Mode::Full`], but if its samples are smaller than 64 KiB, a single rank still reads
     /// whole runs.
     #[default]
     Windowed,
-    /// All samples permuted. Each sample is a separate read.
+    /// All samples in permuted order. Each sample is a separate read.
     Full,
 }
 

@@ -72,7 +72,7 @@ pub(super) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 mod tests {
     use super::*;
 
-    /// Counter and key of Random123's `kat_vectors`, ten rounds.
+    /// Uses the counters and keys of Random123's `kat_vectors` for ten rounds.
     #[test]
     fn philox_gives_the_published_values() {
         let ones = u32::MAX;

@@ -17,11 +17,11 @@ pub(crate) struct Epochs {
     pub(crate) fields: Arc<Fields>,
     pub(crate) window: Window,
     pub(crate) predicted: Predicted,
-    /// True if values stay on a device. Then no window is kept in memory.
+    /// True if values stay on a device and no window is kept in memory.
     pub(crate) is_resident: bool,
 }
 
-/// An epoch that is ready to begin. It may be the rest of an epoch, from a restored state.
+/// An epoch that is ready to begin, or the rest of an epoch after a restored state.
 #[derive(Debug)]
 pub(crate) struct EpochStart {
     pub(crate) start: OrderState,
@@ -32,8 +32,8 @@ pub(crate) struct EpochStart {
 }
 
 impl Epochs {
-    /// Prepares an epoch. `before` is the place of the previous epoch's window. It is checked again, because the
-    /// dataset may have entered or left the page cache since then.
+    /// Prepares an epoch. `before` is the place of the previous epoch's window. The place is checked again, because
+    /// the dataset may have entered or left the page cache since then.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;

@@ -272,7 +272,7 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     };
     let columns = ["height", "width"].map(|name| Col::find(dataset.schema(), name));
     let [Some(height), Some(width)] = columns else {
-        // The size is unknown. Assumes one megapixel.
+        // The size is unknown, so assume one megapixel.
         return Ok(of(1 << 10, 1 << 10).saturating_mul(threads as u64));
     };
     let mut largest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();

@@ -30,9 +30,10 @@ pub(crate) struct PoolShared {
     read_ahead: Mutex<ReadAhead>,
     /// Number of threads that are reporting to the read-ahead.
     has_news: AtomicU32,
-    /// Epoch that the read-ahead must switch to; `None` after it has switched.
+    /// Epoch that the read-ahead must switch to, or `None` after it has switched.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
-    /// True if reads are announced far ahead. Then only the read-ahead announces reads, each one once.
+    /// True if reads are announced far ahead. In that case, only the read-ahead announces reads, and each read only
+    /// once.
     is_far: bool,
     pub(crate) counters: Counters,
     pub(crate) recipe: Recipe,

@@ -72,7 +72,8 @@ impl Ring {
         self.add_slot(slot);
     }
 
-    /// Allows one more slot if the caller waits for a batch while it holds all slots. It would otherwise wait forever.
+    /// Allows one more slot if the caller waits for a batch while it holds all slots. Otherwise the caller would wait
+    /// forever.
     pub(crate) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;

@@ -1,4 +1,4 @@
-//! Determines which pixel of a mask each pixel of its picture's view shows.
+//! Maps each pixel of a picture's view to a pixel of the picture's mask.
 
 use shardpack_augment::PixelMap;
 

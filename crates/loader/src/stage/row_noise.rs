@@ -4,7 +4,7 @@ use shardpack_array::change_runs;
 use shardpack_augment::{Gamma, Noise};
 use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
-/// The gamma and noise of a row. They are applied after all other changes.
+/// The gamma and noise of a row, applied after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
     /// The noise, if any. It depends on the place of a value in `[height, width, bands]`, regardless of the

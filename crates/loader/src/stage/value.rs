@@ -120,7 +120,7 @@ pub enum RecordValue<'a> {
         bytes: &'a [u8],
         /// Requested part, in the requested order of axes, or `None` for the whole array in stored order.
         region: Option<&'a Region>,
-        /// Requested box, if the array is a volume. Then there is no region.
+        /// Requested box, if the array is a volume. `region` is then `None`.
         voxels: Option<&'a Voxels>,
         /// Steps after decoding.
         finish: &'a Finish,

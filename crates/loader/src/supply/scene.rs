@@ -32,7 +32,7 @@ impl SceneRead {
 pub(crate) struct Scene {
     /// The patches, in ascending order of their indices.
     pub(crate) patches: Vec<ScenePatch>,
-    /// True if the scene is kept whole. Then patches have no memory of their own.
+    /// True if the scene is kept whole. Its patches then have no memory of their own.
     pub(crate) is_whole: bool,
     pub(crate) content: SceneContent,
     pub(crate) plan: Arc<PatchPlan>,
@@ -69,7 +69,7 @@ pub(crate) struct SceneRecord {
     /// The record's buffer, which may be longer than the record.
     bytes: Vec<u8>,
     length: usize,
-    /// Notes of the stage, one for each field.
+    /// The stage's notes, one for each field.
     pub(crate) memos: Vec<Memo>,
 }
 

@@ -236,7 +236,7 @@ fn boxes_that_are_moved_out_are_left_out() {
     }
 }
 
-/// A stage gets the pixels of the region and the maps, and must decode masks like the host.
+/// A stage receives the region's pixels and the maps, and must produce the same masks as the host.
 #[test]
 fn a_stage_gets_masks_with_their_views() {
     let scenes = scenes();

@@ -102,7 +102,7 @@ fn a_resumed_loader_continues_with_the_same_crops() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// The batch must report for each crop the part that the crop's own draws determine.
+/// For each crop, the batch must report the part of the picture that the crop's own draws select.
 #[test]
 fn crops_say_what_they_show() {
     let disk = Disk::varied(&[9]);

@@ -1,5 +1,5 @@
-//! Repeats the loader's tests with records of two kilobytes that are decoded in parts, like records of many megabytes.
-//! Also tests behaviour that only decoding in parts has.
+//! Repeats the loader's tests with records of two kilobytes that are decoded in parts, like records of many
+//! megabytes. Also tests behaviour specific to decoding in parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -433,8 +433,8 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // Large samples are read one by one even if the dataset fits into the window. This is as fast on a disk, and the
-    // dataset need not stay in memory.
+    // Large samples are read one by one even if the dataset fits into the window. From a disk, this is as fast as
+    // reading runs, and the dataset need not stay in memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);

@@ -1,5 +1,5 @@
 //! Repeats the loader's tests with a stage and with records of two kilobytes. These are read in parts, directly into
-//! the stage's staging memory, like records of many megabytes. Also tests behaviour that only this combination has.
+//! the stage's staging memory, like records of many megabytes. Also tests behaviour specific to this combination.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -19,7 +19,7 @@ pub(super) struct MaskDecoder {
     view: MaskView,
 }
 
-/// The part of a mask that its view shows.
+/// The part of a mask that is visible in the view.
 struct AskedMask<'a> {
     value: FieldValue<'a>,
     descriptor: ArrayDescriptor,
@@ -173,8 +173,8 @@ fn bits(element: &[u8]) -> u64 {
 }
 
 impl MaskView {
-    /// Finds the mask rows and columns that a crop shows, for a mask of this height and width. They are
-    /// relative to the first visible row and column, which are returned.
+    /// Finds the mask rows and columns that a crop shows, for a mask of this height and width. Stores them relative
+    /// to the first visible row and column, and returns that row and column.
     fn set(&mut self, [height, width]: [u32; 2], crop: &Crop) -> [u32; 2] {
         let Crop { area, inner, .. } = *crop;
         let rows =

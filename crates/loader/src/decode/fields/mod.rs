@@ -1,5 +1,5 @@
-//! One file for each type of field. It decodes values on the host, requests them from a stage, decodes several patches
-//! of one value together, and cuts large values into parts.
+//! Field decoders, one file for each type of field. A decoder decodes values on the host, requests them from a stage,
+//! decodes several patches of one value together, and cuts large values into parts.
 //!
 //! A new type needs a variant of [`FieldType`], a file here, and a line in [`decoder`].
 

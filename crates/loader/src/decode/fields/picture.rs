@@ -1,4 +1,4 @@
-//! Decodes pictures, alone or as the frames of a clip. They are augmented, and loaded as levels or floats.
+//! Decodes and augments pictures, alone or as the frames of a clip, and loads them as levels or floats.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::RowField;

@@ -63,7 +63,6 @@ struct StoredValue<'a> {
     field: usize,
     value: FieldValue<'a>,
     descriptor: Option<ArrayDescriptor>,
-    /// Segment index of the picture.
     segments: Option<&'a [u8]>,
     orientation: u8,
     /// Choice of frames, if the value is a list of pictures.

@@ -124,7 +124,7 @@ impl ArrayRequest {
             Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
             None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
         };
-        // The element type usually stays the same. Then the descriptor is moved, which saves the allocation of a copy.
+        // The element type usually stays the same. In that case, move the descriptor instead of copying it.
         let descriptor = match (self.finish.to, of.field.dtype) {
             (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
