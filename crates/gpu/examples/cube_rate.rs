@@ -148,7 +148,7 @@ fn turned(cube: &Stored) -> Warp {
     Warp { map, sampling: Resampling::Bilinear { outside: 0.0 } }
 }
 
-/// Returns a slot with a batch that has been decoded without faults.
+/// Decodes a batch in a new slot. Fails if a row has a fault.
 fn lane(
     stage: &CudaStage,
     stored: &[Stored],

@@ -15,7 +15,7 @@ use shardpack_loader::{ArrayDtype, Dataset, Dtype, FrameMode, ImageMode, Loader,
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Minimum measuring time. Whole epochs are measured, after one warm-up epoch.
+/// Minimum measuring time. The example times whole epochs, after one warm-up epoch.
 const LEAST: Duration = Duration::from_secs(2);
 
 fn main() {

@@ -1,5 +1,5 @@
-//! Decodes pictures on a GPU, compares them with the output of the host's decoder, and then measures.
-//! `scripts/gpu.sh` runs this example, which needs a folder of JPEGs.
+//! Decodes pictures on a GPU, compares them with the output of the host's decoder, and then measures crops per
+//! second. `scripts/gpu.sh` runs this example, which needs a folder of JPEGs.
 //!
 //!     pictures_on_device FOLDER [--check-only] [--small | --many]
 //!
@@ -53,7 +53,6 @@ impl Photo {
     }
 }
 
-/// Sizes of the slot for comparisons and for resident batches.
 const ROOM: SlotRoom =
     SlotRoom { rows: 1024, output_bytes: 1 << 30, host_bytes: 0, staged_bytes: 192 << 20, between_bytes: 1 << 30 };
 
@@ -74,7 +73,7 @@ fn recipe(number: usize) -> Vec<Augmentation> {
     RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
 }
 
-/// A picture that the device accepted: its index among the photos, its place in the output, its height and its width.
+/// A picture that the device accepted, with its index among the photos, its position in the output, and its size.
 struct Taken {
     number: usize,
     spot: Spot,
@@ -113,8 +112,8 @@ fn stage<'a>(
     Ok(taken)
 }
 
-/// Decodes pictures on the device and on the host. Returns the numbers of pictures that were compared, that differed,
-/// and that the kernels refused.
+/// Decodes pictures on the device and on the host. Returns how many pictures were compared, how many differed, and
+/// how many the kernels refused.
 fn compare(
     slot: &CudaSlot,
     pictures: &Pictures,
@@ -277,7 +276,7 @@ struct Resident {
     ms: f32,
     crops: usize,
     upload_bytes: usize,
-    /// Milliseconds of each kernel.
+    /// Time of each kernel in milliseconds.
     kernels: String,
 }
 
@@ -291,7 +290,8 @@ fn resident(slot: &CudaSlot, photos: &[Photo], count: usize, changes: &[Augmenta
     Ok(Resident { ms: times[times.len() / 2], crops, upload_bytes: slot.upload_bytes(), kernels: kernels.join(", ") })
 }
 
-/// Returns crops per second with `threads` threads, each of which stages and decodes its own batches, two in flight.
+/// Returns the crops per second of `threads` threads. Each thread stages and decodes its own batches, with two in
+/// flight.
 fn pipeline(device: &CudaStage, photos: &[Photo], threads: usize) -> Result<f64, GpuError> {
     const BATCH: usize = 256;
     let room = SlotRoom {
@@ -330,7 +330,7 @@ fn pipeline(device: &CudaStage, photos: &[Photo], threads: usize) -> Result<f64,
     Ok(done.into_inner() as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Compares photos in many views. Returns the same numbers as [`compare`].
+/// Same as [`compare`], for photos in many views.
 fn compare_photos(
     slot: &CudaSlot,
     photos: &[Photo],
@@ -354,7 +354,7 @@ fn add(sums: &mut [usize; 3], counts: [usize; 3]) {
     sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
 }
 
-/// Measures crops of the photos of one side (`tiled` or `kept`). Returns the name and the crops per second of each
+/// Measures crops of photos that are all `tiled` or all `kept`. Returns the name and the crops per second of each
 /// measurement.
 fn measure(
     side: &str,
@@ -387,7 +387,7 @@ fn main() -> Result<(), GpuError> {
     let flags: Vec<String> = arguments.collect();
     let has = |flag: &str| flags.iter().any(|f| f == flag);
     let begin = Instant::now();
-    // Open the context before the stage, so that the time to open the stage is spent only on the kernels.
+    // Open the context before the stage, so that the second time covers only the kernels.
     let context = Device::open(0)?;
     let opened = begin.elapsed();
     let device = CudaStage::open(0)?;

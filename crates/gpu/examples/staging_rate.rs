@@ -4,7 +4,7 @@
 //!
 //! Loads CUBES (default 24) synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, from a warm page cache,
 //! with THREADS (default 2) threads in batches of BATCH (default 6). Prints medians of ROUNDS (default 5) epochs
-//! after one warm-up round. The ways below take turns.
+//! after one warm-up round. The ways below alternate.
 //!
 //! *one thread a record*: a thread reads a record into a buffer, checks it there, and copies it. *in parts*: all
 //! threads read a record directly into staging memory. *memory*: a stage in ordinary memory that ignores submitted
@@ -40,7 +40,7 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A way to load cubes, with the elapsed seconds and the thread seconds of its epochs.
+/// A way to load cubes, with the elapsed time and the thread time of each epoch in seconds.
 struct Way {
     name: String,
     loader: Loader,
@@ -144,7 +144,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A stage in ordinary memory, which finishes batches at once.
+/// A stage in ordinary memory. It finishes batches immediately.
 #[derive(Debug)]
 struct Memory;
 
@@ -191,7 +191,7 @@ impl Stage for Memory {
     }
 }
 
-/// Reads every number in the tables, as the stage of a device does.
+/// Reads every number in the tables, like the stage of a device.
 fn walk(value: &RecordValue<'_>) -> Prepared {
     let RecordValue::Array { codec, descriptor, bytes, limits, .. } = *value else {
         return Prepared::Refused("odd".into());
@@ -215,7 +215,7 @@ impl StageSlot for Slot {
     }
 
     fn begin(&self, _: usize) {
-        // If this fails, preparing the rows fails too and reports it.
+        // Ignore a failure here. Preparing the rows then fails too, and reports it.
         _ = self.arena.write().unwrap_or_else(PoisonError::into_inner).reset();
     }
 

@@ -1,5 +1,6 @@
-// Affine maps of a cube's pixels: the source pixels of each output pixel, and their weighted mean. The host computes
-// the same results (crates/array, warp.rs and finish/warped.rs), so products and sums are rounded separately.
+// Applies affine maps to the pixels of a cube: finds the source pixels of each output pixel, and computes their
+// weighted mean. The host computes the same results (crates/array, warp.rs and finish/warped.rs), so products and
+// sums are rounded separately.
 #pragma once
 #include "cube.cuh"
 
@@ -14,8 +15,8 @@ struct Taps {
     u32 inside;
 };
 
-// Size of the region, or of each plane of a box, in pixels. In an array of two axes, and in a volume without
-// channels, the columns count as bands.
+// Size of the region, or of each plane of a box, in pixels. In a two-axis array and in a volume without channels, the
+// columns count as bands.
 FN u32 affine_columns(const Cube& c) { return c.flat ? c.picks_count : c.region_columns; }
 FN u32 affine_rows(const Cube& c) {
     if (!c.boxed) return c.region_rows;
@@ -72,14 +73,13 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
         }
     }
     if (taps.inside == 0) {
-        // If all four pixels are outside, use one weight, because the four may not add up to 1.
+        // If all four pixels are outside, use one weight, because the rounded sum of the four may not be 1.
         taps.weight[0] = 1.0f;
         taps.weight[1] = taps.weight[2] = taps.weight[3] = 0.0f;
     }
     return taps;
 }
 
-// Returns the taps that lane `lane` of the warp holds.
 FN Taps taps_from(const Taps& mine, u32 lane) {
     Taps taps;
     taps.inside = __shfl_sync(0xFFFFFFFFu, mine.inside, lane);
@@ -103,7 +103,7 @@ CALLED u64 affine_single(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64
     return cube_single(c, slot, value, pick.place);
 }
 
-// Computes a pixel's value from the stored elements of its source pixels, as bits of the output type.
+// Returns a pixel's value, computed from its source pixels, as bits of the output type.
 FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Array<u64, 4>& q, const Taps& taps, CubePick pick) {
     if (c.affine == AFFINE_NEAREST && !taps.inside) return c.outside;
     float sum = 0.0f;
@@ -126,13 +126,13 @@ FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Ar
     return float_output(no_data ? c.fill_with : mean, c.output);
 }
 
-// How cube_means converts a stored element of two bytes: as a float16, as an integer, or in the general way.
+// How cube_means converts a stored element of two bytes: as a float16, as an integer, or by the general conversion.
 enum Direct { DIRECT_NOTHING, DIRECT_F16, DIRECT_U16, DIRECT_I16 };
 
 FN u32 direct_of(const Cube& c) {
     if (c.has_codes != 0 || c.fill != FILL_NOTHING) return DIRECT_NOTHING;
     if (c.stored == F16) return c.decoded == F16 || c.decoded == F32 ? DIRECT_F16 : DIRECT_NOTHING;
-    // If an integer decodes to float16, it must be rounded, which only the general way does.
+    // An integer that decodes to float16 must be rounded, which only the general conversion does.
     if (c.transform != AS_STORED && c.decoded != F32) return DIRECT_NOTHING;
     return c.stored == U16 ? DIRECT_U16 : c.stored == I16 ? DIRECT_I16 : DIRECT_NOTHING;
 }
@@ -142,7 +142,7 @@ FN float direct_value(u32 direct, u32 q) {
     return direct == DIRECT_U16 ? (float)(u16)q : (float)(i16)(u16)q;
 }
 
-// The fields of a Cube that are needed for means, kept in registers.
+// Copies of the Cube fields that means need, kept in registers.
 struct Means {
     u32 direct, bands, pixels, first_band, factor_bands;
     bool difference;
@@ -150,7 +150,7 @@ struct Means {
 };
 
 // Returns the mean of the stored elements of four pixels in a band, as float32 bits. `factors` contains the band's
-// scale and bias, if it has any. The result equals `affine_value` before its conversion to the output type.
+// scale and bias, if it has any. `affine_value` computes the same mean before it converts it to the output type.
 template <bool HALF>
 FN u32 mean_of(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Means& m, const Array<u32, 4>& q,
                const Array<float, 4>& weight, u32 inside, u32 band, uint2 factors) {

@@ -30,10 +30,10 @@ struct Change {
 };
 
 struct Changed {
-    u64 pixels;   // Index of its levels' first word. A second copy follows, and three floats per pixel for a blur.
+    u64 pixels;   // Index of the row's first level. A copy follows, then three floats per pixel for a blur.
     u64 out;      // Index of the first element in the output.
     u32 height, width;
-    u32 first;    // Index of the row's first change, and number of its changes in `count`.
+    u32 first;    // Index of the row's first change. `count` is the number of its changes.
     u32 count;
 };
 
@@ -81,7 +81,8 @@ FN u32 warp_max(u32 x) {
     return x;
 }
 
-// Builds the table of a channel with `all` pixels on one warp, by Pillow's scheme. Each lane handles eight levels.
+// Builds the equalization table of a channel with `all` pixels on one warp, like Pillow. Each lane handles eight
+// levels.
 FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     u32 lane = threadIdx.x % 32, first = channel * 256 + lane * 8, counts[8], sum = 0, last = 0;
 #pragma unroll
@@ -117,7 +118,7 @@ FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> level
         u64 all = 0;
         look_at_each(levels, pixels, [&](u32 rgb) {
             sum += (u32)gray_of(rgb);
-            // The sum over a warp must fit in 32 bits.
+            // Keep the sum over a warp within 32 bits.
             if (sum >> 24) all += sum, sum = 0;
         });
         sum = warp_sum(sum);
@@ -193,7 +194,7 @@ FN u32 turned(u32 rgb, float by) {
     float rc = range == 0.0f ? 0.0f : (high - r) / range, gc = range == 0.0f ? 0.0f : (high - g) / range;
     float bc = range == 0.0f ? 0.0f : (high - b) / range;
     float sixths = high == r ? bc - gc : high == g ? rc + 2.0f - bc : gc + 4.0f - rc;
-    // Remainder modulo 1; the subtraction is exact.
+    // Remainder modulo 1. The subtraction is exact.
     float hue = sixths * (1.0f / 6.0f) + 1.0f;
     hue = hue - truncf(hue) + by;
     hue = hue - truncf(hue);
@@ -301,8 +302,8 @@ template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make
     }
 }
 
-// Computes every pixel of a change from the current pixels. Tables have their own loop, because they are the most
-// common.
+// Computes every pixel of a change from the current pixels. Changes by a table have their own loop, because they are
+// the most common.
 template <class P> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, P put_pixel) {
     u32 kind = change.kind, pixels = height * width;
     if (kind <= EQUALIZE) {
@@ -362,7 +363,8 @@ FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u3
     }
 }
 
-// Changes one row per block. The last change also writes the output. If it works in place, an extra pass does.
+// Changes one row per block. The last change also writes the output. If the last change works in place, an extra pass
+// writes the output.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);
     Changed row = p.rows[blockIdx.x];

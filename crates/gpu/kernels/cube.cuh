@@ -18,7 +18,7 @@
 // Number of threads per block of cube_pieces.
 #define CUBE_PIECE_THREADS 1024u
 
-// Element types by their codes on disk. BF16 has none.
+// Element types by their codes on disk. BF16 has no code.
 enum Type { BOOL = 1, U8, I8, U16, I16, U32, I32, U64, I64, F16, F32, F64, BF16 };
 enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
 // Conversion of elements: a copy of the bits, float16 to float32, any conversion, or float16 to any float with
@@ -32,7 +32,7 @@ enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL, FAULT_ZSTD };
 // contiguous in every block.
 enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
-// Values that are no-data: none, certain bits, both zeros of a float, or all NaNs.
+// Kinds of no-data values: none, a bit pattern, both zeros of a float, or all NaNs.
 enum Fill { FILL_NOTHING, FILL_BITS, FILL_ZEROS, FILL_NANS };
 
 // Values that receive noise: none, all, or all but one value.
@@ -83,14 +83,15 @@ struct CubePick {
     u32 band, place;
 };
 
-// A cube `[rows, columns, bands]`, and the requested part and conversion of it.
+// A cube `[rows, columns, bands]`, its requested part, and its conversion.
 struct Cube {
-    // Places in the slot of CubePlane[blocks][width] and, if `picked`, of CubePick[picks] in band order and of the
-    // indices of the first pick in each chunk of bands from `first_chunk` on, followed by the number of picks.
+    // Offsets of tables in the slot. `planes` is CubePlane[blocks][width]. The others exist only if `picked`: `picks`
+    // is CubePick[picks] in band order, and `chunk_picks` holds the index of the first pick in each chunk of bands
+    // from `first_chunk` on, followed by the number of picks.
     u64 planes, picks, chunk_picks;
-    // For fixed point: place in the slot of the scales of all bands, which their offsets follow.
+    // For fixed point: where the scales of all bands begin in the slot. The biases of all bands follow them.
     u64 tables;
-    // For normalisation: place in the slot of each output band's scale and bias, in pairs.
+    // For normalisation: offset in the slot of the (scale, bias) pairs of the output bands.
     u64 factors;
     u64 out;
     // Values of the reserved codes, as bits of the decoded type.
@@ -98,32 +99,32 @@ struct Cube {
     // The no-data value, as bits of the decoded type.
     u64 no_data;
     // For an affine map: output pixel (x, y) shows source pixel (map[0] x + map[1] y + map[2], map[3] x + map[4] y +
-    // map[5]), both relative to the centre. `outside` is the value of pixels outside, as bits of the output type, or
-    // of a float32 for means.
+    // map[5]), both relative to the centre. `outside` is the value of output pixels whose source is outside, as bits
+    // of the output type, or of a float32 for means.
     Array<double, 6> map;
     u64 outside;
     // Exponent of the gamma, or 0 for no gamma.
     double gamma;
-    // For a view, or a map across planes: place of its table in the slot. `outside` of a view is the value of its
+    // For a view, or a map across planes: offset of its table in the slot. `outside` of a view is the value of its
     // border.
     u64 view;
     u32 codes[4];
     // Bit n is set if codes[n] is reserved.
     u32 has_codes;
-    // Number of bytes of a stored element.
+    // Size of a stored element in bytes.
     u32 width;
     u32 stored, decoded, output, transform, mode;
     // `walk` is a Walk. `difference` is 1 if stored elements are differences along the bands. `out_by_band` is 1 if
     // the bands are the first axis of the output.
     u32 walk, difference, out_by_band;
-    // Size of the whole array: columns of a row, pixels, bands, and bands of the tables.
+    // Size of the whole array: columns per row, pixels, bands, and bands in the tables.
     u32 columns, pixels, bands, table_bands;
     // The region: first pixel, rows, columns, and number of bands.
     u32 first_pixel, region_rows, region_columns, picks_count;
     // Output index of the first element, and the steps in the output to the next row, column and band, modulo 2^32.
     // Flipped axes have negative steps.
     u32 origin, step_row, step_column, step_band;
-    // Number of pairs of factors: 0, 1 for all bands, or a number of pairs used in turn.
+    // Number of factor pairs: 0, 1 for all bands, or a larger number, through which the bands cycle.
     u32 factor_bands;
     // If `picked`, the table of picks lists the requested bands. Otherwise, they are `picks_count` bands from
     // `first_band` on.
@@ -133,22 +134,21 @@ struct Cube {
     // Largest valid fixed-point element.
     u32 top;
     u32 row;
-    // Which values to replace (a Fill), and the replacement as float32 bits.
+    // Values to replace (a Fill), and the replacement as float32 bits.
     u32 fill, fill_with;
-    // Which values receive noise (a Noise). `noise_scale` is the factor of the deviates, and `noise_keep` the value
+    // Values that receive noise (a Noise). `noise_scale` is the factor of the deviates, and `noise_keep` the value
     // that receives no noise, both as float32 bits. `noise_key` and `noise_sample` determine the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
-    // `affine` is an Affine. `flat` is 1 if the pixels of an array with two axes are moved, whose columns count as
-    // bands.
+    // `affine` is an Affine. `flat` is 1 if the pixels of a two-axis array are moved. Its columns count as bands.
     u32 affine, flat;
-    // Number of rows and of columns of the view, and number of maps that move its pixels.
+    // Rows and columns of the view, and number of maps that move its pixels.
     u32 view_rows, view_columns, view_moves;
     // True if cube_means processes the cube instead of cube_affine.
     u32 means;
-    // For a box of a volume with channels: rows of each of its planes, pixels to skip between two planes, and the
-    // extra step in the output from one plane to the next. Otherwise, all rows belong to one plane. If `boxed`, all
-    // planes of a box are moved in the same way.
+    // For a box of a volume with channels: rows per plane, pixels to skip between two planes, and the extra step in
+    // the output from one plane to the next. Otherwise, all rows belong to one plane. If `boxed`, all planes of a box
+    // are moved in the same way.
     u32 plane_rows, plane_gap, step_plane;
     u32 boxed;
     // True if the gamma leaves values equal to `noise_keep` unchanged.
@@ -282,7 +282,6 @@ FN bool is_no_data(const Cube& c, u64 value) {
     }
 }
 
-// Converts a float32 to bits of float type `type`.
 FN u32 float_output(u32 x, u32 type) {
     switch (type) {
         case F16: return f16_of_f32(x);
@@ -305,8 +304,8 @@ FN u32 cube_single(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     return normalised(x, factors[0], factors[1]);
 }
 
-// Converts bits of the decoded type to the output type, either unchanged or through float32 with
-// normalisation. No-data values become their replacement. `place` is the band's place in the output.
+// Converts bits of the decoded type to the output type, either unchanged or through float32 with normalisation.
+// No-data values become their replacement. `place` is the band's index in the output.
 FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     if (c.output == c.decoded && c.factor_bands == 0 && c.fill == FILL_NOTHING) return value;
     if (c.fill != FILL_NOTHING && is_no_data(c, value)) return float_output(c.fill_with, c.output);

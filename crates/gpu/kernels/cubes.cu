@@ -37,10 +37,11 @@ struct CubeParams {
     Ptr<u8> out;
     // One status word per cube, 0 unless there is a fault.
     Ptr<u32> status;
-    // Place in the slot of CubeStream[], CubePiece[] or Cube[].
+    // Offset in the slot of CubeStream[], CubePiece[] or Cube[].
     u64 table;
     u32 count;
-    // Number of status words. Two words per cube follow them: the keys of its largest and of its smallest value.
+    // Number of status words. They are followed by two words per cube, the keys of its largest and its smallest
+    // value.
     u32 statuses;
 };
 
@@ -48,7 +49,7 @@ struct StreamsMemory {
     Array<Lz4Memory, STREAM_WARPS> warps;
 };
 
-// Returns a pointer to a place, which is in the slot or, with PLACE_KEPT, among the kept values.
+// Returns a pointer to a place in the slot or, with PLACE_KEPT, among the kept values.
 FN Ptr<const u8> place_of(const CubeParams& p, u64 at) {
     return (at & PLACE_KEPT ? p.kept : Ptr<const u8>(p.slot)) + (at & ~PLACE_KEPT);
 }
@@ -157,7 +158,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     const u32 thread = threadIdx.x, lane = thread % 32;
     if (s.delta == 0) {
         const u32 whole = s.count / 8 * 8, plane = whole / 8;
-        // The longest piece needs two turns of 1024 threads with 32 elements each.
+        // The longest piece takes two rounds of 1024 threads with 32 elements each.
         Array<u32, 8> first, second;
         const u32 at = 32 * thread, then = at + 32 * CUBE_PIECE_THREADS;
         plane_words(p, s.from, plane, at / 32, at < whole, first);
@@ -254,7 +255,6 @@ template <u32 WIDTH> FN u64 tile_at(const Array<u32, TILE_WORDS>& tile, u32 pixe
     return WIDTH == 8 ? (u64)tile[TILE_WORDS / 2 + n] << 32 | tile[n] : (u64)tile[n];
 }
 
-// Returns stored element `e` of a payload.
 template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(const CubeParams& p, Ptr<const uint4> planes, u32 e) {
     typename Element<WIDTH>::T q = 0;
     const u32 block = e / CUBE_BLOCK, i = e % CUBE_BLOCK;
@@ -272,7 +272,7 @@ FN u32 unzigzag(u32 z) { return z >> 1 ^ (0 - (z & 1)); }
 
 template <u32 WIDTH> FN u32 mask_of() { return WIDTH == 1 ? 0xFFu : 0xFFFFu; }
 
-// Returns the index in the array of pixel `n` of the region.
+// Returns the index in the whole array of pixel `n` of the region.
 FN u32 pixel_of(const Cube& c, u32 n) {
     if (c.region_columns == c.columns && c.plane_gap == 0) return c.first_pixel + n;
     const u32 y = n / c.region_columns;
@@ -286,7 +286,7 @@ FN u32 start_of(const Cube& c, u32 n) {
     return c.step_plane == 0 ? start : start + y / c.plane_rows * c.step_plane;
 }
 
-// Returns the range of the requested bands in a chunk or, if bands are listed, of their picks.
+// Returns the range of requested bands in a chunk. If bands are listed, returns the range of their picks.
 template <u32 WIDTH> FN uint2 chunk_range(const CubeParams& p, const Cube& c, u32 chunk) {
     if (c.picked) {
         const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
@@ -296,7 +296,7 @@ template <u32 WIDTH> FN uint2 chunk_range(const CubeParams& p, const Cube& c, u3
     return make_uint2(max(base, c.first_band), min(base + Element<WIDTH>::BANDS, c.first_band + c.picks_count));
 }
 
-// Writes the values of a tile of pixels and a chunk of bands.
+// Writes the values of a chunk of bands, for a tile of pixels.
 template <u32 WIDTH>
 FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS>& tile, u32 first, u32 count, u32 chunk,
                  u32 lane) {
@@ -364,7 +364,7 @@ FN void read_by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>&
     }
 }
 
-// Processes chunks of bands of a tile, for band-major payloads.
+// Reads and writes chunks of a tile's bands, for band-major payloads.
 template <u32 WIDTH>
 FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
@@ -408,7 +408,7 @@ FN void read_by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>
     }
 }
 
-// Processes chunks of bands of a tile, for payloads in shape order.
+// Reads and writes chunks of a tile's bands, for payloads in shape order.
 template <u32 WIDTH>
 FN void by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
@@ -451,12 +451,12 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     }
 }
 
-// Per warp: four tiles, for the elements of the four source pixels of each output pixel.
+// Four tiles per warp, one for each of the four source pixels of an output pixel.
 struct AffineMemory {
     Array<Array<Array<u32, TILE_WORDS>, 4>, AFFINE_WARPS> tiles;
 };
 
-// Writes the values of a tile of moved pixels and a chunk of bands, in the order of `tile_out`.
+// Same as `tile_out`, but for moved pixels.
 template <u32 WIDTH>
 FN void affine_out(const CubeParams& p, const Cube& c, const Array<Array<u32, TILE_WORDS>, 4>& tiles, const Taps& mine, u32 first,
                    u32 count, u32 chunk, u32 lane) {
@@ -545,8 +545,8 @@ template <u32 WIDTH> FN u64 flat_element(const CubeParams& p, const Cube& c, u32
     return sum & mask_of<WIDTH>();
 }
 
-// Returns the element of an array of two axes at pixel `n` of the region. Differences are summed from the first
-// column on.
+// Returns the element of a two-axis array at pixel `n` of the region. Differences are summed from the first column
+// on.
 CALLED u64 flat_at(const CubeParams& p, const Cube& c, u32 n) {
     const u32 row = c.first_pixel + n / c.picks_count, column = c.first_band + n % c.picks_count;
     const bool by_band = c.walk == WALK_BANDS;
@@ -559,7 +559,7 @@ CALLED u64 flat_at(const CubeParams& p, const Cube& c, u32 n) {
     }
 }
 
-// Moves an array of two axes, one element per lane.
+// Moves a two-axis array, one element per lane.
 FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
     if (n >= c.region_rows * c.picks_count) return;
     const u32 row = n / c.picks_count, column = n - row * c.picks_count;
@@ -573,7 +573,6 @@ FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
     cube_store(c, p.out + c.out, value, c.origin + row * c.step_row + column * c.step_band);
 }
 
-// Returns the element of a box at pixel `n` of plane `plane`.
 CALLED u64 box_at(const CubeParams& p, const Cube& c, u32 plane, u32 n, u32 channel) {
     const u32 row = n / affine_columns(c), column = n - row * affine_columns(c);
     u32 pixel = c.first_pixel, band = c.first_band;
@@ -639,7 +638,7 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     }
 }
 
-// Returns the element of the region in this row and column. In an array of two axes, columns are bands.
+// Returns the element of the region in this row and column. In a two-axis array, columns count as bands.
 CALLED u64 view_element(const CubeParams& p, const Cube& c, u32 row, u32 column, u32 band) {
     const u32 pixel = c.first_pixel + (c.flat ? row : row * c.columns + column);
     const bool by_band = c.walk == WALK_BANDS;
@@ -652,7 +651,7 @@ CALLED u64 view_element(const CubeParams& p, const Cube& c, u32 row, u32 column,
     }
 }
 
-// Converts cube `blockIdx.y` of the batch if it has a view, one element of the output per thread.
+// Converts cube `blockIdx.y` of the batch if it has a view. Each thread computes one element of the output.
 KERNEL(cube_view, CubeParams, VIEW_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.affine != AFFINE_VIEW) return;
@@ -750,7 +749,7 @@ CALLED u64 volume_mean(const CubeParams& p, const Cube& c, const VolumeMove& v, 
         sum = is_first ? term : rounded_sum(sum, term);
         is_first = false;
     }
-    // If all eight voxels are outside, use their common value, because the weights may not add up to 1.
+    // If all eight voxels are outside, use their common value, because the rounded sum of the weights may not be 1.
     if (!is_inside) sum = own;
     // Processors produce different NaNs from products and sums, so replace every NaN by the same one.
     const u32 mean = float_bits(sum);
@@ -788,8 +787,8 @@ FN u64 volume_low(const CubeParams& p, const Cube& c, const VolumeMove& v, const
     return (u64)no_data << 32 | (is_nan32(mean) ? 0x7FC00000u : mean);
 }
 
-// Converts cube `blockIdx.y` of the batch if it is a box that is moved across planes, one element of the box per
-// thread.
+// Converts cube `blockIdx.y` of the batch if it is a box that is moved across planes. Each thread computes one
+// element of the box.
 KERNEL(cube_volume, CubeParams, VOLUME_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.affine != AFFINE_VOLUME_NEAREST && c.affine != AFFINE_VOLUME_MEAN) return;
@@ -849,19 +848,19 @@ struct QuadsOut {
     Ptr<const uint2> factors;
 };
 
-// Returns the factors of the band at this place of the output, or 0 if there are none.
+// Returns the factors of the band with this index in the output, or 0 if there are none.
 FN uint2 factors_of(const QuadsOut& o, u32 place) {
     return o.factor_bands == 0 ? make_uint2(0, 0) : o.factors[place % o.factor_bands];
 }
 
-// Converts a float16 to the output's float.
+// Converts a float16 to the output's float type.
 FN u32 float_of(const QuadsOut& o, u32 half, uint2 factors) {
     u32 x = f32_of_f16(half & 0xFFFF);
     if (o.factor_bands != 0) x = normalised(x, factors.x, factors.y);
     return float_output(x, o.type);
 }
 
-// Writes four floats from index `n` on, a multiple of four.
+// Writes four floats from index `n` on, which is a multiple of four.
 FN void floats_put(const QuadsOut& o, u32 n, u32 a, u32 b, u32 c, u32 d) {
     if (o.type == F32)
         *cast<uint4>(o.out + 4 * (u64)n) = make_uint4(a, b, c, d);
@@ -911,7 +910,7 @@ FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u
     }
 }
 
-// Places of four bands of four pixels: the planes of both bytes of each band, and the index of the element in its
+// Where to find four bands of four pixels: the planes of both bytes of each band, and the index of the element in its
 // block.
 struct QuadPlaces {
     Array<uint4, 8> plane;
@@ -928,8 +927,8 @@ FN void quad_places(QuadPlaces& w, Ptr<const uint4> planes, u32 bands, u32 pixel
     }
 }
 
-// Bytes at these places: for each, the word with one byte of each of four pixels, and the next word. `shifts` holds
-// the offset of the bytes in the first word, with two bits for each place.
+// Bytes at these places. `low` has one byte of each of four pixels, and `high` is the next word. `shifts` holds the
+// offset of the bytes in the first word, with two bits for each place.
 struct QuadBytes {
     Array<u32, 8> low, high;
     u32 shifts;
@@ -1133,11 +1132,11 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
-// A warp of cube_means computes 8 × 4 pixels. Whatever the rotation, their source pixels are in few rows. All bytes of
-// the four source pixels are loaded before the first is used.
+// A warp of cube_means computes 8 × 4 pixels. Regardless of the rotation, their source pixels are in few rows. All
+// bytes of the four source pixels are loaded before the first is used.
 #define MEANS_COLUMNS 8u
 #define MEANS_ROWS (CUBE_PIXELS / MEANS_COLUMNS)
-// Number of lanes that share a pixel, four bands each, if bands are stored side by side.
+// If bands are stored side by side, the number of lanes that share a pixel, with four bands per lane.
 #define MEANS_LANES 8u
 
 struct MeansWarp {
@@ -1157,8 +1156,8 @@ struct MeansMemory {
 FN Array<u32, 4> four_of(uint4 x) { return {x.x, x.y, x.z, x.w}; }
 
 // Replaces the differences in `q`, of four bands of four pixels, by their running sums from the first band on. The
-// lanes of a pixel hold adjacent bands. `so_far` holds the sums before the first of these bands, and then the sums
-// after the last one.
+// lanes of a pixel hold adjacent bands. On entry, `so_far` holds the sums before the first of these bands. On return,
+// it holds the sums after the last one.
 FN void means_sum(Array<uint2, 4>& q, uint2& so_far, u32 lane) {
     const u32 part = lane % MEANS_LANES;
 #pragma unroll
@@ -1186,7 +1185,7 @@ FN void means_sum(Array<uint2, 4>& q, uint2& so_far, u32 lane) {
     }
 }
 
-// Reads four bands of four pixels, from `band` on, from a payload in shape order.
+// Reads four bands, starting with `band`, of four pixels from a payload in shape order.
 FN void means_read(const CubeParams& p, const Means& m, Ptr<const uint4> planes, const Array<u32, 4>& pixel, u32 band,
                    Array<uint2, 4>& q) {
     QuadPlaces where;
@@ -1232,8 +1231,8 @@ FN uint2 means_factors(const Means& m, const QuadsOut& o, u32 band) {
     return o.factors[n];
 }
 
-// Computes the means of a chunk of bands of a payload in shape order. Eight lanes share a pixel, with four bands
-// each.
+// Computes the means of a chunk of bands from a payload in shape order. Eight lanes share a pixel, with four bands
+// per lane.
 template <bool HALF>
 FN void means_by_pixel(const CubeParams& p, const Cube& c, const Means& m, const QuadsOut& o, MeansWarp& w, u32 chunk, u32 lane) {
     const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
@@ -1304,7 +1303,7 @@ FN void means_read_bands(const CubeParams& p, const Means& m, Ptr<const uint4> p
     }
 }
 
-// Computes the means of a chunk of bands of a band-major payload, one pixel per lane.
+// Computes the means of a chunk of bands from a band-major payload, one pixel per lane.
 template <bool HALF>
 FN void means_by_band(const CubeParams& p, const Cube& c, const Means& m, const QuadsOut& o, MeansWarp& w, MeansPixels& t, u32 chunk,
                       u32 lane) {
@@ -1423,8 +1422,7 @@ FN void means(const CubeParams& p, const Cube& c, MeansWarp& w, u32 unit, u32 la
     }
 }
 
-// Converts cube `blockIdx.y` of the batch if its pixels are means of four pixels, with elements of two bytes and a
-// run of bands.
+// Converts cube `blockIdx.y` of the batch if its `means` flag is set.
 KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 6) {
     SHARED(MeansMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, unit = blockIdx.x * MEANS_WARPS + warp;

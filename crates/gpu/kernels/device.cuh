@@ -88,7 +88,7 @@ FN double bits_double(u64 x) { return __longlong_as_double((i64)x); }
 // Clamps four numbers to 0 to 255 and packs them into a word. The first is the lowest byte.
 FN u32 clamped(i32 a, i32 b, i32 c, i32 d) { return clamped_below(a, b, clamped_below(c, d, 0)); }
 
-// Converts a float to the nearest bfloat16, ties to even. The instruction would need compute_80.
+// Converts a float to the nearest bfloat16, ties to even. The hardware instruction requires compute_80.
 FN u16 bf16_bits(float x) {
     u32 bits = float_bits(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (u16)(bits >> 16 | 0x40);

@@ -2,7 +2,7 @@
 #pragma once
 #include "pictures.cuh"
 
-// Index in row order of each zigzag position.
+// Row-order index of each zigzag position.
 CONSTANT u8 NATURAL[64] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -31,7 +31,7 @@ FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
 
 FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// Skips n bits, at most 32. The word after that is already being loaded, so no lane waits for it. There is no branch,
+// Skips n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no branch,
 // because the lanes need new words at different times.
 FN void take(Bits& b, u32 n) {
     b.used += n;
@@ -43,10 +43,10 @@ FN void take(Bits& b, u32 n) {
     b.used &= 31;
 }
 
-// Returns the offset after the last byte with taken bits, counted from the start of the first word.
+// Returns the number of bytes from which bits have been taken, counted from the first word.
 FN u32 bytes_taken(const Bits& b) { return (b.at - 3) * 4 + (b.used + 7) / 8; }
 
-// Returns the number of untaken bits in the last byte with taken bits.
+// Returns the number of bits left in the last byte from which bits have been taken.
 FN u32 bits_left(const Bits& b) { return (0 - b.used) & 7; }
 
 // A code packed into one number: its length from bit 12 on, the positions to advance in the block (8 bits),

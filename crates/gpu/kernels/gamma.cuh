@@ -7,7 +7,7 @@
 #define GAMMA_THREADS 256u
 #define GAMMA_EACH 8u
 
-// Returns a key that is above 0, and larger for larger floats.
+// Returns a key above 0. Keys have the same order as the floats.
 FN u32 gamma_key(float x) {
     const u32 bits = float_bits(x);
     return bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -58,8 +58,8 @@ FN u32 gamma_load(const Cube& c, Ptr<const u8> out, u32 n) {
     }
 }
 
-// Returns true for the values that count for the range, and that the gamma changes: all finite values except the
-// replacement of no-data.
+// Returns true for values that the gamma changes and that define the range: all finite values except the replacement
+// of no-data.
 FN bool gamma_counts(const Cube& c, u32 x) {
     if ((x & 0x7F800000u) == 0x7F800000u) return false;
     return !c.keeps || bits_float(x) != bits_float(c.noise_keep);

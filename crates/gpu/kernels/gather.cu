@@ -1,4 +1,4 @@
-// Copies the bytes that a batch needs from kept values into the slot, for the other kernels.
+// Copies the bytes of kept values that a batch needs into the slot, where the other kernels read them.
 #include "device.cuh"
 
 // A range of `bytes` bytes of a value, and its destination in the slot, both unaligned.

@@ -66,7 +66,7 @@ FN u32 lz4_history_word(Lz4Memory& memory, u32 at) {
     return __funnelshift_r(words[n % (LZ4_HISTORY / 4)], words[(n + 1) % (LZ4_HISTORY / 4)], at % 4 * 8);
 }
 
-// Writes four bytes to a multiple of 4.
+// Writes four bytes at an offset that is a multiple of 4.
 FN void lz4_put_word(Lz4Memory& memory, u32 at, u32 word) {
     ((u32*)&memory.history)[at / 4 % (LZ4_HISTORY / 4)] = word;
 }

@@ -44,11 +44,11 @@ struct MixParams {
     u32 count;
     u32 dtype;
     u64 elements;         // Number of elements per row.
-    float own, other;     // Weights of the row itself and of the other row in a sum.
+    float own, other;     // Weights of the row and of the other row.
     u32 is_rectangle;     // True if a rectangle is copied from the other row.
     u32 channels_first;
     u32 channels;
-    u32 element;          // Number of kernel elements per field element, which may be copied as bytes.
+    u32 element;          // Number of kernel elements per field element: 1, or its size if it is copied as bytes.
     u32 height, width;
     u32 top, left, rows_of, columns;  // First row, first column, number of rows and columns of the rectangle.
 };
@@ -111,7 +111,7 @@ struct CopyParams {
     u64 bytes;
 };
 
-// Copies the rows, from which the mosaics are then made.
+// Copies the rows. The mosaics are then made from the copy.
 KERNEL(mix_copy, CopyParams, MIX_THREADS) {
     const u64 words = p.bytes / 8, step = (u64)gridDim.x * blockDim.x;
     const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;

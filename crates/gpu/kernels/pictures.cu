@@ -143,9 +143,9 @@ FN double weight_of(const Filter& f, u32 x, double centre) {
     return d < 2.0 ? (((d - 5.0) * d + 8.0) * d - 4.0) * -0.5 : 0.0;
 }
 
-// Returns the source pixels of the n-th output pixel. A triangle drops pixels of weight zero at its ends. A cubic
-// keeps them, so that the first pixels of successive output pixels ascend. Also computes the sum of the weights and
-// the largest weight.
+// Returns the source pixels of the n-th output pixel. A triangle filter drops pixels of weight zero at its ends. A
+// cubic filter keeps them, so that the first pixels of successive output pixels ascend. Also computes the sum of the
+// weights and the largest weight.
 FN Span span_of(const Filter& f, u32 n, double& centre, double& sum, double& largest) {
     double in_centre = f.start + ((double)n + 0.5) * f.scale;
     u32 first = (u32)max(floor(in_centre - f.radius), 0.0);
@@ -251,7 +251,7 @@ struct BytesShared {
     Array<u32, BYTES_LINE / 4 + 1> words[BYTES_THREADS / 32];
 };
 
-// Returns a mask of the bytes that are FF. The first byte is the lowest.
+// Returns a mask of the FF bytes in a word, whose first byte is the lowest.
 FN u32 full_bytes(u32 word) {
     u32 inverse = ~word;
     u32 marks = ~(((inverse & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | inverse | 0x7F7F7F7Fu);
@@ -359,7 +359,7 @@ FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
     u32 end = first * 4 + bytes;
     u32 mcu = number_of(segment) * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
-    // Rows count from the top of the kept MCUs, and columns from their left.
+    // Rows are counted from the top of the kept MCUs, and columns from their left edge.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
     row -= pic.top;
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
@@ -424,15 +424,15 @@ FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
     if (odd) atomicOr(p.status + group.picture, odd);
 }
 
-// Decodes the groups of all pictures. The launch chooses how many warps a block has and how many blocks there are:
-// many warps run at a time on a multiprocessor to hide the latency of each symbol, and a few large blocks leave
-// the other multiprocessors to the kernels of the caller.
+// Decodes the groups of all pictures. The launch sets the number of blocks and of warps per block. Many warps on a
+// multiprocessor hide the latency of each symbol. A few large blocks leave the other multiprocessors to the kernels
+// of the caller.
 KERNEL_BESIDE(picture_blocks, BlocksParams, MOST_DECODE_THREADS, 1) {
     SHARED_BY_WARP(WarpBlocks, s);
     u32 warp = threadIdx.x / 32, warps = blockDim.x / 32;
     for (u32 n = blockIdx.x * warps + warp; n < p.groups_count; n += gridDim.x * warps) {
         decode_group(p, s[warp], n);
-        // The next group overwrites what lanes may still read.
+        // The next group overwrites memory that lanes may still be reading.
         __syncwarp();
     }
 }
@@ -507,7 +507,7 @@ struct Target {
     u64 to, channel, below;
 };
 
-// Writes up to four pixels of a column: the first `count`.
+// Writes the first `count` of up to four pixels in a column.
 template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target& target, const u32* rgb, u32 count) {
     u64 at = target.to;
 #pragma unroll
@@ -542,7 +542,6 @@ FN Part part_of(const PixelsParams& p, const Tile& tile, const Picture& pic) {
     return part;
 }
 
-// Loads every source pixel of the part once.
 FN void load_part(PixelsShared& s, const PixelsParams& p, const Picture& pic, const Part& part) {
     for (Walk w = walk_of(part.width / 4); w.y < part.height; step(w))
         four_of(s.pixels, w.y * part.width + w.x * 4) = pixels_at(p.planes, pic, part.x0 + w.x * 4, pic.window_y + part.y0 + w.y);
@@ -646,7 +645,6 @@ KERNEL(picture_cubic, PixelsParams, PIXEL_THREADS) {
     Part part = part_of(p, tile, pic);
     u32 columns = part.columns, rows = part.rows, width = part.width, height = part.height;
     bool x_first = pic.turn & X_FIRST;
-    // Width and height of the result of the first pass.
     u32 wide = x_first ? columns : width, high = x_first ? height : rows;
     if (width > TILE_PIXELS || height > TILE_PIXELS || width * height > TILE_PIXELS || wide * high > TILE_BETWEEN) {
         if (threadIdx.x == 0) atomicOr(p.status + tile.picture, ODD_TILE);
@@ -687,7 +685,7 @@ struct BordersParams {
     Output output;
 };
 
-// Fills the padding of one picture per column of blocks.
+// Fills the padding of pictures. Each column of blocks handles one picture.
 KERNEL(picture_borders, BordersParams, BORDER_THREADS) {
     const Border& border = p.borders[blockIdx.x];
     u32 pixels = border.height * border.width;
@@ -707,7 +705,7 @@ struct LevelsParams {
     Output output;
 };
 
-// Converts the levels of one picture per column of blocks.
+// Converts the levels of host-decoded pictures. Each column of blocks handles one picture.
 KERNEL(picture_levels, LevelsParams, LEVELS_THREADS) {
     Levels row = p.rows[blockIdx.x];
     for (u64 n = (u64)blockIdx.y * blockDim.x + threadIdx.x; n < row.count; n += (u64)gridDim.y * blockDim.x) {

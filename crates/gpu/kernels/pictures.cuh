@@ -7,7 +7,7 @@
 #define LOOKUP_BITS 9
 // Default number of threads per decoding block: four warps, each of which handles one picture at a time.
 #define DECODE_THREADS 128
-// Largest number of threads for which the registers of a multiprocessor suffice.
+// Maximum number of threads per decoding block, which the registers of a multiprocessor limit.
 #define MOST_DECODE_THREADS 768
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
@@ -33,7 +33,7 @@
 #define NEAREST_MIRRORED 4u  // A centre on the border of two pixels belongs to the pixel before it.
 
 struct Axis {
-    double start;  // Position in window pixels where the shown part starts.
+    double start;  // Start of the shown part, in window pixels.
     double end;
     u32 out;       // Number of output pixels.
     u32 in;        // Number of window pixels.
@@ -80,8 +80,8 @@ FN i32 bytes_of(const Segment& segment, const Segment& next) {
     return (i32)(next.offset - segment.offset + (segment.number >> 30)) - 2;
 }
 
-// Both edges of a segment of a picture with a segment index: the state at which decoding begins, and the state that
-// it must reach at the end.
+// Decoder state at the start of a segment, and the state that it must reach at the end. Only pictures with a segment
+// index have edges.
 struct Edges {
     Array<i16, 3> start;  // DC predictions at the start of the segment.
     Array<i16, 3> end;    // Last DC coefficient of each component.

@@ -1,5 +1,5 @@
-// Masks that follow the view of their picture: finds the pixel of the mask that each pixel of the view shows. The
-// host computes the same results (crates/loader, stage/mask_view.rs), so products and sums are rounded separately.
+// For masks that follow the view of their picture, finds the mask pixel that each view pixel shows. The host computes
+// the same results (crates/loader, stage/mask_view.rs), so products and sums are rounded separately.
 #pragma once
 #include "cube.cuh"
 
@@ -7,13 +7,13 @@
 #define VIEW_BORDER 0xFFFFFFFFu
 #define VIEW_THREADS 256u
 
-// A map of the view's pixels, as in Cube, and the value of pixels from outside.
+// A map of the view's pixels, as in Cube, and the value of pixels whose source is outside.
 struct ViewMove {
     Array<double, 6> map;
     u64 outside;
 };
 
-// Content of a pixel of the view: the pixel in a row and column of the region, or a value.
+// The content of a view pixel: a pixel of the region, or a fixed value.
 struct Shown {
     u32 row, column;
     bool is_pixel;

@@ -1,5 +1,5 @@
-// Boxes of volumes that an affine map moves across planes, and channels at a low resolution. The host computes the
-// same results (crates/array, volume_warp.rs and finish/volume.rs), so products and sums are rounded separately.
+// Moves boxes of volumes across planes by an affine map, and computes channels at a low resolution. The host computes
+// the same results (crates/array, volume_warp.rs and finish/volume.rs), so products and sums are rounded separately.
 #pragma once
 #include "affine.cuh"
 
@@ -13,13 +13,11 @@ struct VolumeMove {
     Array<double, 12> map;
     // First voxel and size of the part that the map may read, and then of the box.
     Array<u32, 3> within, within_size, origin, size;
-    // Rows and columns of the volume.
     u32 height, width;
     u32 channels, unused;
 };
 
-// The two positions along an axis from which a position at a low resolution is interpolated, and the weight of the
-// second.
+// Interpolation along an axis at a low resolution: the two positions to read, and the weight of the second.
 struct LowTaps {
     Array<u32, 2> places;
     float second_weight;
@@ -39,7 +37,7 @@ FN LowTaps low_taps(u32 at, u32 low, u32 side) {
     return taps;
 }
 
-// Returns the source position in the volume of the box's voxel [z, y, x], along axis `axis`.
+// Returns the source position of the box's voxel [z, y, x] along axis `axis` of the volume.
 FN double volume_place(const VolumeMove& v, const Array<u32, 3>& voxel, u32 axis) {
     // A voxel's centre is half a voxel from its edge.
     const double z = (double)voxel[0] + 0.5 - (double)v.size[0] * 0.5;

@@ -92,8 +92,8 @@ FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     return true;
 }
 
-// Returns the number of bits that are left in the stream, which begins at byte `begin`. The number is negative if too
-// many bits were taken.
+// Returns the number of bits left in the stream, which begins at byte `begin`. It is negative if too many bits were
+// taken.
 FN i32 zstd_left(const ZstdBits& b, u32 begin) { return 32 * (b.at + 4) - (i32)b.used - (i32)(8 * begin); }
 
 // Returns the next 32 bits, with the first bit highest.
@@ -401,7 +401,8 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         z.code_bits = zstd_codes(memory, symbols, lane);
     }
     if (z.code_bits == 0) return false;
-    // One or four streams. The lengths of the first three of four are stored, and the fourth has the rest.
+    // There are one or four streams. The lengths of the first three of four are stored, and the fourth has the
+    // remaining bytes.
     u32 from = z.at, to = behind, first = 0, share = count;
     if (format != 0) {
         if (count < 6 || behind - z.at < 6) return false;

@@ -1,5 +1,5 @@
-//! Copies kept values on the device: a kernel copies the bytes that a batch needs into the slot of the batch, where the
-//! other kernels read them.
+//! Copies kept values within the device. A kernel copies the bytes that a batch needs into the batch's slot, where
+//! the other kernels read them.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
 impl Piece {
     pub(crate) const BYTES: usize = 24;
 
-    /// Divides `from` into pieces, which are copied to the slot from `to` on, and appends them.
+    /// Divides `from` into pieces to copy to the slot from `to` on, and appends them to `pieces`.
     pub(crate) fn cut(from: Range<u64>, to: u64, pieces: &mut Vec<Self>) {
         let Range { start, end } = from;
         let mut at = start;
@@ -48,7 +48,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a batch: their number, and the place of their table in the slot.
+/// The pieces of a batch: their number, and the offset of their table in the slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gather {
     at: u64,
@@ -73,8 +73,7 @@ impl Gather {
         Some(Self { at: (start + begin) as u64, count })
     }
 
-    /// Returns the launch that must run before the other kernels, for these addresses of the kept values and the
-    /// slot.
+    /// Returns the launch that must run before the other kernels. `kept` and `slot` are device addresses.
     pub(crate) fn launch(&self, kept: u64, slot: u64) -> Launch {
         let params = Params::new().address(kept).address(slot).address(slot + self.at).u32(self.count);
         let blocks = self.count.div_ceil(THREADS / 32);
@@ -143,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces whose destinations are adjacent share a word. Each must write only its own bytes of it.
+        /// Adjacent destinations share a word. Each piece must write only its own bytes of that word.
         #[test]
         fn neighbours_do_not_meet(
             lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30),

@@ -1,4 +1,4 @@
-//! Prepares Mixup, CutMix and mosaics on the device, which change rows in the output of a decoded batch.
+//! Prepares Mixup, CutMix and mosaics on the device. They change rows in the output of a decoded batch.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -46,7 +46,6 @@ pub(crate) struct Mixing {
     pub(crate) table: Vec<u8>,
 }
 
-/// A way to mix rows on the device.
 pub(crate) trait DeviceMix {
     /// Returns the size of the work memory in bytes.
     fn work_bytes(&self, rows: &[Range<usize>]) -> usize;

@@ -7,7 +7,7 @@ use std::error::Error;
 
 const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// Returns smooth spectra in float16, blended with weights that vary over the picture, with 1 % noise.
+/// Returns a float16 cube of smooth spectra, blended with weights that vary across the picture, plus 1 % noise.
 pub(crate) fn synthetic(seed: u32) -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = seed;

@@ -13,7 +13,7 @@ pub(super) const AFFINE_VIEW: u32 = 3;
 pub(super) const AFFINE_VOLUME_NEAREST: u32 = 4;
 pub(super) const AFFINE_VOLUME_MEAN: u32 = 5;
 
-/// How pixels are moved: the kind of map, its coefficients, and the value of pixels from outside.
+/// An affine map: its kind, its coefficients, and the value of pixels whose source is outside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AffineRow {
     pub(super) kind: u32,

@@ -10,7 +10,7 @@ use shardpack_array::{Bands, Finish, Output, Region, Turn, Voxels};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
 use shardpack_loader::stage::MaskView;
 
-/// The part of an array that is requested.
+/// The requested part of an array.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Part<'a> {
     Region(&'a Region),
@@ -18,7 +18,7 @@ pub(crate) enum Part<'a> {
     Voxels(&'a Voxels),
 }
 
-/// An array treated as a cube, and the part of it that is requested.
+/// An array treated as a cube, and its requested part.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ask {
     pub(super) columns: u64,
@@ -45,15 +45,15 @@ pub(super) struct Ask {
     /// divided into planes, they all belong to one plane.
     pub(super) plane_rows: u64,
     pub(super) plane_gap: u64,
-    /// Descriptor of the array. For [`Output::Stored`], it describes the stored elements as if they were the values.
+    /// Descriptor of the array. For [`Output::Stored`], the stored elements count as the values.
     pub(super) descriptor: ArrayDescriptor,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Picks {
-    /// A run of `count` bands, starting with band `first`.
+    /// `count` adjacent bands, starting with band `first`.
     Run { first: u64, count: u64 },
-    /// Bands in ascending order, each with its place in the output.
+    /// Bands in ascending order, with their indices in the output.
     List(Vec<Pick>),
 }
 
@@ -323,7 +323,8 @@ impl Ask {
         self.turned_box.is_some()
     }
 
-    /// Returns true if the rows of a box belong to several planes that are apart in the array or in the output.
+    /// Returns true if the rows of a box belong to several planes that are not adjacent in the array or in the
+    /// output.
     pub(super) fn has_planes(&self) -> bool {
         self.plane_gap > 0 || self.is_box() && self.descriptor.shape.len() == 4
     }
@@ -332,7 +333,6 @@ impl Ask {
         self.rows * self.region_columns * self.picks.count()
     }
 
-    /// Returns the number of elements that a view shows.
     pub(super) fn viewed_elements(&self, view: &MaskView) -> u64 {
         let bands = if self.is_flat { 1 } else { self.picks.count() };
         (view.rows.len() as u64).saturating_mul(view.columns.len() as u64).saturating_mul(bands)

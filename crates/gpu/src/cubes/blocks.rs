@@ -61,7 +61,6 @@ impl Blocks {
         Self { needed: (0..).zip(placed).map(|(number, &placed)| !placed && self.has(number)).collect() }
     }
 
-    /// Returns true if all blocks of an array are needed.
     pub(super) const fn is_all(&self) -> bool {
         self.needed.is_empty()
     }
@@ -84,8 +83,8 @@ impl Ask {
     }
 }
 
-/// Maximum number of blocks that a part of a given size needs, wherever it is in the array. A part without rows means
-/// all pixels.
+/// Maximum number of blocks that a part of a given size needs, at any position in the array. A part without rows
+/// means all pixels.
 pub(crate) struct Most {
     blocks: u64,
     all: u64,
@@ -100,7 +99,7 @@ impl Most {
             Some(Part::Voxels(voxels)) => most_blocks_of_a_box(descriptor, voxels.size),
             None => most_blocks(descriptor, None),
         };
-        // This cannot overflow, because `ArrayDescriptor::parse` rejects such a size.
+        // This cannot overflow, because `ArrayDescriptor::parse` rejects larger arrays.
         let stored_bytes = descriptor.stored_bytes().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
@@ -110,8 +109,7 @@ impl Most {
         self.blocks < self.all / 2
     }
 
-    /// Returns true if `parts` parts that are decoded separately need more than twice as many blocks in total as the
-    /// array has.
+    /// Returns true if decoding `parts` parts separately takes more than twice as many blocks as the array has.
     pub(crate) const fn exceeds(&self, parts: u64) -> bool {
         self.blocks.saturating_mul(parts) > self.all.saturating_mul(2)
     }
@@ -153,7 +151,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
         [height, width, bands] => (height, width, bands, part.width, picks.span()),
-        // In an array with two axes, the columns count as bands. The part's first column is not known here.
+        // In a two-axis array, the columns count as bands. The part's first column is not known here.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
         _ => return (all, all),

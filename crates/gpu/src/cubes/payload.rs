@@ -27,7 +27,7 @@ pub(super) type Chunk<'a> = (usize, Holds<'a>);
 pub(super) enum Holds<'a> {
     Stored,
     Repeated([u8; 8]),
-    /// One zstd frame of the whole unit.
+    /// A single zstd frame that contains the whole unit.
     Frame,
     Blocks {
         coder: StreamCoder,

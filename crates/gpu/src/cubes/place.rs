@@ -1,4 +1,4 @@
-//! Determines the places of the bytes of each element. Turns the chunks and streams of a payload into tasks for the
+//! Determines where the bytes of each element are. Turns the chunks and streams of a payload into tasks for the
 //! kernels `cube_frames`, `cube_streams` and `cube_pieces`, and into the table of planes that `cube_values` and
 //! `cube_quads` read.
 //!
@@ -31,7 +31,7 @@ pub(super) struct SlotMemory<'a> {
     /// Free part of the uploaded bytes, followed by its offset in the slot.
     pub(super) free: &'a mut [u8],
     pub(super) at: u64,
-    /// Offset in the slot at which the next scratch memory begins.
+    /// Offset of the next free scratch memory in the slot.
     pub(super) scratch: u64,
     pub(super) copies: Copies<'a>,
 }
@@ -176,7 +176,7 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Schedules the decoding of a plain zstd frame, whose elements are not filtered, to scratch memory.
+    /// Schedules the decoding of a plain zstd frame to scratch memory. Its elements are not filtered.
     fn frame(&mut self, from: PayloadBytes<'a>, bytes: usize, unit: usize) -> Result<()> {
         self.number += 1;
         let at = self.room.at_of(from, 0, bytes)?;
@@ -286,8 +286,8 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the offset of the bytes in a form that a kernel can read, so runs are written out. The flag is true if
-    /// the bytes have their own scratch memory.
+    /// Writes out a run so that a kernel can read it, and returns the offset of the bytes. The flag is true if the
+    /// bytes have their own scratch memory.
     fn in_slot(&mut self, source: DecodedBytes, bytes: usize) -> (u64, bool) {
         match source {
             DecodedBytes::At(at, own) => (at, own),
@@ -385,7 +385,7 @@ fn for_the_host<'a>(payload: &'a PayloadSource<'_>, blocks: &Blocks) -> Option<&
     }
 }
 
-/// Returns the number of bytes that the device needs of a payload that is on the host and decodes to `stored_bytes`.
+/// Returns the number of bytes to upload from a payload that is on the host and decodes to `stored_bytes` bytes.
 /// These are the compressed bytes of the blocks or, for parts of plain zstd arrays, all decoded bytes.
 pub(super) fn needed_bytes(
     payload: &PayloadSource<'_>,
@@ -429,7 +429,6 @@ pub(super) fn needed_bytes(
     Ok(needed)
 }
 
-/// Returns a plane with the same byte for every element.
 fn constant(value: u8) -> Plane {
     Plane { at: value.into(), step: 0 }
 }

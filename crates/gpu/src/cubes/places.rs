@@ -1,5 +1,5 @@
-//! Places of an array's blocks in a slot. The blocks may be shared by several rows that use parts of the array. Each
-//! shared block is uploaded and decoded only once.
+//! Tracks where an array's blocks are in a slot. Several rows that use parts of the same array may share its blocks.
+//! Each shared block is uploaded and decoded only once.
 
 use super::blocks::Blocks;
 use super::place::Tasks;
@@ -17,7 +17,6 @@ pub(crate) struct BlockPlaces {
 }
 
 impl BlockPlaces {
-    /// Creates the places of newly placed blocks.
     pub(super) const fn new(planes: Vec<Plane>, tasks: Tasks) -> Self {
         Self { tasks, planes, placed: Vec::new() }
     }

@@ -36,7 +36,6 @@ pub(crate) struct PreparedArray<'a> {
     width: usize,
 }
 
-/// The steps after decoding.
 #[derive(Clone, Copy)]
 pub(crate) enum AfterDecoding<'a> {
     /// A conversion of the elements, which may also move pixels.
@@ -278,8 +277,8 @@ impl<'a> PreparedArray<'a> {
         self.entry(Some(places), out)
     }
 
-    /// Returns the table row of the array, which still lacks the place of the planes. Appends the array's own tables
-    /// to `tables`. The row refers to them by offsets relative to the first table.
+    /// Returns the table row of the array, without the offset of the planes, which is not known yet. Appends the
+    /// array's own tables to `tables`. The row refers to them by offsets relative to the first table.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.element);
         let descriptor = &ask.descriptor;
@@ -391,8 +390,8 @@ impl PreparedArray<'_> {
             && matches!(self.ask.picks, Picks::Run { .. })
     }
 
-    /// Returns the order in which elements are read. Reads four pixels at a time if pixels are adjacent and aligned
-    /// to four, so that no block ends between them.
+    /// Returns the order in which elements are read. The kernels read four pixels at a time if pixels are adjacent
+    /// and aligned to four, so that no block ends between them.
     fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
@@ -434,7 +433,7 @@ fn code(element: ElementType) -> u32 {
     }
 }
 
-/// Returns true if the kernels accept an array like this one.
+/// Returns true if the kernels accept arrays with this codec and these types.
 pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }

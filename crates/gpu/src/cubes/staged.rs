@@ -4,12 +4,12 @@ use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};
 use crate::config::STATUS_BYTES;
 
-/// Size of the smallest and the largest value of an array, in bytes.
+/// Size in bytes of the keys of an array's smallest and largest value.
 pub(super) const EXTREMES_BYTES: usize = 8;
 
 /// The tables and tasks of an array in staging memory. Places are offsets in the slot. The row of the array and the
-/// place of its tables are known only when the batch is complete. Until then, the row is 0, and offsets of tables are
-/// relative to the first table.
+/// offset of its tables are known only when the batch is complete. Until then, the row is 0, and offsets of tables
+/// are relative to the first table.
 pub(crate) struct StagedArray {
     /// Places of this array's blocks, or `None` if they are shared with another row.
     pub(super) places: Option<BlockPlaces>,

@@ -8,7 +8,7 @@ const VIEW_BORDER: u32 = u32::MAX;
 /// Threads per block of `cube_view`. Each thread computes one element of the output.
 pub(super) const VIEW_THREADS: u32 = 256;
 
-/// A view as the kernels read it: the place of the table that names its pixels, and its size.
+/// A view in the form that the kernels read: the offset of its table, and the size of the view.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct ViewRow {
     pub(super) at: u64,
@@ -18,7 +18,6 @@ pub(super) struct ViewRow {
 }
 
 impl ViewRow {
-    /// Appends the table of `view` to `out`.
     pub(super) fn put_table(view: &MaskView, out: &mut Vec<u8>) {
         for MaskMove { map, outside } in &view.moves {
             put_all(map.inverse().map(f64::to_bits), &[], out);

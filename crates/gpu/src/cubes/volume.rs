@@ -7,7 +7,7 @@ use shardpack_format::{ArrayDescriptor, Error, Result};
 /// Threads per block of `cube_volume`. Each thread computes one element of the output.
 pub(super) const VOLUME_THREADS: u32 = 256;
 
-/// `VolumeMove`: a map across planes, with its box and the volume.
+/// `struct VolumeMove` of the kernels.
 #[derive(Debug, Clone)]
 pub(super) struct VolumeRow<'a> {
     warp: &'a VolumeWarp,
@@ -21,7 +21,8 @@ impl<'a> VolumeRow<'a> {
 
     /// Creates the table entry of box `part` if `finish` moves the box across planes.
     ///
-    /// # Errors `Usage` if the box, or the part that the map may read, is not within the volume.
+    /// # Errors
+    /// `Usage` if the box, or the part that the map may read, is not within the volume.
     pub(super) fn of(finish: &'a Finish, descriptor: &ArrayDescriptor, part: Option<&Voxels>) -> Result<Option<Self>> {
         let Some(warp) = &finish.volume else { return Ok(None) };
         let Some(&part) = part else {

@@ -10,7 +10,7 @@ use shardpack_format::Dtype;
 
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
-/// Flag of a place that is among the kept values rather than in the slot.
+/// Flag for a place among the kept values instead of in the slot.
 pub(super) const PLACE_KEPT: u64 = 1 << 63;
 /// Number of pixels in a tile with four pixels per lane.
 pub(super) const QUAD_PIXELS: u64 = 128;
@@ -27,7 +27,7 @@ pub(super) const FAULT_LZ4: u32 = 1;
 pub(super) const FAULT_FIXED: u32 = 2;
 pub(super) const FAULT_BOOL: u32 = 3;
 pub(super) const FAULT_ZSTD: u32 = 4;
-/// Kinds of no-data values: none, certain bits, both zeros of a float, or all NaNs.
+/// Kinds of no-data values: none, a bit pattern, both zeros of a float, or all NaNs.
 const FILL_NOTHING: u32 = 0;
 const FILL_BITS: u32 = 1;
 const FILL_ZEROS: u32 = 2;
@@ -103,11 +103,11 @@ pub(super) trait Wire {
 /// Source of a stream's bytes, in the form that the device reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
-    /// An LZ4 block at this place in the slot.
+    /// An LZ4 block at this offset in the slot.
     Lz4(u64),
     Stored(u64),
     Run(u8),
-    /// A zstd frame at this place in the slot.
+    /// A zstd frame at this offset in the slot.
     Zstd(u64),
 }
 
@@ -216,7 +216,7 @@ pub(super) enum ValueWalk {
     Quads = 2,
 }
 
-/// Which elements are no-data, and the value that replaces them.
+/// The elements that are no-data, and the value that replaces them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoData {
     fill: u32,
@@ -303,15 +303,14 @@ pub(super) struct CubeRow {
     pub(super) row: u32,
     pub(super) no_data: NoData,
     pub(super) noise: NoiseRow,
-    /// Exponent of the gamma, or 0 for no gamma.
     pub(super) gamma: f64,
     pub(super) affine: AffineRow,
     pub(super) view: ViewRow,
-    /// True if the pixels of an array with two axes are moved, whose columns count as bands.
+    /// True if the array has two axes and its pixels are moved. Its columns then count as bands.
     pub(super) flat: bool,
     /// True if `cube_means` processes the cube instead of `cube_affine`.
     pub(super) means: bool,
-    /// True if all planes of a box are moved.
+    /// True if all planes of a box are moved in the same way.
     pub(super) boxed: bool,
 }
 

@@ -114,15 +114,14 @@ pub(crate) struct CubeWork {
     cubes: u32,
     /// Number of arrays whose blocks several cubes share.
     shared: u32,
-    /// Offset and number of the zstd streams, followed by the same for all other streams.
+    /// Offset and number of the zstd streams (`frames`), and of all other streams (`streams`).
     frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
-    /// Maxima over all cubes: number of warps for `cube_values`, number of blocks for `cube_quads`, number of warps
-    /// for `cube_affine` and for `cube_means`, and number of blocks for `cube_view`, for `cube_volume`, for
-    /// `cube_gamma` and for `cube_noise`.
+    /// Maxima over all cubes: warps for `cube_values`, blocks for `cube_quads`, warps for `cube_affine` and
+    /// `cube_means`, and blocks for `cube_view`, `cube_volume`, `cube_gamma` and `cube_noise`.
     units: u32,
     quads: u32,
     moved_units: u32,

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const ALIGN: usize = 16;
 
-/// A [`Block`] of memory that is divided anew for each batch.
+/// A [`Block`] of memory that is divided again for each batch.
 ///
 /// Bytes that are uploaded in one piece are claimed from the front, other bytes from the back.
 ///
@@ -52,7 +52,7 @@ pub struct ArenaPart<'a> {
     pub bytes: &'a mut [u8],
 }
 
-/// Limits of the bytes that are handed out. All are multiples of [`ALIGN`].
+/// Boundaries of the bytes that are handed out. All are multiples of [`ALIGN`].
 #[derive(Debug, Default)]
 struct ArenaState {
     front: usize,
@@ -88,7 +88,7 @@ impl<M: Block> Arena<M> {
     /// Waits until no device uses the memory, then frees all parts.
     ///
     /// # Errors
-    /// `Driver` if the device has failed; `Lent` if a loan is left. After an error, nothing can be claimed.
+    /// `Driver` if the device has failed; `Lent` if a loan still exists. After an error, nothing can be claimed.
     pub fn reset(&mut self) -> Result<(), GpuError> {
         let back = self.size();
         self.memory()?.settle()?;
@@ -142,7 +142,7 @@ impl<M: Block> Arena<M> {
     /// Returns the memory itself. Nothing can be claimed until the next [`reset`](Self::reset).
     ///
     /// # Errors
-    /// `Lent` if a loan is left.
+    /// `Lent` if a loan still exists.
     pub fn memory(&mut self) -> Result<&mut M, GpuError> {
         *self.state_mut() = ArenaState::default();
         Arc::get_mut(&mut self.memory).ok_or(GpuError::Lent)
@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(loan.bytes().is_none(), held);
             parts.clear();
         }
-        // Part of a loan that outlives its arena.
+        // This part of a loan outlives its arena.
         parts.extend(Arena::new(Heap::new(16)).unwrap().lend(16, 16).unwrap().1);
         parts[0].bytes().fill(3);
         drop(loan);

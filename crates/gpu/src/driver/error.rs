@@ -20,9 +20,9 @@ pub enum GpuError {
     /// The driver or the device is too old for the kernels.
     #[error("{what} is {}.{}: the kernels need {}.{} or later", found.0, found.1, expected.0, expected.1)]
     TooOld {
-        /// Component (driver or device), with the kind of its version.
+        /// The version that is too low: the driver's CUDA version or the device's compute capability.
         what: &'static str,
-        /// Lowest sufficient version.
+        /// Minimum version.
         expected: (u32, u32),
         /// Version found.
         found: (u32, u32),
@@ -76,7 +76,7 @@ pub enum GpuError {
 }
 
 impl GpuError {
-    /// Converts a driver error of this call.
+    /// Returns a function that converts a driver error of this call.
     pub(super) fn of(call: &'static str) -> impl FnOnce(DriverError) -> Self {
         move |error| {
             let words = |found: Result<&std::ffi::CStr, DriverError>| {
@@ -87,7 +87,7 @@ impl GpuError {
     }
 }
 
-/// Fails unless `count` bytes at `offset` are within a memory of `len` bytes.
+/// Fails unless `count` bytes at `offset` are within `len` bytes of memory.
 pub(super) fn within(what: &'static str, len: usize, offset: usize, count: usize) -> Result<(), GpuError> {
     match offset.checked_add(count) {
         Some(end) if end <= len => Ok(()),

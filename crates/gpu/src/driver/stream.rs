@@ -70,7 +70,7 @@ impl Stream {
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
-    /// Times a kernel that runs alone on the device, with the two events. Returns the median of several runs, in
+    /// Times a kernel that runs alone on the device, using the two events. Returns the median of several runs, in
     /// milliseconds.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Assembles staged pictures into a batch: writes the tables of all pictures, in which each picture's entries follow
-//! the entries of earlier pictures.
+//! Assembles staged pictures into a batch. Each table holds the entries of all pictures, in the order of the
+//! pictures.
 
 use super::Reason;
 use super::batch::{PictureBatch, PictureRow, Sections, Writes};
@@ -31,8 +31,8 @@ pub(crate) fn assemble(
         levels.push(words);
         words += entry.changes.words(entry.size());
     }
-    // The kernels compute where a segment's words are from its position in the upload and its number. Both must
-    // therefore ascend together, but pictures may have reached the staging memory in any order.
+    // The kernels compute the offset of a segment's words from its position in the upload and its number. Both must
+    // therefore ascend together. Sort the pictures, because they may have been staged in any order.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;

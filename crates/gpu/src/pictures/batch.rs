@@ -135,8 +135,8 @@ impl PictureBatch {
         }
     }
 
-    /// Returns the offsets of the intermediate regions, which are placed one after another from `start` on, and the end
-    /// of the last region. The upload and the output are in memory of their own, so their offset is 0.
+    /// Returns the offsets of the intermediate regions, which are placed one after another from `start` on, and the
+    /// end of the last region. The upload and the output have separate memory, so their offset is 0.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
         let mut end = start.next_multiple_of(256);

@@ -16,7 +16,7 @@ use shardpack_jpeg::{Frames, JpegHeader, StoredPicture};
 use shardpack_loader::ClipLayout;
 use shardpack_loader::stage::Clip;
 
-/// The frames of a clip that go into a row, in order.
+/// The frames of a clip that a row contains, in order.
 struct Choice {
     total: u32,
     options: StagingOptions,

@@ -66,7 +66,6 @@ impl McuGrid {
         fits.then_some(self.with_interval(index.interval()))
     }
 
-    /// Returns the grid with segments of `interval` MCUs.
     pub(super) const fn with_interval(self, interval: u32) -> Self {
         Self { interval, ..self }
     }

@@ -10,7 +10,7 @@ use shardpack_base::Marks;
 use shardpack_jpeg::{SegmentBoundary, SegmentIndex};
 use std::ops::Range;
 
-/// Source of the boundaries of a picture's segments. Runs of segments are taken in ascending order.
+/// Source of the boundaries of a picture's segments. Callers request runs of segments in ascending order.
 pub(super) trait Boundaries {
     /// Returns the starts of these segments and the end of the last one.
     ///

@@ -56,12 +56,12 @@ pub(super) const MOST_DECODE_THREADS: u32 = 768;
 pub(super) const WARP_BLOCKS_BYTES: u32 = 4896;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
-/// In place of an index: the picture has no edges, because it has no segment index.
+/// Stored instead of the index of the first edges if the picture has no segment index.
 pub(super) const NONE: u32 = u32::MAX;
-/// In place of a number of unused bits: any number is valid, as before a marker.
+/// Stored instead of a number of unused bits if any number is valid, as before a marker.
 pub(super) const ANY: u16 = 8;
 
-/// Faults of a row, each a bit of the row's status word.
+/// Faults of a row, as bits of the row's status word.
 pub(super) const ODD_ENTROPY: u32 = 1;
 pub(super) const ODD_RANGE: u32 = 2;
 

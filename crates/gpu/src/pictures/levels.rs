@@ -1,4 +1,4 @@
-//! Converts the levels of pictures that the host has decoded to floats, on the device.
+//! Converts host-decoded levels of pictures to floats, on the device.
 
 use super::batch::written;
 use super::layout::{LEVELS_BYTES, LEVELS_THREADS, TableWriter};

@@ -42,7 +42,7 @@ pub(crate) struct Output {
     pub(crate) dtype: Dtype,
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
-    /// Number of planes of other frames between the planes of two channels of a picture.
+    /// Number of planes from other frames between two channel planes of a picture.
     pub(crate) planes_between: u32,
 }
 

@@ -47,10 +47,10 @@ pub(crate) struct Shown<'a> {
 pub(crate) struct Destination<'a> {
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
-    /// Where the slot receives the scan if it is on the device: an offset, which is a multiple of 16.
+    /// Offset in the slot, a multiple of 16, to which the scan is copied if it is on the device.
     /// [`PreparedPicture::gathered_bytes`] returns the size.
     pub(crate) gathered: u64,
-    /// First element in the output.
+    /// Index of the first element in the output.
     pub(crate) out: u64,
 }
 
@@ -170,7 +170,7 @@ impl<'a> PreparedPicture<'a> {
         }
     }
 
-    /// Returns the number of bytes in the slot that the scan takes if it is copied on the device.
+    /// Returns the size in bytes of the scan's copy in the slot, or 0 if the scan is on the host.
     pub(crate) const fn gathered_bytes(&self) -> u64 {
         match self.scan {
             Scan::Here(_) => 0,
@@ -192,7 +192,7 @@ impl<'a> PreparedPicture<'a> {
         self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
     }
 
-    /// Returns the number of output elements from the start of this frame of a clip to the start of the next frame.
+    /// Returns the distance, in output elements, from the start of this frame of a clip to the start of the next.
     pub(crate) fn frame_step(&self) -> u64 {
         let is_planar = self.output().planes_between > 0;
         if is_planar { self.entry.elements() / 3 } else { self.entry.elements() }

@@ -56,7 +56,7 @@ impl TableWriter<'_> {
         self.u32s(entry.dc.map(|code| before.codes + code));
         self.u32s(entry.ac.map(|code| before.codes + code));
         self.0.extend(entry.quantisers.as_flattened());
-        // Padding to a multiple of 8 bytes.
+        // Pad to a multiple of 8 bytes.
         self.u32s([0]);
     }
 

@@ -5,8 +5,7 @@ use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
-/// A copied segment: where it starts in the staged bytes, its number in the picture, and the kind of data that follow
-/// it.
+/// A copied segment: where it starts in the staged bytes, its number in the picture, and the kind of data after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
@@ -24,7 +23,7 @@ pub(super) enum Tail {
     SharedByte = 3,
 }
 
-/// Both edges of a segment of a picture with a segment index.
+/// Decoder state at both edges of a segment, for pictures with a segment index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edges {
     /// DC predictions at the start of the segment.

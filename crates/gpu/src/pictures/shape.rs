@@ -7,7 +7,7 @@ const WARP: u32 = 32;
 
 /// Number and size of the blocks that decode segments. By default, there are as many small blocks as the work needs,
 /// so that all multiprocessors decode a batch at once. A few large blocks take longer, but leave the other
-/// multiprocessors to kernels that run at the same time, such as those of a training step. As many warps as possible
+/// multiprocessors to kernels that run at the same time, for example in a training step. As many warps as possible
 /// then share a multiprocessor, because a warp alone waits most of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DecodeShape {

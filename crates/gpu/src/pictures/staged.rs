@@ -45,7 +45,7 @@ pub(crate) struct StagedPicture {
     pub(super) quantisers: [[u8; 64]; 3],
     /// Number of luma blocks, and number of blocks of each chroma component.
     pub(super) blocks: (u32, u32),
-    /// Number of spans, and of weights, of the first axis.
+    /// Number of spans and number of weights of the first axis.
     pub(super) spans: u32,
     pub(super) weights: u32,
     pub(super) pieces: Vec<Piece>,

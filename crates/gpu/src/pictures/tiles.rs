@@ -49,8 +49,8 @@ const fn whole(value: f64) -> u32 {
     value as u32
 }
 
-/// Returns the number of columns and rows of the tile with the least work, or `None` if the source of even a single
-/// pixel does not fit.
+/// Returns the number of columns and rows of the tile with the least work, or `None` if not even the source of a
+/// single pixel fits.
 pub(super) fn tile(place: &Placement) -> Option<(u32, u32)> {
     let Placement { x, y, .. } = place;
     let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
@@ -104,7 +104,7 @@ mod tests {
         assert!(columns * rows <= TILE_BETWEEN && columns * rows * 4 > TILE_BETWEEN);
         assert_eq!(tile_of((1, 1), (1, 1), bilinear), Some((1, 1)));
         assert_eq!(tile_of((4000, 4000), (20, 20), bilinear), None);
-        // A cubic filter reaches twice as far, and the nearest pixel alone needs the fewest source pixels.
+        // A cubic filter reaches twice as far as a bilinear one. The nearest pixel needs the fewest source pixels.
         assert_eq!(tile_of((700, 700), (20, 20), bilinear), Some((1, 1)));
         assert_eq!(tile_of((700, 700), (20, 20), Interpolation::Bicubic), None);
         assert_eq!(tile_of((4000, 4000), (20, 20), Interpolation::Nearest), Some((1, 1)));

@@ -39,7 +39,7 @@ pub(crate) struct Assembled {
     lost: Vec<Spot>,
     /// For each shared array, the cube rows that use it.
     sharing: Vec<Vec<usize>>,
-    /// Arrays on the device that the kernels read, held until the batch is done.
+    /// Keeps arrays on the device alive until the kernels have read them.
     _scenes: Vec<Arc<dyn DeviceArray>>,
 }
 

@@ -15,8 +15,8 @@ pub(super) trait Submitted: Send + Sync {
 
 pub(super) enum Message {
     Submitted(Arc<dyn Submitted>, Ticket),
-    /// There are no more batches. This needs a message: the channel stays open as long as a slot exists, because slots
-    /// hold senders, and a consumer may keep a batch, and thus its slot, after the loader has been dropped.
+    /// There are no more batches. Closing the channel cannot signal this, because slots hold senders, and a consumer
+    /// may keep a batch and its slot after the loader has been dropped.
     End,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// Process that started the thread. A fork does not have the thread.
+    /// Process that started the thread. The thread does not exist in a fork.
     pid: u32,
 }
 

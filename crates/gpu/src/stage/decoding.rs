@@ -8,10 +8,9 @@ use shardpack_format::{ArrayDescriptor, Codec};
 use shardpack_jpeg::{Interpolation, View};
 use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, RecordValue, SlotRoom};
 
-/// Place where rows are decoded, and source of their data.
+/// The processor that decodes rows, and the source of their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoding {
-    /// Rows are decoded on the host.
     Host,
     /// Rows are decoded on the device, from records.
     Records,
@@ -66,10 +65,10 @@ impl Decoding {
         }
     }
 
-    /// Returns the size of the intermediate data in bytes, as far as [`Self::memory_bytes`] does not derive it from the
-    /// staged bytes. For pictures, these are the tables, the levels if they are augmented, and the samples of whole
-    /// pictures if several crops share them. For arrays, these are the stored elements, as far as they take more memory than the output. A part of an array needs
-    /// all elements of its blocks.
+    /// Returns the size in bytes of the intermediate data that [`Self::memory_bytes`] does not derive from the staged
+    /// bytes. For pictures, these are the tables, the levels if pictures are augmented, and the samples of whole
+    /// pictures if several crops share them. For arrays, this is the amount by which the stored elements exceed the
+    /// output. A part of an array needs all elements of its blocks.
     pub(super) fn between_bytes(self, field: &FieldSpec<'_>, sizes: &FieldRows) -> u64 {
         let &FieldRows { rows, output_bytes, .. } = sizes;
         let elements = output_bytes / field.dtype.bytes().max(1);
@@ -106,9 +105,9 @@ impl Decoding {
     }
 
     /// Returns the size in bytes of a slot's device memory for uploads and intermediate data, without the output. The
-    /// samples of a picture take about six times its compressed size. Crops need about half of the samples. Arrays need
-    /// the bytes of their rows plus `between_bytes`. Memory for copies on the device is added. These copies are placed
-    /// after the largest possible upload, which leaves a gap among the words of pictures.
+    /// samples of a picture take about six times its compressed size. Crops need about half of the samples. Arrays
+    /// need the bytes of their rows plus `between_bytes`. The result includes memory for copies on the device. These
+    /// copies are placed after the largest possible upload, which leaves a gap among the words of pictures.
     pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
         if matches!(self, Self::Host) {
             // If the host decodes, only mosaics need intermediate memory.
@@ -135,8 +134,8 @@ fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
 fn view_table_bytes(view: View, sizes: &FieldRows) -> u64 {
     /// Size of the Huffman tables and spans of a picture, and of its weights unless the interpolation is bicubic.
     const FRAME_BYTES: u64 = 8 << 10;
-    /// Height plus width of the crop that bicubic interpolation reduces, after the inverse transform has reduced it as
-    /// far as it can. Four weights of four bytes belong to each of its rows and columns.
+    /// Height plus width of the crop that bicubic interpolation reads, after the inverse transform has reduced it as
+    /// far as possible. Each row and column has four weights of four bytes.
     const BICUBIC_SIDES: u64 = 1 << 10;
     let weights = if view.interpolation == Interpolation::Bicubic { 16 * BICUBIC_SIDES } else { 0 };
     sizes.rows.saturating_mul(FRAME_BYTES + weights)
@@ -185,7 +184,6 @@ fn stored_bytes(field: &FieldSpec<'_>, sizes: &FieldRows) -> u64 {
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Returns the size in bytes of a slot's staging memory.
 pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
     Staging::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }

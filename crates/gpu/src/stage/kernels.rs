@@ -23,7 +23,7 @@ pub(super) struct Kernels {
 /// Loaded kernels by device index. The references are weak, so the last stage that uses the kernels drops them.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
-/// Process of the thread that holds the lock or held it last.
+/// Id of the process whose thread holds the lock or held it last.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 impl Kernels {

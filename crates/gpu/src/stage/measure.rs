@@ -1,4 +1,4 @@
-//! Access to slots without a loader, for measurements and for tests of single values.
+//! Provides access to slots without a loader, for measurements and for tests of single values.
 
 use super::slot::{CudaSlot, locked};
 use crate::driver::{Event, GpuError, Launch, Module};

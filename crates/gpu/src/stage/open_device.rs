@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 /// DLPack's code for CUDA devices.
 const CUDA: i32 = 2;
 
-/// The device, which all slots of a stage share.
+/// A device, shared by all slots of a stage.
 #[derive(Debug)]
 pub(super) struct OpenDevice {
     pub(super) device: Device,
@@ -23,7 +23,6 @@ pub(super) struct OpenDevice {
     pub(super) shape: DecodeShape,
 }
 
-/// Device memory for kept values.
 #[derive(Debug)]
 pub(super) struct ResidentMemory {
     device: Device,

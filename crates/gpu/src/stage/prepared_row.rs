@@ -7,8 +7,8 @@ use crate::pictures::{StagedLevels, StagedPicture};
 use std::ops::Range;
 
 pub(super) enum PreparedRow {
-    /// A picture, or the frames of a clip. The two numbers are the field and the row of the picture whose samples are
-    /// used. This is the picture itself, unless it is a further crop, which uses the samples of the first crop.
+    /// A picture, or the frames of a clip. The two numbers are the field and the row of the picture that provides the
+    /// samples. A further crop uses the samples of the first crop. Any other picture uses its own.
     Pictures(Vec<StagedPicture>, (u32, u32)),
     /// A cube, and the identity of its array if it shares the blocks of the array with other rows.
     Cube(Box<StagedArray>, Option<Identity>),
@@ -18,7 +18,6 @@ pub(super) enum PreparedRow {
     Zero,
 }
 
-/// Bytes that the host decoded.
 pub(super) enum HostBytes {
     Staged(Range<usize>),
     /// Bytes in ordinary memory, because the staging memory is full.

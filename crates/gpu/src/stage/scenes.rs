@@ -7,7 +7,7 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sizes of blocks are rounded up to a multiple of this number of bytes, so that more arrays can reuse a block.
+/// Block sizes are rounded up to a multiple of this size in bytes, so that more arrays can reuse a block.
 const STEP: usize = 64 << 10;
 /// Maximum number of free blocks to keep that are too small or too large for the current array.
 const SPARE: usize = 4;
@@ -15,7 +15,7 @@ const SPARE: usize = 4;
 const PIECE: usize = 1 << 20;
 /// Maximum number of such pairs of buffers.
 const PIECES: usize = 8;
-/// The pool may take the size of the device memory divided by this number.
+/// The pool may use at most 1/`SHARE` of the device memory.
 const SHARE: u64 = 16;
 
 /// Memory on the device for scenes.
@@ -89,7 +89,7 @@ impl ScenePool {
         };
         rooms.bytes += size as u64;
         drop(rooms);
-        // Freeing waits for the whole device, so it is done outside the lock.
+        // Freeing waits for the whole device, so drop these blocks outside the lock.
         drop(others);
         let made = self.make(size).or_else(|error| match error {
             GpuError::OutOfMemory { .. } => {

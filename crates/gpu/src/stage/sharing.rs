@@ -1,5 +1,5 @@
-//! Finds arrays of which several rows of a batch use parts. Each block of such arrays is uploaded and decoded only
-//! once.
+//! Finds arrays whose parts are used by several rows of a batch. Each block of these arrays is uploaded and decoded
+//! only once.
 
 use crate::cubes::BlockPlaces;
 use shardpack_loader::stage::DeviceArray;
@@ -51,7 +51,7 @@ impl Sharing {
         let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
         let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
         let arrays = arrays.iter().map(|(identity, array)| (*identity, places(array)));
-        // An array has no places if its first row had no memory, and no other row followed.
+        // An array has no blocks here if there was no memory for its first row, and no other row followed.
         SharedArrays { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
     }
 }

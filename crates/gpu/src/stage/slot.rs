@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of bytes for status words per row. Enough for four fields.
+/// Bytes of status words per row, enough for four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the loader's ring, and the batch in it.
@@ -87,7 +87,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CudaSlot {
-    /// Creates a slot with `memory_bytes` on the device, besides the output.
+    /// Creates a slot with `memory_bytes` bytes of device memory in addition to the output.
     pub(super) fn new(
         shared: Arc<OpenDevice>,
         completions: Sender<Message>,
@@ -179,7 +179,7 @@ impl CudaSlot {
         self.launches(work, batch).into_iter().try_for_each(|(module, launch)| self.stream.run(module, &launch))
     }
 
-    /// Returns the launches of an uploaded batch in order, each with its module.
+    /// Returns the launches of an uploaded batch with their modules, in order.
     pub(super) fn launches(&self, work: &SlotWork, batch: &Assembled) -> Vec<(&Module, Launch)> {
         let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
         let launches = batch.launches(kept, work.memory.address(), self.output.address());
@@ -190,7 +190,7 @@ impl CudaSlot {
         modules.flat_map(|(module, launches)| shaped(module, launches)).collect()
     }
 
-    /// Makes later work in the stream wait until no consumer uses the previous batch any more.
+    /// Makes later work in the stream wait until no consumer uses the previous batch.
     fn wait_for_consumers(&self) -> Result<(), GpuError> {
         let mut consumers = locked(&self.consumers);
         if mem::take(&mut consumers.is_lost) {

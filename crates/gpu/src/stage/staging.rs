@@ -31,8 +31,8 @@ pub(crate) struct Staging<M> {
     rows: Mutex<BatchRows>,
     sharing: Sharing,
     scenes: Option<Arc<dyn Scenes>>,
-    /// Offset in the slot of the first free byte after the upload. The bytes from there on are for scratch memory of
-    /// cubes, and for copies on the device.
+    /// Offset in the slot of the first free byte after the upload. The scratch memory of cubes and the copies on the
+    /// device use the bytes from there on.
     scratch: AtomicU64,
     /// Number of bytes of staging memory that are reserved for fields that the host decodes.
     host_bytes: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Staging<M> {
     lost: Mutex<Option<GpuError>>,
 }
 
-/// The prepared rows, sorted, so that a batch does not depend on the order in which threads prepared them.
+/// Prepared rows, sorted so that the batch does not depend on the order in which threads prepared them.
 #[derive(Default)]
 struct BatchRows {
     output_bytes: usize,
@@ -119,8 +119,8 @@ impl<M: Block> Staging<M> {
         if self.has(spot) { self.shared().lend(bytes, step) } else { None }
     }
 
-    /// Prepares an array whose bytes are already in a loan of the staging memory, without copying them, or returns
-    /// the reason why it is left to the host.
+    /// Prepares an array whose bytes are already in a loan of the staging memory, without copying them. Returns the
+    /// reason if the array is left to the host.
     pub(crate) fn prepare_there(
         &self,
         spot: &Spot,
@@ -211,7 +211,7 @@ impl<M: Block> Staging<M> {
     }
 
     /// Stages the picture of a row, or all frames of a clip. `samples_of` is the field and the row of the picture
-    /// whose samples are used.
+    /// that provides the samples.
     fn pictures(
         &self,
         spot: &Spot,
@@ -446,7 +446,6 @@ impl<M: Block> Upload<'_, M> {
     }
 }
 
-/// Returns the options for staging pictures, with the limit on their size.
 pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
     StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
@@ -463,7 +462,7 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
     arena.claim(bytes).ok_or(FULL)
 }
 
-/// Returns the reason as text without details of a single picture, because equal reasons are counted.
+/// Returns the reason as text. Omits the details of single pictures, so that equal reasons can be counted.
 fn reason(reason: Reason) -> Refusal {
     match reason {
         Reason::View(_) => "view does not fit the picture".into(),

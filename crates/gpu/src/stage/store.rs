@@ -1,4 +1,4 @@
-//! Stores values that stay on the device, together with the host's tables of them.
+//! Stores values that stay on the device, and the host's tables for these values.
 
 use super::staging::staging_options;
 use crate::gather::MARGIN;
@@ -23,7 +23,7 @@ pub(super) struct Store<B> {
     reserved: AtomicU64,
     free: AtomicU64,
     filling: Mutex<Vec<Vec<u8>>>,
-    /// The host's tables of the values, one block per call of `keep`.
+    /// The host's tables for the values, one block per call of `keep`.
     sealed: OnceLock<Vec<Vec<u8>>>,
     host_bytes: AtomicU64,
 }
@@ -48,17 +48,17 @@ impl<B> Default for Store<B> {
 }
 
 impl<B: Backing> Store<B> {
-    /// Returns the maximum number of bytes that a value of `stored_bytes` takes.
+    /// Returns the maximum number of bytes that a value of `stored_bytes` bytes occupies in the store.
     pub(super) const fn value_bytes(stored_bytes: u64) -> u64 {
         stored_bytes.saturating_add(ALIGN)
     }
 
-    /// Returns the size of the memory that is needed for `bytes` bytes of values.
+    /// Returns the size of the memory for `bytes` bytes of values, including the margin.
     pub(super) const fn backing_bytes(bytes: u64) -> u64 {
         bytes.saturating_add(MARGIN as u64)
     }
 
-    /// Stores the values in `backing`, which has `bytes` bytes besides the margin.
+    /// Stores the values in `backing`, which has `bytes` bytes in addition to the margin.
     ///
     /// # Errors
     /// If the store already has a backing.
@@ -89,7 +89,7 @@ impl<B: Backing> Store<B> {
         let Some(backing) = self.backing.get() else {
             return Err(io::Error::other("memory for resident values is not reserved"));
         };
-        // Reserve one piece for all values, so that a single copy is enough.
+        // Reserve contiguous memory for all values, so that a single copy is enough.
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
         let reserved = self.reserved.load(Ordering::Relaxed);
         let fits = |free: u64| free.checked_add(most).filter(|&end| end <= reserved);

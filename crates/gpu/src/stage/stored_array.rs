@@ -8,7 +8,6 @@ use std::borrow::Cow;
 
 pub(super) type Refusal = Cow<'static, str>;
 
-/// Location of the bytes of a value.
 pub(super) enum ValueBytes<'a, M> {
     /// In the record.
     Here,
@@ -18,14 +17,13 @@ pub(super) enum ValueBytes<'a, M> {
     Kept(KeptValue<'a>),
 }
 
-/// A value kept on the device.
 #[derive(Clone, Copy)]
 pub(super) struct KeptValue<'a> {
     pub(super) number: u64,
     pub(super) tables: &'a [u8],
 }
 
-/// An array, or a part of it, as a record stores it.
+/// A stored array, or a part of one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredArray<'a> {
     pub(super) codec: Codec,

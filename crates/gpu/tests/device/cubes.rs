@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Decodes a batch. Returns `None` for payloads that are refused before decoding, and otherwise the values or the
-    /// reason of a fault.
+    /// reason for a fault.
     fn decode(&mut self, items: &[Item<'_>]) -> Vec<Option<Result<Vec<u8>, String>>> {
         let (limits, zstd) = (Limits::default(), &mut ZstdDecoder::default());
         let (mut spots, mut end) = (Vec::new(), 0_usize);

@@ -1,5 +1,5 @@
-//! Tests that loaders that decode on a device return the same batches as loaders that decode on the host. Without a
-//! device, these tests do nothing. The crate's unit tests run the same stage with kernels emulated on the CPU.
+//! Tests that a loader returns the same batches from a device as from the host. Without a device, these tests do
+//! nothing. The crate's unit tests run the same stage with kernels emulated on the CPU.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

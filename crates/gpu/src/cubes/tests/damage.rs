@@ -121,7 +121,7 @@ fn booleans_and_fixed_point_are_checked() {
     let fine = [vec![flags.clone(), counts.clone()], all_away(&flags, &counts)].concat();
     flags.payload[77] = 2;
     counts.payload[201] = 2;
-    // A region that does not touch the damage must be valid, on the host as well as on the device.
+    // A region that does not touch the damage must be valid, both on the host and on the device.
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
     let moved = all_away(&flags, &counts);

@@ -16,7 +16,6 @@ pub(crate) enum Fill {
     Counts,
 }
 
-/// Generates an array with this content. The same seed yields the same array.
 pub(crate) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
     let elements = Dtype::U8.array_bytes(&shape).unwrap();
     let bands = shape.last().copied().unwrap_or(1).max(1);
@@ -165,7 +164,7 @@ pub(crate) fn finish(
     Finish { to, factors, fill, warp, volume: None, turn }
 }
 
-/// Generates an affine map in half of the cases: exact shifts and quarter turns, and small and large moves.
+/// Generates an affine map in half of the cases: an exact shift, a quarter turn, or a small or large move.
 pub(crate) fn moves(seed: u64, moves: bool, is_float: bool, [rows, columns]: [u64; 2]) -> Option<Warp> {
     let draw = |n: u64| {
         (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(n).wrapping_mul(0xD134_2543_DE82_EF95) >> 40) as f64

@@ -108,7 +108,6 @@ impl Item {
     }
 }
 
-/// The device's result for one array: values or a fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
 /// A staged batch. Its memory is filled with a given byte before the items are staged.

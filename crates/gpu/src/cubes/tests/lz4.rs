@@ -1,4 +1,5 @@
-//! Tests the LZ4 kernel alone on blocks of arbitrary sequences, which together cover every kind of copy at every place.
+//! Tests the LZ4 kernel alone on blocks of arbitrary sequences. Together, they cover every kind of copy at every
+//! alignment.
 
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
@@ -75,7 +76,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     (block, out)
 }
 
-/// Decodes the blocks and checks the results. The blocks begin and end at unaligned places of a slot.
+/// Decodes the blocks and checks the results. The blocks begin and end at unaligned offsets in a slot.
 fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
     for manner in MANNERS {
         let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
@@ -125,7 +126,7 @@ proptest! {
     }
 }
 
-/// Tests matches of every kind of length, at every place within a word.
+/// Tests matches of many lengths, starting at every byte of a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

@@ -127,7 +127,7 @@ const CODERS: [(Coder, Filter); 7] = [
     (Coder::Zstd, Filter::None),
 ];
 
-/// Orders of the values. The flag is true if the bands are stored as differences.
+/// Storage orders of the values. The flag is true if the bands are stored as differences.
 const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::AsShape, false),
     (ArrayLayout::AsShape, true),
@@ -282,7 +282,7 @@ fn every_float16_is_cast_as_the_host_does() {
     compare(&all);
 }
 
-/// Tests floats of four and eight bytes near all values where rounding is special.
+/// Tests 4-byte and 8-byte floats near all values with special rounding.
 #[test]
 fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let singles: Vec<u32> = (0..=u16::MAX)

@@ -6,7 +6,7 @@ use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 
-/// Decodes frames, each given with its decoded size in bytes. A rejected frame yields `None`.
+/// Decodes frames, which are paired with their decoded sizes in bytes. Returns `None` for a rejected frame.
 fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
     let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
     for (number, (frame, out_bytes)) in (0..).zip(frames) {

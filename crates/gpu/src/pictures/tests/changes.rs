@@ -20,7 +20,7 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     converted(&on_host::changed(levels, [height, width], &how, changes), output)
 }
 
-/// Asserts that the kernels produce the host's result, whatever the order of threads and the initial content of
+/// Asserts that the kernels produce the host's result, regardless of the order of threads and the initial content of
 /// memory.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
@@ -108,8 +108,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
     }
 }
 
-/// In these pictures, there is no range to stretch, there are no levels to spread, or there is no pixel inside the
-/// border.
+/// These pictures have no range to stretch, no levels to spread, or no pixels inside the border.
 #[test]
 fn pictures_of_one_pixel_and_of_one_colour_are_the_hosts() {
     let output = Output::default();

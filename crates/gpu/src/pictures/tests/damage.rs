@@ -1,10 +1,10 @@
-//! Tests damaged pictures. The kernels must flag them or produce the pixels of the host's loader. Their neighbours must
-//! not change, and no kernel may leave its buffers.
+//! Tests damaged pictures. The kernels must flag them or produce the pixels of the host's loader. Their neighbours
+//! must not change, and no kernel may access memory outside its buffers.
 
 use super::*;
 
-/// Decodes a batch of three pictures, the second of which is damaged. Returns two flags: the kernels accepted the
-/// damaged picture, and they flagged it.
+/// Decodes a batch of three pictures, the second of which is damaged. Returns whether the kernels accepted the
+/// damaged picture, and whether they flagged it.
 fn round(random: &mut Random) -> (bool, bool) {
     let output = Output::default();
     let source = |random: &mut Random| Source {

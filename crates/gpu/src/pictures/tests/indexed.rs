@@ -1,4 +1,5 @@
-//! Tests that pictures with a segment index are decoded from the middle on, and that no pixel depends on the index.
+//! Tests that decoding can start in the middle of a picture with a segment index, and that no pixel depends on the
+//! index.
 
 use super::*;
 use shardpack_augment::Augmentation;
@@ -16,7 +17,7 @@ impl Case {
         StoredPicture { segments: self.index.as_deref(), ..StoredPicture::new("image/jpeg", &self.jpeg) }
     }
 
-    /// Returns the levels that the host decodes along these paths, after the changes.
+    /// Returns the levels that the host decodes with these `paths`, after the changes.
     fn by_host(&self, paths: DecodePaths, row: &PictureRow, output: &Output) -> Result<Vec<u8>, String> {
         let (height, width) = (row.height as usize, row.width as usize);
         let mut levels = vec![0; height * width * 3];
@@ -44,8 +45,8 @@ fn batch_of(cases: &[Case], memory: &mut [u8], output: Output) -> (Vec<Result<us
     (rows, staging.finish())
 }
 
-/// Asserts that the kernels produce the pixels that libjpeg-turbo decodes without the index, whatever the order of
-/// threads and the initial content of memory.
+/// Asserts that the kernels produce the pixels that libjpeg-turbo decodes without the index, regardless of the order
+/// of threads and the initial content of memory.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let (rows, batch) = batch_of(cases, &mut memory, output);
@@ -179,8 +180,8 @@ fn drawn(random: &mut Random, needs_index: bool, layout: PixelLayout) -> Case {
     }
 }
 
-/// Decodes a batch of three pictures, the second of which has a damaged index or damaged bytes. Returns two flags:
-/// the kernels accepted the damaged picture, and they flagged it.
+/// Decodes a batch of three pictures, the second of which has a damaged index or damaged bytes. Returns whether the
+/// kernels accepted the damaged picture, and whether they flagged it.
 fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
     let output = Output::default();
     let mut cases: Vec<_> = (0..3).map(|n| drawn(random, n == 1, output.layout)).collect();

@@ -91,7 +91,7 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     staging.finish()
 }
 
-/// Asserts that the kernels produce the host's result, whatever the order of threads and the initial content of
+/// Asserts that the kernels produce the host's result, regardless of the order of threads and the initial content of
 /// memory.
 fn assert_same(pictures: &[(Vec<u8>, Rendering)], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
@@ -263,7 +263,7 @@ fn the_shape_of_blocks_changes_no_bit() {
     let mut memory = vec![0xCC; 4 << 20];
     for is_damaged in [false, true] {
         if is_damaged {
-            // Markers and stuffed bytes stay, so that the picture is not refused.
+            // Keep markers and stuffed bytes, so that the picture is not refused.
             let bytes = &mut pictures[2].0;
             for at in bytes.len() - 400..bytes.len() - 200 {
                 if bytes[at] != 0xFF && bytes[at - 1] != 0xFF {

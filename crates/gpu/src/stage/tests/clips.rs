@@ -221,7 +221,7 @@ fn damaged_frames_are_those_of_the_host() {
     });
 }
 
-/// If the kernels do not accept one of the chosen frames, the host decodes the clip, and the reason is counted.
+/// If the kernels do not accept one of the chosen frames, the host decodes the clip, and the stage counts the reason.
 #[test]
 fn frames_that_the_kernels_lack_are_counted() {
     let odd = |id: u64, number: u64| {
@@ -271,7 +271,8 @@ fn clips_without_room_in_the_staging_memory_are_the_hosts() {
     assert!(staged.refusals().iter().any(|refusal| refusal.reason == "no room left in the staging memory"));
 }
 
-/// A stage whose rows the host decodes takes no clips. The host writes the rows of clips, and they are copied.
+/// If the host decodes all rows, the stage takes no clips. The host writes the rows of clips, which are then copied
+/// to the device.
 #[test]
 fn clips_that_the_host_decodes_are_copied() {
     let disk = alike(8);

@@ -86,7 +86,7 @@ impl Disk {
         Self::coded(count, |_| [48, 64], harm, as_stored)
     }
 
-    /// Writes pictures that compress to a small part of their size, and no other fields but their sizes.
+    /// Writes highly compressible pictures. The only other fields are their heights and widths.
     pub(crate) fn smooth(count: u64, size: impl Fn(u64) -> [u32; 2]) -> Self {
         let mut fields = vec![format::Field::stored("image", FieldKind::Image)];
         fields.extend(["height", "width"].map(|name| format::Field::scalar(name, Dtype::U32)));
@@ -170,7 +170,6 @@ impl Disk {
         Self::new(count, |_| [48, 64], harm)
     }
 
-    /// Writes a dataset in which three in four samples are attacks.
     pub(crate) fn hostile(count: u64, seed: u64) -> Self {
         let size = move |id| {
             if seed.is_multiple_of(2) { [48, 64] } else { [20 + (id * 7 % 23) as u32, 12 + (id * 5 % 41) as u32] }
@@ -225,7 +224,7 @@ pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Fails if two epochs differ. The message names the place of the difference.
+/// Fails if two epochs differ. The message says where they differ.
 pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: batches");
     for (n, (found, expected)) in found.iter().zip(expected).enumerate() {

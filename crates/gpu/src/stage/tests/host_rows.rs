@@ -77,7 +77,7 @@ fn a_transform_changes_rows_before_the_upload() {
     compare(&Disk::alike(10, Harm::None), 1, vec![("levels", options), ("floats", floats)]);
 }
 
-/// The stage must upload levels, one byte per element, whatever the float type of the output.
+/// The stage must upload levels, one byte per element, regardless of the float type of the output.
 #[test]
 fn levels_are_uploaded_instead_of_floats() {
     let disk = Disk::alike(8, Harm::None);

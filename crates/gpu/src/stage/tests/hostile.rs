@@ -1,5 +1,5 @@
 //! Tests hostile datasets with valid checksums. A stage must return the same batches or errors as the host, no kernel
-//! may leave its buffers, and nothing may panic.
+//! may access memory outside its buffers, and nothing may panic.
 
 use super::datasets::{Disk, Seen, assert_same, seen, ways};
 use super::played::PlayedStage;
@@ -24,7 +24,7 @@ fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
 
 /// Returns the number of rows that the stage took, that it rejected, and that the kernels flagged.
 fn attack(samples: u64, seed: u64) -> [u64; 3] {
-    /// Samples per dataset, of which three in four are hostile.
+    /// Number of samples per dataset. Three in four are hostile.
     const OF_DISK: u64 = 24;
     let ways = ways();
     let mut counts = [0; 3];

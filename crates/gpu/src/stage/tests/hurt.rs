@@ -51,8 +51,8 @@ fn at(random: &mut Random, range: Range<usize>) -> usize {
     range.start + random.below(range.len().max(1) as u32) as usize
 }
 
-/// Returns the markers before the entropy-coded bytes, each with the range of its whole segment, and the
-/// start of the entropy-coded bytes.
+/// Returns the markers before the entropy-coded bytes with the ranges of their segments, and the start of the
+/// entropy-coded bytes.
 fn segments(jpeg: &[u8]) -> (Vec<(u8, Range<usize>)>, usize) {
     let (mut found, mut at) = (Vec::new(), 2);
     while let Some(&[0xFF, marker, high, low]) = jpeg.get(at..at + 4) {

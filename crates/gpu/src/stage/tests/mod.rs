@@ -1,5 +1,5 @@
-//! Compares batches of the real loader with a stage to batches that the host decodes. In the stage, threads prepare
-//! the rows, and kernels emulated on the CPU decode them.
+//! Compares batches of the real loader with an emulated stage to batches that the host decodes. Threads prepare the
+//! rows, and kernels emulated on the CPU decode them.
 
 mod clips;
 mod crops;
@@ -233,8 +233,8 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
-/// The kernels derive where a segment's words are from the place of the segment in the staging memory, and this place
-/// depends on the order of the threads. The batch must not.
+/// The kernels derive the offset of a segment's words from the offset of the segment in staging memory, which depends
+/// on the order of the threads. The decoded batch must not depend on that order.
 #[test]
 fn rows_may_be_staged_in_any_order() {
     let size = |n: usize| (16 + 8 * n as u16, 24 + 5 * n as u16);

@@ -1,4 +1,4 @@
-//! A stage whose device is emulated on the CPU. It shares the logic of `CudaStage`, except that it uses no driver.
+//! A stage whose device is emulated on the CPU. It shares the logic of `CudaStage` but uses no driver.
 
 use crate::driver::Heap;
 use crate::gather::MARGIN;
@@ -158,7 +158,6 @@ impl PlayedStage {
         }
     }
 
-    /// Creates a stage whose rows the host decodes.
     pub(super) fn of_host_rows(manner: usize, tight: u64) -> Self {
         Self { decoding: Decoding::Host, ..Self::new(manner, tight) }
     }

@@ -7,7 +7,7 @@ use super::played::PlayedStage;
 use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
-/// Returns the places of all patches, with `None` for skipped samples.
+/// Returns the positions of all patches, with `None` for skipped samples.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
 }

@@ -74,7 +74,7 @@ fn blocks_are_staged_once_for_all_rows() {
         let apart = staged(&of, None, 16 << 20);
         let (upload, out, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);
         assert!(out == apart.1 && faults.is_empty() && taken == ROWS, "{coder:?} {layout:?}: {faults:?}");
-        // The upload must contain little more than the blocks of the array, each once, and the tables of the rows.
+        // The upload must contain each block of the array once, the tables of the rows, and little else.
         assert!(upload < of.payload.len() + (32 << 10), "{coder:?} {layout:?}: {upload} of {}", of.payload.len());
         assert!(apart.0 > 2 * upload, "{coder:?} {layout:?}: {} and {upload}", apart.0);
     }
