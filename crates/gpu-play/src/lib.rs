@@ -30,7 +30,7 @@ pub struct Device {
     buffers: Vec<Buffer>,
 }
 
-/// Memory whose first byte is aligned to 256.
+/// Memory whose first byte is aligned to 256 bytes.
 #[derive(Debug)]
 struct Buffer {
     room: Vec<u8>,
