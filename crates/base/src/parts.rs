@@ -1,4 +1,4 @@
-//! Access to parts of buffers, for bounds that the code itself has computed.
+//! Provides parts of buffers, for bounds that the code itself has computed.
 //!
 //! A part that is out of bounds is therefore a bug, not damaged data, and becomes an `Internal` error. Returning an
 //! empty part instead would silently leave wrong values in the output.

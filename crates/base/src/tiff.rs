@@ -72,7 +72,7 @@ struct TiffEntry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The values themselves. If they do not fit into these 4 bytes (8 in a BigTIFF), their offset in the file.
+    /// The values, or their offset in the file if they do not fit into these 4 bytes (8 bytes in a BigTIFF).
     field: [u8; 8],
 }
 
