@@ -1,4 +1,4 @@
-//! The cause of an error.
+//! The cause of an I/O error, with an optional hint.
 
 use shardpack_format::{ErrorKind as Family, Explain, Hint, SystemError};
 use std::fmt;
@@ -89,7 +89,7 @@ impl From<ErrorKind> for Cause {
     }
 }
 
-/// For traits of the standard library that require an `io::Error`. The hint is lost.
+/// Supports traits of the standard library that require an `io::Error`. Drops the hint.
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {

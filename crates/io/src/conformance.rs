@@ -81,7 +81,8 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
         read_exact_at(file, Path::new("file"), &mut buffer, start as u64).unwrap();
         assert!(buffer == bytes[start..end], "bytes {start} to {end} of {len}");
     };
-    // Advice never changes the bytes that are read, even if it is given twice or lies beyond the end of the file.
+    // Advice must not change the bytes that are read, even if a range is announced twice or is beyond the end of the
+    // file.
     file.advise_sequential();
     file.advise_soon(0, len);
     file.advise_soon(len / 2, len);

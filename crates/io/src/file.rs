@@ -94,7 +94,7 @@ pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     }
 }
 
-/// Opens a file whose path this project has chosen. A symlink is refused, and a FIFO does not block.
+/// Opens a file whose name the user did not choose. Refuses symlinks, and does not block on a FIFO.
 pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {

@@ -1,5 +1,5 @@
-//! The file system to which datasets are written, as a trait, so that tests can make any operation fail,
-//! return wrong results, or crash afterwards.
+//! The trait for the file system to which datasets are written. Tests implement it to make any operation fail, return
+//! wrong results, or crash afterwards.
 
 use crate::cause::Cause;
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Creates a folder and its missing parents, and makes them durable.
     ///
     /// # Errors
-    /// As described at [`FileSystem`]. The same holds for all other methods.
+    /// As described at [`FileSystem`].
     fn create_dir_all(&self, folder: &Path) -> Result<(), Cause>;
 
     /// Returns the names of the entries in a folder, sorted.
@@ -98,7 +98,7 @@ pub trait GrowingFile: Send + Sync + Debug {
 
 /// A lock that is released on drop.
 pub trait FileLock: Send + Sync + Debug {
-    /// Returns true if the lock is the mere existence of its file, as on file systems without locks. Such a lock
+    /// Returns true if the lock is only the existence of its file, as on file systems without locks. The lock then
     /// remains if its holder is killed.
     fn is_by_name(&self) -> bool {
         false
@@ -110,7 +110,7 @@ pub trait FileLock: Send + Sync + Debug {
 pub enum LockMode {
     /// Shared with other holders. The last holder removes the lock file.
     Shared,
-    /// Held by one holder alone, which removes the lock file when it drops the lock.
+    /// Held by a single holder, which removes the lock file when it drops the lock.
     Exclusive,
 }
 

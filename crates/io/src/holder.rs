@@ -18,7 +18,7 @@ pub struct Holder {
     pub process: u32,
     /// Host name of the machine on which the process runs.
     pub host: String,
-    /// Time at which the process took its locks. Other versions of the program may have written any text here.
+    /// Time at which the process acquired its locks. Other versions of the program may have written any text here.
     pub since: String,
 }
 

@@ -96,8 +96,8 @@ impl Drop for LockFile {
     }
 }
 
-/// Removes the probes of killed processes. Another process may be probing right now. It is not disturbed if its file
-/// is removed, because it only uses the open file.
+/// Removes the probes of killed processes. If another process is probing right now, removing its file does no harm,
+/// because that process only uses the open file.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

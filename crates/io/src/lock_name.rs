@@ -1,10 +1,10 @@
 //! Locks for file systems that do not support locks, such as Lustre without the mount option and some FUSE mounts. A
 //! lock is a file that only one process can create, and that contains the name of its holder.
 //!
-//! Unlike a real lock, such a file remains after its holder has ended. If a killed process of this machine has left a
-//! file, the file is recognised and removed. A file from another machine stays, and the error message names its
-//! holder. Each shared holder has its own file, next to the file of the exclusive holder. Every holder creates its
-//! own file before it looks for files of the other mode, so at least one of two concurrent holders gives up.
+//! Unlike a real lock, such a file remains after its holder has ended. A file left by a killed process of this
+//! machine is recognised and removed. A file from another machine stays, and the error message names its holder. Each
+//! shared holder has its own file, next to the file of the exclusive holder. Every holder creates its own file before
+//! it looks for files of the other mode, so at least one of two concurrent holders gives up.
 
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode};

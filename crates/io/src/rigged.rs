@@ -148,7 +148,7 @@ pub enum Fault {
     OneByte,
     /// Each read returns a piece of pseudo-random size, with EINTR and EAGAIN in between.
     Pieces,
-    /// The k-th operation (an open or a read) fails with EIO. This happens only once.
+    /// The k-th operation (an open or a read) fails once with EIO.
     FailAt(u64),
 }
 
