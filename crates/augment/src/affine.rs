@@ -192,7 +192,7 @@ mod tests {
                     inside += u32::from(expected > 0);
                     outside += u32::from(expected == 0);
                 }
-                // Moving a point and applying the inverse must give the exact original point.
+                // Moving a point and applying the inverse must return exactly the original point.
                 let (point, [xx, xy, x0, yx, yy, y0]) = ([3.25, 8.5], map.inverse());
                 let [x, y] = map.moved(point);
                 let (x, y) = (x - f64::from(width) * 0.5, y - f64::from(height) * 0.5);

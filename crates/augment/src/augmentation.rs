@@ -12,13 +12,12 @@ use shardpack_format::{Error, Result};
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
 const TRIES: u32 = 10;
-/// Largest rotation and largest shear that are accepted, in degrees in either direction. A shear by 90° would leave
-/// nothing of the picture.
+/// Maximum rotation and maximum shear in degrees, in either direction. A shear by 90° would collapse the picture.
 const TURNS: f64 = 360.0;
 const UPRIGHT: f64 = 89.0;
 
-/// A random change of a picture, as defined by torchvision v2. The choices and their probabilities are the same, but
-/// they are drawn from the seed, the epoch and the sample.
+/// A random change of a picture, as defined by torchvision v2. The choices and their probabilities are torchvision's,
+/// but the draws depend only on the seed, the epoch and the sample.
 ///
 /// ```
 /// use shardpack_augment::Augmentation;
@@ -86,7 +85,7 @@ pub enum Augmentation {
         shear: [(f64, f64); 2],
         /// Probability. Default 1.
         p: f64,
-        /// Values of pixels from outside an array.
+        /// Values of pixels whose source is outside the array.
         outside: Outside,
     },
     /// Rotation about the centre, with probability `p`. Applies to pictures and arrays, like `RandomAffine`.
@@ -95,14 +94,14 @@ pub enum Augmentation {
         degrees: (f64, f64),
         /// Probability. Default 1.
         p: f64,
-        /// Values of pixels from outside an array.
+        /// Values of pixels whose source is outside the array.
         outside: Outside,
     },
     /// Rotation, scale and shift of a volume's box about its centre, for volumes only.
     RandomAffine3d {
         /// Ranges and probabilities.
         ranges: VolumeAffine,
-        /// Values of voxels from outside the volume.
+        /// Values of voxels whose source is outside the volume.
         outside: Outside,
     },
     /// One operation, with probability `p`.
@@ -169,8 +168,8 @@ impl Augmentation {
     pub const MOST: u32 = (1 << 16) / PAIRS;
 
     /// Returns the operations for a sample's picture of this height and width. `place` is the index of the
-    /// augmentation in its list, below [`Augmentation::MOST`]. Augmentations at different places have
-    /// different draws.
+    /// augmentation in its list, below [`Augmentation::MOST`]. Augmentations with different indices have different
+    /// draws.
     #[must_use]
     pub fn resolve(&self, draws: &Draws, place: u32, height: usize, width: usize) -> Vec<Operation> {
         let own = Own { draws, first: FIRST + place % Self::MOST * PAIRS };
@@ -226,7 +225,8 @@ impl Augmentation {
         }
     }
 
-    /// Returns the values of pixels from outside an array, or `None` if this augmentation does not move arrays.
+    /// Returns the values of pixels whose source is outside an array, or `None` if this augmentation does not move
+    /// arrays.
     #[must_use]
     pub const fn outside(&self) -> Option<Outside> {
         match *self {

@@ -1,5 +1,5 @@
-//! Random changes of the bands of cubes. All of them except gamma and noise are folded into the factor and the offset
-//! with which each band is normalised, so they take no extra time on the host or on a device.
+//! Random changes of the bands of cubes. All of them except gamma and noise are folded into the normalisation factor
+//! and offset of each band, so they take no extra time on the host or on a device.
 
 use super::gamma::Gamma;
 use super::noise::Noise;
@@ -60,7 +60,7 @@ pub enum BandAugmentation {
         value: f32,
     },
     /// Reduces channels of a volume's box to a low resolution and enlarges them again. For volumes only. It is
-    /// applied after all maps and factors but before gamma and noise, whatever its position in the list.
+    /// applied after all maps and factors but before gamma and noise, regardless of its position in the list.
     RandomLowResolution {
         /// Range of the low resolution as a share of each side, above 0 and at most 1.
         scale: (f64, f64),
@@ -70,14 +70,14 @@ pub enum BandAugmentation {
         p_per_channel: f64,
     },
     /// With probability `p`, raises all values, scaled to their range, to a power; see [`Gamma`]. It is applied after
-    /// all other changes except noise, whatever its position in the list.
+    /// all other changes except noise, regardless of its position in the list.
     RandomGamma {
         /// Range of the exponent.
         gamma: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
-    /// Adds independent noise to each value. It is applied after all other changes, whatever its position in the
+    /// Adds independent noise to each value. It is applied after all other changes, regardless of its position in the
     /// list.
     GaussianNoise {
         /// Range of the standard deviation.
@@ -167,8 +167,8 @@ impl BandAugmentation {
         exponents.reduce(|one, other| one * other).map(Gamma::new)
     }
 
-    /// Returns the low resolution of each channel of a box with these sides, as numbers of planes, rows and columns;
-    /// `None` for channels that keep their resolution. The list is empty if all do. Sides are rounded to nearest,
+    /// Returns the low resolution of each channel of a box with these sides, as numbers of planes, rows and columns,
+    /// or `None` for channels that keep their resolution. The list is empty if all do. Sides are rounded to nearest,
     /// ties to even. If several changes lower a channel's resolution, their shares are multiplied.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most the side")]
@@ -198,7 +198,7 @@ impl BandAugmentation {
     /// Checks that the parameters are in their ranges.
     ///
     /// # Errors
-    /// `Usage` if a parameter is not.
+    /// `Usage` if a parameter is out of range.
     pub fn check(&self) -> Result<()> {
         let range = |what: &'static str, range: (f64, f64), least: f64, most: f64| match range {
             (low, high) if least <= low && low <= high && high <= most => Ok(()),

@@ -3,7 +3,7 @@
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
-/// Blurs with a `size` × `size` kernel; `size` is odd.
+/// Blurs with a `size` × `size` kernel. `size` must be odd.
 pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &mut ChangeScratch) {
     let (height, width, stride) = (picture.height(), picture.width(), picture.stride());
     if height == 0 || width == 0 {
@@ -50,7 +50,7 @@ fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     if period == 0 {
         return 0;
     }
-    // Add enough periods to stay above 0.
+    // Add enough periods to keep the difference from being negative.
     let at = (at + reach.div_ceil(period) * period - reach) % period;
     at.min(period - at)
 }

@@ -26,7 +26,7 @@ fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3
     }
 }
 
-/// Uses torchvision's weights, and truncates to a whole level.
+/// Returns the gray level, computed with torchvision's weights and rounded down.
 #[inline(always)]
 fn gray([r, g, b]: [u8; 3]) -> f32 {
     (f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114).floor()

@@ -43,8 +43,8 @@ pub enum Mix {
 /// A way to mix one batch, with all random choices made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed {
-    /// Each pixel is a weighted sum of the same pixel in both rows. The row's own pixel has the weight `share`, and the
-    /// other row's pixel has the rest.
+    /// Each pixel is a weighted sum of the same pixel in both rows. The row's own pixel has the weight `share`, and
+    /// the other row's pixel has the weight `1 − share`.
     Sum {
         /// Weight of the row's own pixels, 0 to 1.
         share: f64,
@@ -100,7 +100,7 @@ impl Mix {
     /// Checks that `alpha` is valid for a Beta distribution, and that the ranges of a mosaic are valid.
     ///
     /// # Errors
-    /// `Usage` if they are not.
+    /// `Usage` if `alpha` or a range is invalid.
     pub fn check(&self) -> Result<()> {
         let alpha = match *self {
             Self::Mixup { alpha } | Self::CutMix { alpha } => alpha,
@@ -134,7 +134,7 @@ impl FromStr for Mix {
     }
 }
 
-/// Returns the quantile at `probability` of the Beta distribution with both parameters `alpha`.
+/// Returns the quantile at `probability` of the Beta distribution whose parameters are both `alpha`.
 fn quantile(alpha: f64, probability: f64) -> f64 {
     if alpha == 1.0 {
         return probability;

@@ -1,5 +1,5 @@
-//! Mosaics of four pictures, as used to train YOLO. Determines where the pictures meet, and which part of them is
-//! shown.
+//! Mosaics of four pictures, as used to train YOLO. Determines where the pictures meet, and which parts of them are
+//! visible.
 
 use super::affine::{Affine, PixelMap};
 use super::parse::OptionList;
@@ -60,7 +60,7 @@ pub struct MosaicPlan {
 }
 
 impl Mosaic {
-    /// Draws the mosaic of a row of this size; `None` if the row stays unchanged.
+    /// Draws the mosaic of a row of this size. Returns `None` if the row stays unchanged.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and twice the side")]
     pub fn resolve(&self, draws: &Draws, height: u32, width: u32) -> Option<MosaicPlan> {
@@ -98,7 +98,7 @@ impl Mosaic {
     /// Checks that all ranges are valid.
     ///
     /// # Errors
-    /// `Usage` if one is not.
+    /// `Usage` if a range is invalid.
     pub(super) fn check(&self) -> Result<()> {
         let within = |(low, high): (f64, f64), most: f64| -most <= low && low <= high && high <= most;
         let refuse = |what: &str, expected: &str, found: String| {
@@ -149,7 +149,7 @@ impl MosaicPlan {
         self.affine.inverse(width, height)
     }
 
-    /// Returns the map from a row, which begins at `offset` in the canvas, to its place in the mosaic.
+    /// Returns the map from a row, which begins at `offset` in the canvas, to its position in the mosaic.
     #[must_use]
     pub fn map(&self, offset: [i64; 2]) -> PixelMap {
         let [height, width] = self.size;

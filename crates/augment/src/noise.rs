@@ -8,7 +8,7 @@ const MEAN: i32 = 17 * 65_536 - 1;
 
 /// Noise that is added to the values of a cube.
 ///
-/// The deviate of the value at place `p` is computed from two words of block ⌊p / 2⌋ of the sample's noise
+/// The deviate of the value at index `p` is computed from two words of block ⌊p / 2⌋ of the sample's noise
 /// ([`Draws::noise`]): the first two words if `p` is even, otherwise the other two. It is the number of ones in the
 /// first word, times 2¹⁶, plus the sum of the two halves of the second word, minus the mean of this total. The result
 /// is an integer below 2²¹ in magnitude, which float32 represents exactly. It is multiplied by a scale and added to
@@ -38,13 +38,13 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// Returns the draws from which the deviates are computed, and the factor that scales the deviates.
+    /// Returns the draws for the deviates, and the factor that scales the deviates.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)
     }
 
-    /// Adds the noise to values at the places `first`, `first + step`, ….
+    /// Adds the noise to the values with the indices `first`, `first + step`, ….
     pub fn add(&self, first: u64, step: u64, values: &mut [f32]) {
         vectorised(
             #[inline(always)]
@@ -64,7 +64,7 @@ impl Noise {
         );
     }
 
-    /// Adds the noise to values that start at an even place. Each block provides the noise of two values.
+    /// Adds the noise to values that start at an even index. Each block provides the noise of two values.
     #[inline(always)]
     fn add_pairs(&self, first: u64, values: &mut [f32]) {
         let (pairs, last) = values.as_chunks_mut::<2>();

@@ -135,8 +135,8 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Parses a name and the options in its brackets. If that fails, the error names the expected kind of thing (`what`)
-/// and lists the valid names (`names`).
+/// Parses a name and the options in its brackets. If that fails, the error names the kind of value (`what`) and lists
+/// the valid names (`names`).
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
@@ -172,7 +172,7 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
     parts.map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect()
 }
 
-/// Options that have not been taken by a parser yet.
+/// Options that no parser has taken yet.
 pub(crate) struct OptionList<'a> {
     text: &'a str,
     what: &'static str,
@@ -189,7 +189,7 @@ impl<'a> OptionList<'a> {
         Error::usage(format!("{}: expected {name}={expected}, found `{}`", self.what, self.text))
     }
 
-    /// Fails if an option is left that no parser has taken.
+    /// Fails if there is an option that no parser has taken.
     pub(crate) fn end(&self) -> Result<()> {
         match self.options.first() {
             None => Ok(()),

@@ -42,7 +42,6 @@ pub struct VolumeAffine {
     pub p: f64,
 }
 
-/// The random choices for one box.
 struct Chosen {
     degrees: [f64; 3],
     scale: [f64; 3],
@@ -54,7 +53,7 @@ fn between(range: (f64, f64), draw: f64) -> f64 {
 }
 
 impl VolumeAffine {
-    /// Returns the map of a box with these sides; `None` if it is not moved.
+    /// Returns the map of a box with these sides, or `None` if the box is not moved.
     pub(crate) fn drawn(&self, sides: [u64; 3], draws: [[f64; 2]; 6]) -> Option<VolumeMap> {
         let [[chance, rotates], [scales, depth], [height, width], [deep, high], [wide, back], [down, right]] = draws;
         let is_rotated = rotates < self.p_rotation && self.degrees != [(0.0, 0.0); 3];
@@ -105,7 +104,6 @@ impl VolumeAffine {
         most.map(|side| side.ceil() as u64 + 5)
     }
 
-    /// Checks that the parameters are in their ranges.
     pub(crate) fn check(&self) -> Result<()> {
         for p in [self.p, self.p_rotation, self.p_scaling] {
             if !(0.0..=1.0).contains(&p) {
