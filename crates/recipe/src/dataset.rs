@@ -108,10 +108,10 @@ pub struct FolderRecipe {
     /// Height and width of cubes that are stored as matrices of bands × pixels, if the user specified them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spatial: Option<Entry<(u64, u64)>>,
-    /// Storage of the cubes.
+    /// Storage settings of the cubes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cube: Option<Entry<ArrayRecipe>>,
-    /// Storage of the masks.
+    /// Storage settings of the masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<Entry<ArrayRecipe>>,
     /// Entries that this version does not recognise. They are kept unchanged.
@@ -145,13 +145,13 @@ pub struct ProgramRecipe {
     /// Kind of each field that the program adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Entry<Map<String, Value>>>,
-    /// Storage of the fields, and entries that this version does not recognise.
+    /// Storage settings of the fields, and entries that this version does not recognise.
     #[serde(flatten)]
     stored: Map<String, Value>,
 }
 
 impl ProgramRecipe {
-    /// Creates the recipe of a dataset with these fields, each given by name and kind.
+    /// Creates the recipe of a dataset whose `fields` are pairs of a name and a kind.
     pub fn new(order: Order, shard_bytes: u64, fields: impl IntoIterator<Item = (String, String)>) -> Self {
         let fields: Map<String, Value> = fields.into_iter().map(|(name, kind)| (name, kind.into())).collect();
         Self {
@@ -169,7 +169,7 @@ impl ProgramRecipe {
         self.stored.insert(entry_of(field), to_json(pictures));
     }
 
-    /// Records the storage of the arrays in `field`.
+    /// Records the storage settings of the arrays in `field`.
     pub fn add_arrays(&mut self, field: &str, arrays: &ArrayRecipe) {
         self.stored.insert(entry_of(field), to_json(arrays));
     }
@@ -291,7 +291,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the storage of the arrays in `field`.
+    /// Returns the storage settings of the arrays in `field`.
     #[must_use]
     pub fn arrays(&self, field: &str) -> Option<ArrayRecipe> {
         match self {

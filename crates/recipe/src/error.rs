@@ -27,7 +27,7 @@ impl ArgumentError {
         Self::of(option, format!("expected {expected}, found {found}"))
     }
 
-    /// Creates an error with this text, which follows the name of the option.
+    /// Creates an error whose message is the name of the option, followed by this text.
     pub fn of(option: &'static str, rest: impl Into<String>) -> Self {
         Self { option, rest: rest.into(), hint: None }
     }

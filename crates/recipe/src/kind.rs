@@ -3,7 +3,7 @@
 use crate::Word;
 use serde::{Deserialize, Serialize};
 
-/// Kind of the samples of a source.
+/// Kind of samples in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceKind {
     /// Pictures: JPEG, PNG, WebP, BMP and TIFF files.

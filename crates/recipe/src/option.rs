@@ -1,4 +1,4 @@
-//! Options. Each option is declared once, in a table.
+//! Tables in which each option is declared once.
 
 use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
@@ -32,7 +32,7 @@ pub fn words<T: Word>() -> Vec<&'static str> {
 pub struct About {
     /// Name in Python and in files. On the command line, each `_` becomes `-`.
     pub name: &'static str,
-    /// Heading of the option in help texts; may be empty.
+    /// Heading of the option in help texts, or an empty string.
     pub group: &'static str,
     /// Help text.
     pub help: &'static str,
@@ -40,7 +40,7 @@ pub struct About {
     pub takes: Takes,
     /// Name of an option that cannot be combined with this one, or an empty string.
     pub without: &'static str,
-    /// Ways of storing JPEGs with which this option has an effect. Empty if the option is not about pictures.
+    /// Ways of storing JPEGs with which this option has an effect. Empty if the option does not concern pictures.
     pub jpeg: &'static [Jpeg],
 }
 
@@ -54,8 +54,8 @@ pub struct Declared<O: 'static> {
 }
 
 impl<O: 'static> Declared<O> {
-    /// Declares an option. `set` changes the options according to a value. `spelled` formats the
-    /// current value, if there is one.
+    /// Declares an option. `set` applies a value to the options. `spelled` formats the current value, if there is
+    /// one.
     pub const fn new(
         name: &'static str,
         takes: Takes,

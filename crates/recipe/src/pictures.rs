@@ -24,7 +24,7 @@ impl Word for Jpeg {
         &[("tile", Self::Tile), ("keep", Self::Keep), ("reencode", Self::Reencode)];
 }
 
-/// Storage options of pictures. The variant decides how JPEGs are stored; other pictures are stored byte for byte.
+/// Storage options of pictures. The variant decides how JPEGs are stored. Other pictures are stored byte for byte.
 /// This type is also the entry of a picture field in a recipe.
 ///
 /// ```
@@ -106,7 +106,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns options that re-encode pictures as in `how` and score a sample of them.
+    /// Returns options that re-encode pictures with `how` and score a sample of them.
     #[must_use]
     pub const fn reencode(how: ReencodeOptions) -> Self {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }

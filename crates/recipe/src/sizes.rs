@@ -11,8 +11,8 @@ const UNITS: [(&str, u64); 8] = [
     ("kB", 1_000),
 ];
 
-/// Parses a size such as `1048576`, `8MiB`, `1GiB` or `500MB`. The units KiB, MiB, GiB and TiB are powers of two; kB,
-/// MB, GB and TB are powers of ten.
+/// Parses a size such as `1048576`, `8MiB`, `1GiB` or `500MB`. The units KiB, MiB, GiB and TiB are powers of two. The
+/// units kB, MB, GB and TB are powers of ten.
 ///
 /// ```
 /// assert_eq!(shardpack_recipe::parse_size("64MiB"), Ok(64 << 20));
