@@ -1,8 +1,8 @@
-"""Draw from an unbalanced dataset with equally frequent classes, or by your own weights.
+"""Draw the classes of an unbalanced dataset equally often, or draw samples by your own weights.
 
     python balanced.py [DATASET]
 
-An epoch of weighted draws has the size of the dataset. A rare sample is drawn several times, each time with a
+An epoch of weighted draws has as many samples as the dataset. A rare sample is drawn several times, each time with a
 different random crop.
 """
 

@@ -1,4 +1,4 @@
-"""Draws SVG bar charts of measurements, without any library."""
+"""Draws SVG bar charts without a plotting library."""
 
 from __future__ import annotations
 

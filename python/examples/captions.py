@@ -1,4 +1,4 @@
-"""Pictures with captions: each batch has both, and two encoders learn to match them.
+"""Train two encoders to match pictures with their captions.
 
     python captions.py [DATASET]
 
@@ -36,9 +36,7 @@ def tokens(captions: list[str | None]) -> Tensor:
 
 
 class Net(nn.Module):
-    """Two encoders that turn pictures and texts into vectors of length 1, and a scale for the similarities of these
-    vectors.
-    """
+    """Encodes pictures and texts as unit vectors. A learned scale multiplies their similarities."""
 
     def __init__(self, size: int = 64) -> None:
         super().__init__()
@@ -58,9 +56,7 @@ class Net(nn.Module):
 
 
 def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
-    """Return the number of held-out pictures whose best match among all distinct texts is their own text, and the
-    number of all held-out pictures.
-    """
+    """Return how many held-out pictures match their own caption best, and how many held-out pictures there are."""
     model.eval()
     with sp.Loader(dataset, image=sp.view.resize(SIDE), shuffle=False, end="uneven", **OPTIONS) as loader, torch.no_grad():
         batches = [(batch["image"], batch["caption"]) for batch in loader]
@@ -95,7 +91,7 @@ def main(dataset: sp.Dataset) -> None:
             for batch in loader:
                 captions = batch["caption"]
                 scores = model(batch["image"], tokens(captions))
-                # Pictures with equal texts match each other's text too.
+                # Pictures with the same caption match each other's caption too.
                 own = torch.tensor([[float(a == b) for b in captions] for a in captions])
                 goal = own / own.sum(1, keepdim=True)
                 loss = nn.functional.cross_entropy(scores, goal) + nn.functional.cross_entropy(scores.T, goal)

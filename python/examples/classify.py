@@ -47,7 +47,7 @@ class ResNet(nn.Module):
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
     classes = dataset.classes or []
-    # Every tenth sample is for evaluation. This split is random enough, because packing shuffled the samples.
+    # Every tenth sample is for evaluation. Packing shuffled the samples, so this split is random.
     number = torch.arange(len(dataset)).numpy()
     train, held_out = dataset.subset(number % 10 != 0), dataset.subset(number % 10 == 0)
     model = ResNet(len(classes))

@@ -44,7 +44,7 @@ def main(dataset: sp.Dataset) -> None:
     held_out = len(dataset) // 5
     train, test = dataset.subset(range(held_out, len(dataset))), dataset.subset(range(held_out))
     model = Net(len(dataset.classes or [0]))
-    # Load eight frames of each clip, whatever its length. All frames of a clip get the same crop. They are not
+    # Load eight frames of each clip, regardless of its length. All frames of a clip get the same crop. They are not
     # mirrored, because that would swap left and right.
     view = sp.view.random_resized_crop((32, 48), scale=(0.6, 1), hflip=0)
     loader = sp.Loader(train, 12, image=view, frames=FRAMES, fields=["image", "label"], to="torch")
@@ -65,7 +65,6 @@ def main(dataset: sp.Dataset) -> None:
         for clips, labels in loader:
             right += int((model(clips).argmax(1) == labels).sum())
     print(f"held out: {right} of {len(test)} right")
-    # Measure the loader alone, without a model.
     with sp.Loader(dataset, 12, image=view, frames="window8", fields=["image"], end="uneven") as loader:
         sum(len(batch) for batch in loader)
         start = time.perf_counter()

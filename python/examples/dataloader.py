@@ -1,4 +1,4 @@
-"""Inside ``torch.utils.data.DataLoader``, for programs that require one.
+"""Load samples or batches through a ``torch.utils.data.DataLoader``, for programs that require one.
 
     python dataloader.py [DATASET]
 
@@ -33,8 +33,8 @@ def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
 
 def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
-        # A dataset has all methods of a map-style dataset, but not torch's type, because shardpack does not depend on
-        # torch.
+        # The dataset has all methods of a map-style dataset. It does not inherit from torch's class, because shardpack
+        # does not depend on torch.
         map_style: DataLoader[sp.Sample] = DataLoader(
             dataset, 8, shuffle=True, num_workers=workers, collate_fn=collate  # type: ignore[arg-type]
         )

@@ -1,4 +1,4 @@
-"""Data-parallel training: two processes on the CPU, with gradients averaged by gloo.
+"""Train data-parallel in two CPU processes. gloo averages the gradients.
 
     python ddp.py [DATASET]
 

@@ -1,4 +1,4 @@
-"""Detect objects: the loader crops boxes and their classes together with their picture.
+"""Train an object detector. The loader crops boxes and their classes together with their picture.
 
     python detect.py [DATASET] [PICTURE]
 
@@ -28,7 +28,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALI
 
 
 class Net(nn.Module):
-    """For each cell of 8 × 8 pixels, predicts the centres of objects of each class, and the boxes of these objects."""
+    """Predicts a centre score per class and one box for each cell of 8 × 8 pixels."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -59,7 +59,8 @@ def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[T
 
 
 def found(centres: Tensor, sides: Tensor, least: float = 0.5) -> list[list[tuple[int, list[float]]]]:
-    """Return the class and the box of each detected object, by row. Peaks of the predicted centres are objects."""
+    """Return the class and the box of each detected object, by row. An object is a peak of the predicted centre scores.
+    """
     share = centres.sigmoid()
     peaks = (share == nn.functional.max_pool2d(share, 3, 1, 1)) & (share > least)
     rows: list[list[tuple[int, list[float]]]] = [[] for _ in range(len(share))]
@@ -81,7 +82,7 @@ def draw(batch: sp.Batch, out: Path) -> None:
     sheet = Image.new("RGB", (8 * SIDE, -(-len(batch) // 8) * SIDE))
     for row, (image, boxes) in enumerate(zip(batch["image"], batch["boxes"], strict=True)):
         picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-        # The sides of a box are between pixels, so its last pixel is just left of its right side.
+        # Box edges lie between pixels, so the last pixel of a box is just left of its right edge.
         for left, top, right, bottom in (boxes - torch.tensor([0, 0, 1, 1])).sub(0.5).ceil().clamp(0, SIDE - 1).int().tolist():
             ImageDraw.Draw(picture).rectangle((left, top, max(left, right), max(top, bottom)), outline=BOX)
         sheet.paste(picture, (row % 8 * SIDE, row // 8 * SIDE))

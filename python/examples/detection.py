@@ -25,7 +25,7 @@ import tiny
 SIDE, BATCH = detect.SIDE, 16
 ALIGN = {"boxes": sp.align.boxes(visible=0.3), "classes": sp.align.rows_of("boxes")}
 FIELDS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALIGN, "layout": "chw", "to": "torch"}
-# Do not shrink the pictures much, because their objects are small already.
+# Shrink the pictures only a little, because their objects are already small.
 RECIPE = sp.presets.yolo(SIDE, scale=0.3)
 
 
@@ -49,7 +49,7 @@ def train(model: detect.Net, dataset: sp.Dataset, device: str, epochs: int) -> N
 
 
 def changed(image: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """Apply the recipe without the mosaic in torchvision: colours, mirroring and a letterbox."""
+    """Apply the recipe with torchvision, without the mosaic: colours, mirroring and a letterbox."""
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 

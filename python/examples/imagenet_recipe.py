@@ -1,10 +1,10 @@
 """Train with a modern ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, and averaged weights.
 
-The loader handles the data part of the recipe, on a GPU if there is one. The pixels are the same as on the host.
+The loader decodes and augments the pictures, on a GPU if there is one. The pixels are the same with and without a GPU.
 
     python imagenet_recipe.py [DATASET] [SIZE] [EPOCHS]
 
-A second run with the same seed gets exactly the same batches, pixel by pixel.
+A second run with the same seed gets exactly the same pixels.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def recipe(size: int) -> dict[str, Any]:
-    """Return the loader options for training."""
     mean_levels = [round(255 * mean) for mean in MEAN]
     return {
         "image": sp.view.random_resized_crop(size),
-        # Fill erased areas with the mean of the pictures, which normalisation turns into 0.
+        # Fill erased areas with the mean level, which normalisation turns into 0.
         "augment": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.1, value=mean_levels)],
         "augment_batch": [sp.augment.mixup(alpha=0.2), sp.augment.cutmix(alpha=1.0)],
         "fields": ["image", "label"],

@@ -1,8 +1,8 @@
-"""PyTorch Lightning: a data module whose hooks make loaders.
+"""PyTorch Lightning: the hooks of a data module create the loaders.
 
     python lightning_fit.py [DATASET]
 
-The hooks run after Lightning has started its processes, so a loader knows its rank. Lightning moves batches to the
+The hooks run after Lightning has started its processes, so each loader knows its rank. Lightning moves batches to the
 device with ``batch.to``. It also saves the loader's state in its checkpoints, through ``state_dict`` and
 ``load_state_dict``.
 """

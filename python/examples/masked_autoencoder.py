@@ -1,10 +1,10 @@
-"""Learn without labels: a masked autoencoder sees a quarter of the tiles of a picture, and completes the others.
+"""Learn without labels: a masked autoencoder sees a quarter of the tiles of a picture, and predicts the others.
 
     python masked_autoencoder.py [DATASET] [SIZE] [EPOCHS]
 
-The recipe follows the paper (He et al., 2021): random crops of 20 to 100 % of the area, bicubic, mirrored. Labels
-serve only for the figure at the end: the number of pictures whose nearest neighbour has the same class. The program
-also compares the loading rate with the same transforms in torchvision.
+The recipe follows the paper (He et al., 2021): random crops of 20 to 100 % of the area, bicubic, mirrored. Labels are
+used only at the end, to count the pictures whose nearest neighbour has the same class. The program also compares the
+loading rate with the same transforms in torchvision.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Autoencoder(nn.Module):
 
 
 def changed(image: Any, _: dict[str, Any], size: int) -> Any:
-    """Apply the same transforms in torchvision."""
+    """Apply the same transforms with torchvision."""
     from torchvision.transforms import v2
 
     steps = [

@@ -1,4 +1,4 @@
-"""The cost of lossy storage for a classifier: your own metric for ``shardpack report``.
+"""Measure how much accuracy a classifier loses to lossy storage: a custom metric for ``shardpack report``.
 
     shardpack report PHOTOS --metric "accuracy=python metric.py"
     shardpack report CUBES --masks MASKS --metric "accuracy=python metric.py" --metric-baseline-runs 5
@@ -29,7 +29,7 @@ Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def pictures(dataset: sp.Dataset) -> dict[str, Examples]:
-    """Return a small version of each sample's picture, and its class, by key."""
+    """Return a thumbnail of each sample's picture, and its class, by key."""
     with sp.Loader(dataset, 64, image=f"center{SIDE}", shuffle=False, end="uneven", fields=["image", "label"]) as loader:
         return {
             key: (image.reshape(1, -1).astype(np.float32) / 255, np.array([label], np.int64))
@@ -43,7 +43,7 @@ def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
     for index in range(len(dataset)):
         sample = dataset.get(index, ["cube", "mask"])
         cube, mask = np.asarray(sample["cube"], np.float32), np.asarray(sample["mask"]).ravel()
-        # The seed makes the pixels the same for the original and the candidate.
+        # The fixed seed selects the same pixels in the original and the candidate.
         at = np.random.default_rng(len(found)).integers(0, mask.size, PIXELS)
         values = np.nan_to_num(cube.reshape(mask.size, -1)[at])
         found[sample["__key__"]] = values, mask[at].astype(np.int64)

@@ -2,7 +2,7 @@
 
     python mixed.py [DATASET DATASET]
 
-Nothing is packed again. An epoch has the size of both datasets together. Runs resume as usual.
+Neither dataset is packed again. An epoch has as many samples as both datasets together. Runs resume as usual.
 """
 
 from __future__ import annotations

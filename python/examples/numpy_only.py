@@ -1,4 +1,4 @@
-"""No framework: dataset statistics with NumPy alone.
+"""Compute dataset statistics with NumPy alone, without a framework.
 
     python numpy_only.py [DATASET]
 

@@ -41,7 +41,7 @@ def by_torchvision() -> dict[str, Any]:
 def by_albumentations() -> dict[str, Any]:
     import albumentations as A
 
-    # A pipeline contains its generators, so each thread has its own pipeline and seeds it for every row.
+    # A pipeline owns its generators, so each thread needs its own pipeline, which it seeds for every row.
     of_thread = threading.local()
 
     def transform(row: sp.Row) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def by_kornia() -> dict[str, Any]:
 
     distort = K.AugmentationSequential(K.RandomMotionBlur(5, 35.0, 0.5, p=1.0), K.RandomPlasmaShadow(p=1.0))
 
-    # kornia draws from PyTorch's global generator, but in the thread of the training loop, where nothing else draws at
-    # the same time. So seed that generator from the samples of the batch and restore it afterwards. A resumed run draws
-    # the same numbers if it has the same batches.
+    # kornia draws from PyTorch's global generator in the thread of the training loop. Nothing else draws during this
+    # call, so seed the generator from the sample keys of the batch and restore it afterwards. A resumed run draws the
+    # same numbers if it has the same batches.
     def transform(batch: sp.Batch) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(zlib.crc32("\n".join(batch.sample_keys).encode()))

@@ -1,4 +1,4 @@
-"""Six ways to bring hyperspectral cubes to a GPU, each with one more improvement, measured in one run.
+"""Measure six ways to load hyperspectral cubes onto a GPU. Each adds one improvement to the previous one.
 
     python poster.py                                     48 made-up cubes of 480 × 640 × 100: 16 GB below --dir
     python poster.py --cubes 12 --shape 120,160,100      smaller
@@ -8,14 +8,14 @@
 The first five steps come from a poster about training on surgical images (PyTorch Conference 2023,
 github.com/IMSY-DKFZ/htc): original files, Blosc, float16, augmentation on the GPU, and a fixed ring of pinned
 memory. They use NumPy, python-blosc2 and PyTorch. The sixth step decodes on the GPU. All steps have the same codec,
-number of workers, augmentation and model. The last line of the table is the rate of augmentation and model alone,
-with a batch that is already on the device.
+number of workers, augmentation and model. The last line of the table is the rate of augmentation and model alone, on a
+batch that is already on the device.
 
-Each step starts with one warm-up epoch. After that, a round is as many epochs as take ``--seconds``, and the result is
-the median of ``--epochs`` rounds. ``--copies`` makes epochs longer with hard links to the files. The program prints a
-table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2, and torchvision for the U-Net. Without
-a GPU, it leaves out two steps, and shardpack decodes on the host. With nvidia-ml-py, it also draws how busy the GPU was
-over time in each step, ``poster-utilisation.svg``.
+Each step starts with one warm-up epoch. Then each round repeats the epoch for at least ``--seconds``. The result is the
+median of ``--epochs`` rounds. ``--copies`` makes epochs longer with hard links to the files. The program prints a table
+and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2, and torchvision for the U-Net. Without a
+GPU, it leaves out two steps, and shardpack decodes on the host. With nvidia-ml-py, it also plots the GPU utilisation of
+each step over time, in ``poster-utilisation.svg``.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ Epoch = Callable[[], Iterator[Tensor]]
 
 @dataclass
 class Job:
-    """Common settings of all steps."""
-
     folder: Path
     shape: tuple[int, int, int]
     batch: int
@@ -79,17 +77,14 @@ class Job:
 
 
 class Step(NamedTuple):
-    """A way to load: its name, the name of its store in the job's folder, true if it needs a GPU, and a function that
-    returns its epochs.
+    """A way to load cubes. ``store`` is a folder in the job's folder, and ``open`` returns a function that runs one
+    epoch.
     """
 
     name: str
     store: str
     needs_gpu: bool
     open: Callable[[Job], AbstractContextManager[Epoch]]
-
-
-# Augmentation and model are the same in all steps.
 
 
 def augment(cubes: Tensor) -> Tensor:
@@ -102,7 +97,7 @@ def augment(cubes: Tensor) -> Tensor:
     flips = torch.randint(0, 2, (2, count)) * 2 - 1
     along, aside = flips * torch.cos(angle) / size, flips * torch.sin(angle) / size
     rows = torch.zeros(count, 2, 3)
-    # Coordinates run from -1 to 1 along both sides, so without the aspect ratio a rotation would shear the cube.
+    # Coordinates run from -1 to 1 along both sides. Without the aspect ratio, a rotation would shear the cube.
     rows[:, 0, 0], rows[:, 0, 1] = along[0], -aside[0] * height / width
     rows[:, 1, 0], rows[:, 1, 1] = aside[1] * width / height, along[1]
     rows[:, :, 2] = (torch.rand(count, 2) * 2 - 1) / 16
@@ -132,9 +127,6 @@ class Model:
         self.optimizer.step()
 
 
-# The steps.
-
-
 def read_npy(path: Path, shape: tuple[int, int, int]) -> Tensor:
     return torch.from_numpy(np.load(path))
 
@@ -161,7 +153,7 @@ class Cubes(TorchDataset[Tensor]):
 
 
 def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextManager[Epoch]]:
-    """torch's DataLoader: worker processes read and decode, and augment if ``augmented``."""
+    """Load with torch's DataLoader, whose worker processes read and decode, and augment if ``augmented``."""
 
     @contextmanager
     def opened(job: Job) -> Iterator[Epoch]:
@@ -182,8 +174,7 @@ def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextMa
 
 @contextmanager
 def ring(job: Job) -> Iterator[Epoch]:
-    """Threads decompress into a ring of batches in pinned memory, which are copied to the device on a separate stream.
-    """
+    """Decompress in threads into a ring of pinned batches, and copy them to the device on a separate stream."""
     slots = [torch.empty((job.batch, *job.shape), dtype=torch.float16, pin_memory=job.cuda) for _ in range(SLOTS)]
     rows = [slot.numpy() for slot in slots]
     copied = [torch.cuda.Event() if job.cuda else None for _ in slots]
@@ -248,7 +239,7 @@ def ring(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def loader(job: Job) -> Iterator[Epoch]:
-    """shardpack: copies the compressed bytes to the GPU, which decodes them."""
+    """Load with shardpack, which copies the compressed bytes to the GPU and decodes them there."""
     with sp.Loader(
         sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
         device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,
@@ -263,7 +254,7 @@ def loader(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def still(job: Job) -> Iterator[Epoch]:
-    """Loads nothing: yields the same batch, which is already on the device, again and again."""
+    """Load nothing: yield the same batch on the device again and again."""
     there = torch.rand((job.batch, *job.shape), device=job.device)
 
     def epoch() -> Iterator[Tensor]:
@@ -285,11 +276,8 @@ STEPS = [
 CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
-# Cubes
-
-
 def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Smooth mixtures of eight smooth spectra with 1 % noise. They compress about as well as real cubes."""
+    """Return mixtures of eight smooth spectra with 1 % noise. They compress about as well as real cubes."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))
@@ -303,7 +291,7 @@ def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
 
 
 def originals(options: argparse.Namespace, folder: Path) -> Iterator[NDArray[np.float32]]:
-    """The user's cubes, or ``--cubes`` synthetic cubes if there is no ``--source``."""
+    """Yield the user's cubes, or ``--cubes`` synthetic cubes without ``--source``."""
     if options.source is None:
         yield from (synthetic(seed, options.shape) for seed in range(options.cubes))
         return
@@ -341,9 +329,6 @@ def prepare(options: argparse.Namespace, folder: Path) -> Job:
     return Job(folder, shape, options.batch, options.workers, options.device)
 
 
-# Measuring
-
-
 def drop(folder: Path) -> None:
     """Drop the pages of the files from the page cache."""
     for path in folder.rglob("*"):
@@ -354,7 +339,7 @@ def drop(folder: Path) -> None:
 
 
 def measure(step: Step, job: Job, options: argparse.Namespace, busy: timeline.Samples) -> list[float]:
-    """Return the seconds per epoch in each round, after a warm-up, whose samples are dropped."""
+    """Run a warm-up, then return the seconds per epoch of each round. The warm-up's utilisation samples are dropped."""
     expected = len(job.paths("npy")) // job.batch * job.batch
     model = Model(options.model, job.shape[2], job.device) if options.model != "none" else None
     seconds = []
@@ -457,7 +442,7 @@ def main(options: argparse.Namespace) -> None:
         "workers": job.workers, "codec": options.codec, "cold": options.cold,
         "source": "given" if options.source else "made", "left_out": left_out,
     }  # fmt: skip
-    # The top level of the file is the table of the first model. The tables of other models are entries in it.
+    # The top level holds the table of the first model, and ``others`` the tables of the other models.
     (options.out / "poster.json").write_text(json.dumps({**about, **tables[0], "others": tables[1:]}, indent=2) + "\n")
     subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} rounds"
     for number, table in enumerate(tables):

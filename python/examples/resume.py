@@ -4,7 +4,7 @@
 
 Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, as it would save a model. In the
 fifth step both ranks are killed with SIGKILL. Then three ranks continue with batches of 5. They load every sample that
-was not used before the save exactly once.
+was unused at the time of the save exactly once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KILLED_IN_STEP = 5
 def train(
     dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, batch_size: int, together: Barrier
 ) -> None:
-    """Run one rank. The dataset arrives as a pickle of its path."""
+    """Run one rank. The pickled dataset contains only its path."""
     checkpoint = folder / "checkpoint.json"
     seen = (folder / f"{run}-{rank}.jsonl").open("w")
     loader = sp.Loader(dataset, batch_size, seed=7, image="rrc32", rank=rank, world_size=ranks, end="pad", threads=1)

@@ -41,14 +41,14 @@ class Net(nn.Module):
 
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
-    # Take the mean and standard deviation of the values, and the number of classes, from a few samples.
+    # Estimate the mean and standard deviation from a few samples. Count the classes over all masks.
     some = dataset.get_many(range(min(8, len(dataset))))
     values = np.concatenate([sample["cube"].reshape(-1, sample["cube"].shape[-1]) for sample in some])
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Four random patches of each scene per epoch, at the same places in cube and mask. Masks become int64, because
-    # PyTorch's losses require it.
+    # Load four random patches of each scene per epoch, at the same places in cube and mask. PyTorch's losses require
+    # int64 masks.
     side = min(24, *(min(sample["mask"].shape) for sample in some))
     options: dict[str, Any] = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
     loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)

@@ -30,7 +30,7 @@ FIELDS: dict[str, Any] = {
 
 
 class Net(nn.Module):
-    """Halves the picture twice, applies dilated convolutions of two sizes, and enlarges the class scores again."""
+    """Halves the resolution twice, applies dilated convolutions of two sizes, and upsamples the class scores."""
 
     def __init__(self, classes: int) -> None:
         def block(channels: int, out: int, stride: int = 1, hole: int = 1) -> nn.Module:
@@ -44,7 +44,6 @@ class Net(nn.Module):
 
 
 def changed(image: Any, sample: dict[str, Any], crop: int, base: int) -> Any:
-    """Apply the same transforms in torchvision."""
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 

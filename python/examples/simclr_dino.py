@@ -1,14 +1,13 @@
 """Learn without labels from several crops of each picture: two large crops as in SimCLR, and four small crops as in
 DINO.
 
-The loader reads each picture once, and decodes it once for all of its crops, on a GPU if there is one. Each crop has
-its own draws and augmentations.
+The loader reads each picture once, and decodes it once for all of its crops, on a GPU if there is one. Each crop is
+drawn and augmented independently.
 
     python simclr_dino.py [DATASET] [SIZE] [EPOCHS]
 
 The loss compares each crop with the large crops of all pictures in the batch. The large crops of its own picture should
-be the most similar. Labels are used only for the figure at the end: the number of pictures whose nearest neighbour has
-the same class.
+be the most similar. Labels are used only at the end, to count the pictures whose nearest neighbour has the same class.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def recipe(size: int) -> dict[str, Any]:
     small = sp.view.random_resized_crop(size // 2, scale=(0.05, 0.25), interpolation="bicubic")
     blur, solarize = sp.augment.gaussian_blur, sp.augment.random_solarize
     return {
-        # These augmentations apply to all crops. Those of a single crop follow.
+        # These augmentations apply to all crops. Each crop below adds its own.
         "augment": [sp.augment.color_jitter(0.4, 0.4, 0.2, 0.1), sp.augment.random_grayscale(p=0.2)],
         "crops": [
             sp.view.crop(large, blur(9), name="first"),
@@ -49,7 +48,7 @@ def recipe(size: int) -> dict[str, Any]:
 
 
 class Network(nn.Module):
-    """Computes features of pictures of any size, and from them the vectors that the loss compares."""
+    """Computes features of pictures of any size, and projects them to the vectors that the loss compares."""
 
     def __init__(self) -> None:
         def block(channels: int, out: int) -> nn.Module:
@@ -80,7 +79,7 @@ def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
         for epoch in range(epochs):
             total, begun = 0.0, time.perf_counter()
             for first, second, *small in loader:
-                # Crops of the same size go through the model together.
+                # Run the model once per crop size.
                 parts = [model(torch.cat(part)) for part in ([first, second], small)]
                 crops = [crop for part in parts for crop in part.split(len(first))]
                 loss = contrast(crops, crops[:2])

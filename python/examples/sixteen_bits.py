@@ -1,4 +1,4 @@
-"""16-bit pictures: no level is lost, and a model finds differences that are invisible in 8 bits.
+"""Train on 16-bit pictures without losing a level. The model finds differences that are invisible in 8 bits.
 
     python sixteen_bits.py [FOLDER]
 
@@ -51,7 +51,7 @@ def lost(folder: Path, dataset: sp.Dataset) -> int:
 
 
 class Net(nn.Module):
-    """Computes the brightness relative to the surroundings, followed by two convolutions."""
+    """Subtracts the mean of each picture, then applies two convolutions."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Net(nn.Module):
 
 
 def train(dataset: sp.Dataset, level: int) -> float:
-    """Return the accuracy on held-out pictures for a model that sees only every ``level``-th level."""
+    """Return the held-out accuracy of a model that sees only every ``level``-th level."""
     torch.manual_seed(0)
     mean, deviation = 32_768.0, 30.0
     # The loader converts uint16 to floats, (level − mean) / std, and rounds only once.

@@ -1,4 +1,4 @@
-"""Samples how busy a GPU is, and draws it over time as SVG."""
+"""Samples the utilisation of a GPU, and plots it over time as SVG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from html import escape
 
 import torch
 
-# Number of samples per second. NVIDIA's counter covers a sixth of a second or more.
+# Samples per second. NVIDIA's counter averages over at least a sixth of a second.
 RATE = 10
 WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 80, 64, 64
 
@@ -45,8 +45,8 @@ def watched(device: torch.device) -> Iterator[Samples]:
 
 
 def svg(title: str, subtitle: str, rows: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> str:
-    """Return a chart with one area over time for each row: its label, and its samples. All rows have the same scale of
-    time, which begins with the first sample of the row. The text after an area is the mean.
+    """Return a chart with one area over time for each row, which is a label and its samples. All rows share one time
+    scale, and each starts at its first sample. The text after an area is its mean.
     """
     longest = max(max(time for time, _ in samples) - samples[0][0] for _, samples in rows) or 1
     height = TOP + ROW * len(rows) + 28

@@ -1,4 +1,4 @@
-"""Makes small datasets for examples that are run without a dataset."""
+"""Makes small datasets for examples that are started without one."""
 
 from __future__ import annotations
 

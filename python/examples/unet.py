@@ -12,7 +12,6 @@ DECODER = (256, 128, 64, 32, 16)
 
 
 def block(channels: int, out: int) -> nn.Module:
-    """Two convolutions with normalisation."""
     layers: list[nn.Module] = []
     for before in (channels, out):
         layers += [nn.Conv2d(before, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
@@ -21,7 +20,7 @@ def block(channels: int, out: int) -> nn.Module:
 
 class UNet(nn.Module):
     """Takes cubes ``[n, channels, height, width]`` and returns scores ``[n, classes, height, width]``. The weights are
-    random: nothing is downloaded.
+    random, so nothing is downloaded.
     """
 
     def __init__(self, channels: int, classes: int = 19) -> None:
@@ -29,8 +28,7 @@ class UNet(nn.Module):
         features = efficientnet_b5(weights=None).features
         features[0][0] = nn.Conv2d(channels, 48, 3, stride=2, padding=1, bias=False)
         self.encoder = nn.ModuleList(features[: STAGES[-1] + 1])
-        # The input of each decoder block is the output of the block below and the encoder's features at the same
-        # resolution.
+        # Each decoder block takes the output of the block below and the encoder's features at the same resolution.
         inputs = [CHANNELS[4] + CHANNELS[3], *(DECODER[n] + skip for n, skip in enumerate((64, 40, 24, 0)))]
         self.decoder = nn.ModuleList(block(*pair) for pair in zip(inputs, DECODER, strict=True))
         self.head = nn.Conv2d(DECODER[-1], classes, 3, padding=1)

@@ -60,8 +60,6 @@ class Block(nn.Sequential):
 
 
 class UNet(nn.Module):
-    """A U-Net with three levels."""
-
     def __init__(self, classes: int, width: int = 8) -> None:
         super().__init__()
         self.first, self.second, self.third = Block(1, width), Block(width, 2 * width), Block(2 * width, 4 * width)
@@ -112,7 +110,7 @@ def main(dataset: sp.Dataset, device: str | None, epochs: int) -> None:
                 total += loss.item()
             print(f"epoch {epoch}: loss {total / len(loader):.3f}")
     model.eval()
-    # Evaluate one box in the middle of each volume that the model has not seen.
+    # Evaluate the central box of each volume that the model has not seen.
     middle = options(device) | {"cube": "center" + "x".join(map(str, BOX))}
     with torch.no_grad(), sp.Loader(test, 2, shuffle=False, end="uneven", **middle) as loader:
         scores = [dice(model(batch["volume"]).argmax(1), batch["mask"]) for batch in loader]
@@ -145,7 +143,7 @@ def rate(batches: Iterable[Any]) -> float:
 
 
 class Boxes(torch.utils.data.Dataset[tuple[NDArray[np.float32], NDArray[np.uint8]]]):
-    """Boxes of volumes in memory, augmented with the same probabilities in the workers of a ``DataLoader``."""
+    """Cuts boxes from volumes in memory, and augments them with the same probabilities in ``DataLoader`` workers."""
 
     def __init__(self, dataset: sp.Dataset) -> None:
         with sp.Loader(dataset, 1, shuffle=False, fields=["volume", "mask"], cube="whole") as loader:

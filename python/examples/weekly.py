@@ -1,12 +1,12 @@
-"""Weekly new data: three additions, a run that is resumed across them, and a withdrawn patient.
+"""Add new data every week, resume a run across the additions, and remove the photos of a patient.
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed. The others are added, which takes only as long as packing the
-new photos. Each week, a job trains for some batches and stops in the middle of an epoch. The next job finishes that
-epoch on the generation on which it was started, with the same samples as without the stop. Then it starts the next
-epoch on the newest generation. Finally a patient withdraws: `remove` makes a generation without the patient's photos,
-and `compact` deletes the older generations, which still contain them.
+A clinic sends photos each week. The first week is packed. The other weeks are added, in the time that it takes to pack
+the new photos. Each week, a job trains for some batches and stops in the middle of an epoch. The next job finishes that
+epoch on the same generation, with the same samples as without the stop. Then it starts the next epoch on the newest
+generation. Finally a patient withdraws: `remove` makes a generation without the patient's photos, and `compact` deletes
+the older generations, which still contain them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
     state: dict[str, Any] = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "samples_consumed": 0}
     seen: list[tuple[int, int, list[str]]] = []
     while len(seen) < count:
-        # Finish a started epoch on its own generation. Otherwise use the newest generation.
+        # Finish an interrupted epoch on its own generation. Start a new epoch on the newest generation.
         begun = state["samples_consumed"] > 0
         dataset = sp.Dataset(train, generation=state.get("generation", 1) if begun else None)
         with loader(dataset) as batches:

@@ -25,7 +25,7 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
 
 # The format of a box cannot be told from its four numbers.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-# An array of masks may be one mask with several channels, or one mask per object. The field name does not tell which.
+# The field name does not tell whether an array is one mask with several channels, or one mask per object.
 _MASKS = "mask() | instance_masks()"
 
 
@@ -129,8 +129,8 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
 
 
 def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
-    """Read these fields from a few samples spread over the dataset. Unreadable samples are left out, because the loader
-    reports or skips them later.
+    """Read these fields from a few samples spread over the dataset. Skip unreadable samples, because the loader handles
+    them later.
     """
     samples = []
     for index in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(np.int64)).tolist():

@@ -25,7 +25,7 @@ from shardpack.view import Crop, crop
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Order in which a loader draws samples."""
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
-"""Sample weights for a loader's draws."""
+"""Weights by which a loader draws samples."""
 
 # Hints for keywords that programs pass out of habit, because PyTorch's DataLoader has them.
 _HABITS = {
@@ -59,7 +59,7 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return the rank and world size: the given values, or else the values of ``torch.distributed``, or else 0 and 1."""
+    """Return the given rank and world size, or those of ``torch.distributed``, or 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
@@ -72,8 +72,8 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Return the number of loader threads. The default is this rank's share of the cores if several ranks share the
-    machine, otherwise 0 (one per core). Each worker process gets at least one thread.
+    """Return the number of loader threads. If several ranks share the machine, the default is this rank's share of the
+    cores. Otherwise it is 0, which means one per core. Each worker process gets at least one thread.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:
@@ -141,7 +141,6 @@ def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
 
 
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raise ``TypeError`` for an unknown loader option."""
     for name in unknown:
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
         hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "help(shardpack.Loader) lists them")
@@ -257,7 +256,7 @@ def _normalised(
 
 
 def _numbers(name: str, given: Any, default: float) -> Numbers:
-    """Return an option's number or numbers as a list of floats. The Rust extension checks their values."""
+    """Return the number or numbers of an option as a list of floats. The Rust extension checks their range."""
     try:
         numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
@@ -304,7 +303,6 @@ def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:
-    """Join the augmentations with commas."""
     if augment is None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
@@ -358,9 +356,9 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
-    """Return the options for patches. In them, ``patches`` is the number of patches per sample, or 0 for a grid.
+    """Return the options for patches. ``patches`` is the number of patches per sample, or 0 for a grid.
 
-    The overlap is always given for three axes. Two-dimensional patches have an overlap of 0 planes.
+    ``overlap`` always has three axes. For two-dimensional patches, the overlap of planes is 0.
     """
     weights = None
     if isinstance(kind, Mapping):
@@ -397,8 +395,8 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
-    """Return the weights as options: one weight per class, or one per sample of the whole dataset. Samples outside the
-    subset get 0.
+    """Return the weights as options: one per class, or one per sample of the whole dataset. Samples outside the subset
+    have weight 0.
     """
     none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
     members = dataset._members
@@ -429,7 +427,6 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 
 
 def _label(label: object, dataset: Dataset) -> int:
-    """Return the label as a number. A class name is looked up."""
     if not isinstance(label, str):
         return _number("label of a weight", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
@@ -443,7 +440,7 @@ def _label(label: object, dataset: Dataset) -> int:
 def _mix(
     mix: Sequence[float] | None, dataset: Dataset, weights: Weights | None
 ) -> list[tuple[_shardpack.Dataset, float]] | None:
-    """Return the datasets of a concat, each with its weight."""
+    """Return the datasets of a concat and their weights."""
     if mix is None:
         return None
     if not isinstance(dataset, Concat):
@@ -458,7 +455,7 @@ def _mix(
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
-    """Return a weight for each sample such that each class is drawn by its class weight."""
+    """Return a weight for each sample, so that classes are drawn in proportion to their weights."""
     found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
     if absent:

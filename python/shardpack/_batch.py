@@ -25,11 +25,9 @@ class BatchFormat:
     convert: Convert
     """Converts a field to the framework's tensor."""
     fields: Sequence[str]
-    """Names of all fields."""
     objects: Objects
     """Reads the fields that are not tensors."""
     pictures: frozenset[str]
-    """Names of the picture fields."""
     unpacks: bool
     """True if the program passed ``fields``. A batch can then be unpacked in that order."""
     members: NDArray[np.uint64] | None
@@ -183,7 +181,7 @@ class Batch(MutableMapping[str, Any]):
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            # If several threads convert the field at once, all of them return the value of the first to finish.
+            # If several threads convert the field at once, all of them return the value of the fastest.
             value = self._values.setdefault(field, self._make(field))
         return value
 
@@ -222,7 +220,7 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         if field in self._values:
             return self._values[field]
-        # Only batches from a loader get here: other batches have all their values already.
+        # Only batches from a loader convert on access. Other batches already have all values.
         assert core is not None and form is not None
         tensors = core.names()
         if field not in tensors:
@@ -252,24 +250,26 @@ class Batch(MutableMapping[str, Any]):
         return dict.fromkeys(self._names).keys()
 
     def weights(self, field: str) -> list[NDArray[np.float32] | None]:
-        """The weight of each value of a field that follows the picture, such as one weight per box.
+        """The weight of each value of an aligned field, such as one weight per box.
 
-        Mixup gives a row the boxes of two pictures, and each has the weight of its picture. All other weights are 1.
+        With Mixup, a row has the boxes of two pictures, and each box has the weight of its picture. Otherwise all
+        weights are 1.
 
         Parameters
         ----------
         field : str
-            Name of a field of ``align`` with arrays: boxes, their rows, keypoints, polygons or masks of objects.
+            Name of an aligned field of arrays: boxes, arrays with one row per box, keypoints, polygons or masks of
+            objects.
 
         Returns
         -------
         list of (NDArray of float32, or None)
-            For each row the weights ``[values]``, or ``None`` if the row has no value.
+            Weights ``[values]`` of each row, or ``None`` for a row without values.
 
         Raises
         ------
         KeyError
-            The field does not follow a picture, or has no arrays.
+            The field is not aligned with a picture, or is not a field of arrays.
         """
         if self._core is None:
             raise AttributeError(_UNKNOWN.format("weights"))
@@ -405,12 +405,12 @@ class Batch(MutableMapping[str, Any]):
         return self._mapped(lambda value: _pinned(value, *args))
 
     def used_on(self, stream: Any) -> None:
-        """Register another CUDA stream that uses this batch. The stream that first accessed a field is registered
-        already.
+        """Register another CUDA stream that uses this batch. The stream on which a field is first accessed is
+        registered automatically.
 
-        ``stream`` is a PyTorch, CuPy or Numba stream, or its handle. Once the batch and its tensors are deleted, the
-        loader waits for the work queued on the stream at that time, and then reuses the memory. The stream must exist
-        until then. No effect on batches decoded on the host.
+        ``stream`` is a PyTorch, CuPy or Numba stream, or its handle. After the batch and its tensors are deleted, the
+        loader reuses the memory once the work queued on the stream by then has finished. The stream must exist until
+        then. No effect on batches decoded on the host.
         """
         handle = stream_of(stream)
         if self._core is not None:
@@ -459,8 +459,8 @@ def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
 
 
 def collated(batch: Batch) -> Batch:
-    """Return a batch for a ``collate_fn``. It yields field names when iterated over, as any mapping does. The copy that
-    ``DataLoader`` makes of it yields values again.
+    """Return a batch for a ``collate_fn``. Iteration yields field names, as for any mapping. The copy that
+    ``DataLoader`` makes yields values again.
     """
     batch._is_collated = True
     return batch

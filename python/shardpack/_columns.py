@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Columns(Mapping[str, "NDArray[Any]"]):
-    """The scalar fields of a dataset. Each is read on first use and then cached."""
+    """The scalar fields of a dataset. Each column is read on first use, then cached."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset

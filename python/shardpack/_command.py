@@ -22,12 +22,10 @@ from shardpack.export import FORMATS as OUTWARD
 from shardpack.export import export
 
 NAMES = ("convert", "export")
-"""The subcommands of this module."""
 _LISTED = 20
 _OF_FILES = [name for name in FORMATS if name != "torchvision"]
 """Formats on the command line: all except torchvision, which needs a dataset object."""
 _NAMES = {"classes", "names"}
-"""Options whose values are class names."""
 _EXIT_CODES = "exit codes: 0 success, 1 finished but some samples were left out, 2 failed, 130 interrupted"
 _EXAMPLES = {
     "convert": """\
@@ -61,7 +59,7 @@ def _convert(args: Sequence[str]) -> int:
         parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset from another format. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
-        # `parse_args` prints the help or reports the error, and does not return.
+        # `parse_args` prints the help or the error, then exits.
         parser.parse_args(args)
         raise AssertionError("a format was not looked up")
     format = args[0]
@@ -169,8 +167,8 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
 
 
 def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Add the options of a format that the command line can express. Return the options that take several values, each
-    with its kind.
+    """Add the options of a format that the command line can express. Return the kinds of the options that take several
+    values.
     """
     group = parser.add_argument_group("options of the format")
     about = _documented(opener)

@@ -12,7 +12,7 @@ from shardpack._dataset import Dataset
 
 
 class Concat(Dataset):
-    """Several datasets as one. Made by :func:`concat`."""
+    """Several datasets combined into one. Made by :func:`concat`."""
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         for number, dataset in enumerate(datasets):
@@ -57,9 +57,9 @@ class Concat(Dataset):
 def concat(datasets: Sequence[Dataset]) -> Concat:
     """Combine several datasets into one, without packing again.
 
-    Fields are matched by name, and the result has the fields of all datasets. If a dataset lacks a field, the field
-    is ``None`` in its samples. In a batch, the rows of these samples are zeros and ``batch.present(field)`` is
-    false. A missing scalar is −1, NaN, false, or the maximum of an unsigned type, both in batches and in
+    Fields are matched by name, and the result has the fields of all datasets. A field is ``None`` in the samples of a
+    dataset that lacks it. In a batch, the rows of these samples are zeros and ``batch.present(field)`` is false. A
+    missing scalar is −1, NaN, false, or the maximum of an unsigned type, both in batches and in
     :attr:`Dataset.columns`.
 
     Classes are matched by name. The classes of the first dataset keep their numbers. Classes that appear only in later

@@ -22,7 +22,7 @@ Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 
 
 def finish(convert: Convert) -> None:
-    """Wait until all copies that ``convert`` has started are done, and release the loader's memory that they read."""
+    """Wait for all copies that ``convert`` has started, and release the loader's memory that they read."""
     getattr(convert, "finish", lambda: None)()
 
 
@@ -114,16 +114,15 @@ def _to_jax(device: str) -> Convert:
 class _Lent:
     """Copies tensors on the device, for JAX.
 
-    JAX releases borrowed memory before its work on that memory is done, and it does not expose its stream. So JAX gets
-    a copy, and this class keeps the loader's memory until the copy is done.
+    JAX releases borrowed memory before its work on that memory has finished, and does not expose its stream. So JAX
+    gets a copy, and this class keeps the loader's memory until the copy has finished.
     """
 
     def __init__(self) -> None:
-        # For each copy, an array that becomes ready once the copy is done, and the source of the copy.
+        # Pairs of an array that becomes ready after a copy has finished, and the source of the copy.
         self._held: deque[tuple[Any, Any]] = deque()
-        # For each device, the input from which those arrays are computed.
+        # Zero on each device, from which the arrays in `_held` are computed.
         self._seeds: dict[Any, Any] = {}
-        # Several threads may read fields at the same time.
         self._lock = threading.Lock()
 
     def copy(self, tensor: Any) -> Any:
@@ -137,8 +136,8 @@ class _Lent:
             self._held.popleft()
         view = jax.dlpack.from_dlpack(tensor)
         copy = jax.numpy.array(view, copy=True)
-        # A device works in order, so this array becomes ready after the copy. The copy itself cannot be queried,
-        # because the program may donate it.
+        # The device runs operations in order, so this array becomes ready after the copy. The copy itself cannot be
+        # queried, because the program may donate it.
         (device,) = view.devices()
         if device not in self._seeds:
             self._seeds[device] = jax.device_put(np.int32(0), device)

@@ -15,7 +15,7 @@ from shardpack._options import Options, State
 from shardpack._workers import Workers
 
 _changing = threading.RLock()
-"""Lock that is held while a loader replaces its core or is closed."""
+"""Guards the replacement and the closing of cores."""
 
 
 def _unlock_in_child() -> None:
@@ -74,7 +74,7 @@ class Core:
                 return
             self.options = replace(before, rank=rank, world_size=world_size)
             if before.stage is not None:
-                # Free the device memory of the old loader first, because two loaders may not fit.
+                # Free the device memory of the old loader first, because two loaders may not fit at once.
                 self._inner.close(None)
             try:
                 self._change()
@@ -101,7 +101,7 @@ class Core:
         with _changing:
             if self.is_closed:
                 raise RuntimeError("the loader is closed")
-            # In a fork, a loader can be recreated if its threads had not started.
+            # In a forked process, recreate the loader if its threads had not started.
             if os.getpid() != self._pid and not self._inner.has_threads:
                 self._change()
             self.find_place()
@@ -127,7 +127,7 @@ class Core:
         if not was_closed and os.getpid() == self._pid:
             before()
             _end(self._inner, self._workers, self._pid)
-        # Drop the stage here, so that the last batch releases the device.
+        # Drop the reference to the stage, so that the last batch releases the device.
         self.options = replace(self.options, stage=None)
 
 

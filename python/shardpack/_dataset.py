@@ -50,15 +50,15 @@ class Dataset:
     Parameters
     ----------
     path : str or os.PathLike
-        The dataset's folder, its manifest, or a single shard. It may also be a URL as text, such as
-        ``"s3://bucket/train"``, with the scheme ``s3://``, ``gs://``, ``az://``, ``hf://``, ``http://``,
-        ``https://`` or ``file://``.
+        The dataset's folder, its manifest, or a single shard. It may also be a URL string, such as
+        ``"s3://bucket/train"``, with the scheme ``s3://``, ``gs://``, ``az://``, ``hf://``, ``http://``, ``https://``
+        or ``file://``.
     verify_crc : bool, default True
         Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"
-        Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. This limits the
-        memory that an untrusted file can take. If a :class:`Loader` reads only a patch or some bands of an array, only
-        that part counts.
+        Size limit of a record and of a decoded field, in bytes or as a string such as ``"16GiB"``. It limits the memory
+        that an untrusted file can take. If a :class:`Loader` reads only a patch or some bands of an array, only that
+        part counts.
     generation : int, optional
         Generation to open if the dataset has grown or shrunk (:func:`add`, :func:`remove`). Generations count from
         1. Default: the newest. If this is given, ``path`` must be the folder.
@@ -70,12 +70,12 @@ class Dataset:
         For a URL: local folder that caches the bytes read, for all processes. It must be empty or already be a cache.
         Default: the folder named by ``SHARDPACK_CACHE``, or no cache if that is not set.
     cache_bytes : int or str, optional
-        Size limit of that folder, in bytes or as text such as ``"500GB"``; at least 64 MiB. Default 100 GB.
+        Size limit of that folder, in bytes or as a string such as ``"500GB"``. At least 64 MiB. Default 100 GB.
 
     Warns
     -----
     UserWarning
-        A picture with more than 8 bits a sample was decoded to 8 bits. Issued only once.
+        A picture with more than 8 bits per sample was decoded to 8 bits. Issued only once.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # True once the user has been warned that pictures lose bits.
+    # True after the warning that pictures lose bits.
     _told = False
 
     def __init__(
@@ -146,8 +146,6 @@ class Dataset:
         found = [field.name for field in self.schema]
         more = [f"{len(found) - 4} more"] if len(found) > 5 else found[4:]
         return f"Dataset({str(self._path)!r}, {len(self)} samples: {', '.join(found[:4] + more)})"
-
-    # Samples
 
     @overload
     def __getitem__(self, index: int | np.integer[Any], /) -> Sample: ...
@@ -239,8 +237,7 @@ class Dataset:
     @overload
     def raw(self, index: SupportsIndex, field: str) -> bytes | None: ...
     def raw(self, index: SupportsIndex, field: str | None = None) -> bytes | dict[str, bytes | None] | None:
-        """Return the stored bytes of a sample, such as a JPEG file, Blosc2 chunks or a zstd frame. Scalars have no
-        stored bytes.
+        """Return the stored bytes of a sample, such as a JPEG file, Blosc2 chunks or a zstd frame. Scalars have none.
 
         Parameters
         ----------
@@ -285,7 +282,7 @@ class Dataset:
         number = _index.one(index, len(self))
         return number if self._members is None else int(self._members[number])
 
-    # Metadata. These properties do not read any record.
+    # These properties do not read any record.
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -349,7 +346,7 @@ class Dataset:
 
     @property
     def path(self) -> Path | str:
-        """The path that was opened, or the URL as text."""
+        """The path that was opened, or the URL as a string."""
         return self._path
 
     @property
@@ -368,8 +365,6 @@ class Dataset:
     def nbytes(self) -> int:
         """Total size of all shards in bytes."""
         return self._core.nbytes
-
-    # Subsets
 
     def subset(self, which: Indices | Callable[[Mapping[str, NDArray[Any]]], Any]) -> Subset:
         """Return some samples of the dataset, each once, in stored order.
@@ -418,12 +413,12 @@ class Dataset:
             1, for example ``[0.8, 0.1, 0.1]``. Each part has its share of the samples, rounded up or down, and at least
             one sample.
         stratify : str or sequence, optional
-            A scalar field of integers, such as ``"label"``, or one value per sample: an integer, a boolean or a text.
+            A scalar field of integers, such as ``"label"``, or one value per sample: an integer, a boolean or a string.
             Each part gets its share of the samples of every value, to within one or two samples.
         groups : str, sequence or callable, optional
             A scalar field, a value for each sample, or a function of the key. Samples with the same value, such as all
-            pictures of one patient, stay in one part. The parts are then cut between groups, as near to the shares as
-            possible. With ``stratify``, a group counts as having the value of most of its samples.
+            pictures of one patient, stay in one part. The cuts then fall between groups, as close to the shares as
+            possible. With ``stratify``, a group has the value of most of its samples.
         seed : int, default 0
             Seed of the hash; a different seed gives different parts.
         growing : bool, default False

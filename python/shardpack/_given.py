@@ -58,7 +58,7 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             return _array(field, _listed(field, value, kind.partition(":")[2]), False)
-        # Do not check for NaN here. The Rust extension refuses it with an error that names the sample and the field.
+        # The Rust extension refuses NaN with an error that names the sample and the field.
         return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         if kind is None and _is_mask(field):
@@ -180,7 +180,7 @@ def _mask_as_picture(field: str, found: str, how: str) -> Exception:
 
 @lru_cache(maxsize=256)
 def _is_picture(field: str) -> bool:
-    """True for names such as ``image``, ``left_image`` and ``image_2``, but not ``image_path``."""
+    """True for field names such as ``image``, ``left_image`` and ``image_2``, but not ``image_path``."""
     words = re.findall("[a-z]+", field.lower())
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
@@ -216,7 +216,6 @@ def no_fraction(field: str, taken: Given) -> None:
 
 
 def _utf8(field: str, text: str) -> str:
-    """Return the text, or raise an error if it is not valid Unicode."""
     if not text.isascii():
         try:
             text.encode()

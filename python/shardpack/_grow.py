@@ -21,7 +21,7 @@ class AddOptions(TypedDict, total=False):
     """Options of :func:`add`. They are the long options of ``shardpack add``, with ``_`` in place of ``-``."""
 
     labels: StrPath
-    """Label table of the new samples. Needed if the dataset was packed with one."""
+    """Label table of the new samples. Required if the dataset was packed with one."""
     key_column: str
     """Name of the column of ``labels`` that holds the keys. Default: as when the dataset was packed."""
     label_column: str
@@ -115,7 +115,7 @@ def remove(
     keys : iterable of str
         Keys of the samples to remove.
     force : bool, default False
-        Discard the unfinished work of an earlier call that was interrupted while it added or removed other samples.
+        Discard the unfinished work of an interrupted call that added or removed other samples.
     threads : int, optional
         Number of reading threads. Default: one per core.
     max_record : int or str, default "4GiB"
@@ -178,8 +178,7 @@ def compact(
     dict
         The deleted ``generations`` and ``shards``, their ``bytes``, and ``empty_classes`` (classes without samples).
         With ``segment_index``, also a dict of that name: ``generation``, ``indexed`` (pictures), ``index_bytes``,
-        ``damaged`` (pictures left as they are), ``shards`` (rewritten; 0 if the indexes existed already),
-        ``bytes_out``.
+        ``damaged`` (unchanged pictures), ``shards`` (rewritten; 0 if the indexes existed already), ``bytes_out``.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class Loader:
         pixels and mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the
         central N × N pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"padN"`` (the whole
         picture at its own proportions, centred on grey), ``"raw"`` (stored bytes, ragged). :mod:`shardpack.view`
-        writes these texts with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels
+        builds these strings with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels
         are uint8, or floats (see ``dtype`` and ``mean``). Pictures are turned upright.
     crops : sequence of str or Crop, optional
         Several crops of each picture, instead of ``image``, for contrastive and self-supervised training. Each crop is
@@ -120,13 +120,13 @@ class Loader:
         Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels, height,
         width]``. ``"cthw"`` is like ``"chw"``, but in clips the time axis comes after the channels.
     dtype : dtype, or mapping from field to dtype, optional
-        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``). A
-        value that would change raises an error that names the sample. Only normalised values and ``"bfloat16"`` are
-        rounded, to the nearest value, with ties to even. Default: the type of the source, or a type that can hold the
-        values of all sources. Pictures are uint8 by default. With ``mean`` or ``std``, or a type of their own
-        (``{"image": "float16"}``), they are float16, bfloat16 or float32. With ``mean`` or ``std`` but no type,
-        pictures and arrays of integers or float64 become float32. For bfloat16, NumPy needs ``ml_dtypes``, and CuPy
-        does not support it.
+        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``). It
+        is an error if a conversion would change a value. The message names the sample. Only normalised values and
+        ``"bfloat16"`` are rounded, to the nearest value, with ties to even. Default: the type of the source, or a type
+        that can hold the values of all sources. Pictures are uint8 by default. With ``mean`` or ``std``, or a type of
+        their own (``{"image": "float16"}``), they are float16, bfloat16 or float32. With ``mean`` or ``std`` but no
+        type, pictures and arrays of integers or float64 become float32. For bfloat16, NumPy needs ``ml_dtypes``, and
+        CuPy does not support it.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, except figures measured by packing
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, and come as lists of Python
@@ -154,15 +154,15 @@ class Loader:
         Number of batches in memory: the batch in use and the batches being filled. Default: 3, or 4 if a device
         decodes.
     window : "auto", "memory" or "page-cache", default "auto"
-        Where samples are kept while they are mixed. ``"memory"``: in the process, up to 1 GiB divided by the number of
+        Where to hold samples while they are mixed. ``"memory"``: in the process, up to 1 GiB divided by the number of
         ranks. ``"page-cache"``: in the page cache of the operating system; each sample is read again when its batch
         needs it. ``"auto"``: in the page cache if samples take 16 KiB to 1 MiB, the disk is local and there is room;
         otherwise in memory.
     max_batch : int or str, default "8GiB"
-        Largest batch to accept, in bytes or as text such as ``"16GiB"``. This protects against huge sizes in
+        Largest batch to accept, in bytes or as a string such as ``"16GiB"``. This protects against huge sizes in
         untrusted files. For records and decoded fields, ``max_record`` of the :class:`Dataset` is the limit.
     end : "drop", "pad" or "uneven", default "drop"
-        Treatment of the last samples, which do not fill a batch on every rank. ``"drop"`` leaves them out. ``"pad"``
+        What to do with the last samples, which do not fill a batch on every rank. ``"drop"`` leaves them out. ``"pad"``
         fills the batch with zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"`` makes
         the last batch shorter, and some ranks may have one batch fewer. For evaluation use ``"pad"`` or ``"uneven"``,
         which return every sample.
@@ -182,9 +182,9 @@ class Loader:
         host decodes if there is a ``transform``; otherwise the device decodes if it can.
     resident : bool, default False
         Keep the encoded pictures and cubes in GPU memory. They are read and checked once, when the loader is made, and
-        the GPU decodes them from its memory in every epoch. Batches are the same. Each rank holds all samples, because
-        it gets different samples in each epoch. If the samples do not fit, or if the host decodes, an error with the
-        figures is raised.
+        the GPU decodes them from its memory in every epoch. Batches are the same. Each rank keeps all samples, because
+        it loads different samples in each epoch. It is an error if the samples do not fit or if the host decodes. The
+        message gives the sizes.
     mean, std : float, or three, or mapping from field to floats, optional
         Normalise pictures as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and blue.
         ``dtype`` is float16, bfloat16 or float32 (the default). The result is computed as one product and one sum in
@@ -227,7 +227,8 @@ class Loader:
         NumPy array for each field. It may write to the arrays, or return a mapping from field to array of the same
         shape and type. Python code runs in one thread at a time. Seed random draws with ``row.seed``, so that a resumed
         loader repeats them. If the function raises an exception, the batch raises an error that names the sample. With
-        a transform, the host decodes. The function may change between epochs: no epoch is prepared early.
+        a transform, the host decodes. The loader prepares no epoch in advance, so the function may change between
+        epochs.
     transform_workers : int, default 0
         Number of processes that call ``transform``, each with its own interpreter. The threads still read and decode,
         and batches, order and states do not change. The function must be picklable, unless cloudpickle is installed.
@@ -319,11 +320,9 @@ class Loader:
         self._dataset = dataset
         prepared = Prepared.of(dataset, self._keywords)
         self._batches, self._change_batch = prepared.batches, prepared.change_batch
-        # True once the user has been warned that pictures lose bits.
+        # True after the warning that pictures lose bits.
         self._told = False
         self._core = Core(dataset._core, prepared.options, prepared.workers, asks)
-
-    # Properties
 
     @property
     def dataset(self) -> Dataset:
@@ -349,13 +348,13 @@ class Loader:
 
     @property
     def predicted_bytes(self) -> int:
-        """Maximum memory of the loader in bytes, without the dataset's indexes and the batches that you keep."""
+        """Maximum memory of the loader in bytes, except the dataset's indexes and the batches that you keep."""
         return self._core.ready().predicted_bytes()
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Predicted device memory in bytes: batches in flight, resident samples, and (approximately) open scenes; 0
-        without a device. Batches that you keep and slots that grow for a larger batch are not counted.
+        """Predicted device memory in bytes: batches in flight, resident samples, and (approximately) open scenes. It
+        excludes batches that you keep and slots that grow for a larger batch. 0 without a device.
         """
         return self._core.ready().predicted_device_bytes()
 
@@ -365,7 +364,7 @@ class Loader:
         ``consumer_wait_s`` is the time that your loop waited for batches. If it is small, the model is the bottleneck.
         Otherwise compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by the disk).
         ``extra_slots`` counts the batches allocated beyond ``prefetch`` because you kept the others. ``skipped`` counts
-        damaged samples. ``narrowed_pictures`` counts pictures with more than 8 bits a sample that were decoded to 8
+        damaged samples. ``narrowed_pictures`` counts pictures with more than 8 bits per sample that were decoded to 8
         bits. ``wrong_indexes`` counts pictures that were decoded without their segment index because it was wrong.
         ``window_in_page_cache`` is 1 if the current epoch uses the page cache as its ``window``.
 
@@ -395,8 +394,6 @@ class Loader:
         ``shardpack_loader_read_seconds_total``. Every metric has the label ``rank``, and ``labels`` adds more.
         """
         return _metrics.text(self.stats(), {"rank": str(self.rank), **(labels or {})})
-
-    # Iterating
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin an epoch. See the class documentation."""
@@ -436,8 +433,6 @@ class Loader:
         running iteration cannot continue after this call.
         """
         self._core.set_epoch(_number("epoch", epoch, 0, 2**32 - 1))
-
-    # Resuming
 
     def state_dict(self) -> dict[str, int | str]:
         """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and
@@ -489,8 +484,6 @@ class Loader:
         state = " (closed)" if self._core.is_closed else ""
         return f"Loader({self._dataset!r}, batch_size={self.batch_size}, rank {self.rank} of {self.world_size}){state}"
 
-    # Ending
-
     def close(self) -> None:
         """End the threads. The loader cannot be used after this, but batches that you hold stay valid."""
         self._core.close(partial(finish, self._batches.convert))
@@ -502,8 +495,6 @@ class Loader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # Pickling, for use in another process.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return travelling(self, self.state_dict())

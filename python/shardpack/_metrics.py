@@ -43,7 +43,7 @@ COUNTERS = {
     "consumer_wait_s": "Time in which the program waited for batches.",
 }
 
-# Figures that can fall, or that are maxima.
+# Figures that can fall, and maxima.
 GAUGES = {
     "resident_values": "Values that stay on the device.",
     "peak_run_bytes": "Largest size of the read buffers.",

@@ -1,4 +1,4 @@
-"""Plain values of the compiled loader's options, which :class:`shardpack.Loader` describes."""
+"""Options of the compiled loader as plain values. :class:`shardpack.Loader` describes them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ Numbers: TypeAlias = "list[float]"
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of a loader."""
-
     batch_size: int
     seed: int
     epoch: int

@@ -31,7 +31,7 @@ class StorageOptions(TypedDict, total=False):
     quality: int
     """Quality of re-encoded pictures, 1 to 100. Default 90."""
     target: str
-    """Score for which the quality of each re-encoded picture is searched, such as ``"ssimulacra2=80"``."""
+    """Target score, such as ``"ssimulacra2=80"``. The quality of each re-encoded picture is chosen to reach it."""
     subsampling: Literal["keep", "420", "444"]
     """Chroma subsampling of re-encoded pictures. Default keep."""
     short_side: int
@@ -65,9 +65,9 @@ class StorageOptions(TypedDict, total=False):
     band_difference: Literal["auto", "on", "off"]
     """Store each band as its difference from the previous band."""
     prefer: Literal["speed", "device", "size"]
-    """Goal that auto optimises for."""
+    """What auto optimises for."""
     shard_size: int | str
-    """Size of a shard: bytes, or text such as ``"256MiB"``. Default 1 GiB."""
+    """Size of a shard, in bytes or as a string such as ``"256MiB"``. Default 1 GiB."""
     seed: int
     """Seed of the stored order. Default 0."""
     force: bool
@@ -79,7 +79,7 @@ class StorageOptions(TypedDict, total=False):
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Memory limit for the samples being packed: bytes, or text such as ``"2GiB"``."""
+    """Memory limit for the samples being packed, in bytes or as a string such as ``"2GiB"``."""
 
 
 class PackOptions(StorageOptions, total=False):
@@ -92,11 +92,13 @@ class PackOptions(StorageOptions, total=False):
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
     label_column: str
-    """Name of the column of ``labels`` that holds the labels; texts become classes. Default:
-    ``label``, or ``class``; else the only text column whose values repeat, with a warning."""
+    """Name of the column of ``labels`` that holds the labels; strings become classes. Default: ``label``, or ``class``;
+    else the only column of strings whose values repeat, with a warning.
+    """
     class_folders: Literal["auto", "on", "off"]
-    """Use the names of first-level folders as labels. Default: yes if all pictures are in such
-    folders. If only most are, the others are bad input."""
+    """Use the names of first-level folders as labels. Default: on if all pictures are in such folders. If only most of
+    them are, the others are bad input.
+    """
     splits: bool
     """Pack each first-level folder, such as ``train`` or ``val``, into its own dataset, all with the same classes."""
     clips: bool
@@ -136,7 +138,7 @@ def pack(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[PackOptions],
 ) -> dict[str, Any]:
-    """Convert a folder of pictures or cubes into a dataset, once.
+    """Convert a folder of pictures or cubes into a dataset.
 
     JPEGs are stored in tiles, so that readers decode only the part that they need. The pixels are the same as in the
     source. ``jpeg="keep"`` stores the files unchanged. Cubes of integers, including integers held as floats, are stored
@@ -146,10 +148,10 @@ def pack(
     Parameters
     ----------
     src : str or os.PathLike
-        Folder (or single file) to pack: class folders, a flat folder, or nested folders. It may also be the URL of a
-        folder in a store, as text, such as ``"s3://bucket/photos"``; ``gs://`` and ``az://`` work too.
+        Folder (or single file) to pack: class folders, a flat folder, or nested folders. It may also be the URL string
+        of a folder in a store, such as ``"s3://bucket/photos"``; ``gs://`` and ``az://`` work too.
     out : str or os.PathLike
-        Folder of the dataset to write, or its URL as text, such as ``"s3://bucket/train"``; ``gs://`` and ``az://``
+        Folder of the dataset to write, or its URL as a string, such as ``"s3://bucket/train"``; ``gs://`` and ``az://``
         work too. Each shard is uploaded when it is complete (see docs/stores.md).
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
@@ -170,8 +172,8 @@ def pack(
     -----
     UserWarning
         Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (the warning says how
-        many, and the largest error); pictures have more than 8 bits a sample and will be decoded to 8 bits; pictures
-        that are kept unchanged have damaged markers; and all other notes of the command.
+        many, and the largest error); pictures have more than 8 bits per sample and will be decoded to 8 bits; pictures
+        kept unchanged have damaged markers; and all other notes of the command.
 
     Raises
     ------
@@ -299,7 +301,7 @@ def verify(
         Generation of the dataset to check. Generations count from 1. Default: the newest.
     progress : callable, optional
         Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and ``samples_total``
-        if the manifest has that number.
+        if the manifest gives it.
     storage_options : mapping from str to str, optional
         With a URL: options of the store, as for :class:`Dataset`.
 

@@ -94,7 +94,7 @@ class LoaderKeywords:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The checked keywords of a loader: the options of the compiled loader, and the format of its batches."""
+    """The options of the compiled loader and the format of its batches, from checked keywords."""
 
     options: Options
     workers: Workers | None
@@ -115,8 +115,7 @@ class Prepared:
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":
-            # Fix the device number now, so that the loader keeps its device even if the program changes the current
-            # one.
+            # Fix the device number now, because the program may change the current device later.
             convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
@@ -170,8 +169,8 @@ class Prepared:
         batches = BatchFormat(
             convert=convert,
             fields=shown,
-            # Do not use a bound method here: batches would then refer to the loader, and a batch that the program keeps
-            # would keep the loader's threads alive.
+            # Do not use a bound method here. It would refer to the loader, so a batch that the program keeps would keep
+            # the loader's threads alive.
             objects=partial(_read, arrays, convert),
             pictures=pictures.union(name for of, names in cropped.items() for name in names),
             # Without `fields`, the program has not chosen an order of the values, so unpacking would be ambiguous.

@@ -23,7 +23,7 @@ class ReportOptions(TypedDict, total=False):
     force: bool
     """Replace a file that is not a report."""
     source: StrPath
-    """Source of the dataset, with which its samples are compared."""
+    """Source of the dataset. Its samples are compared with the stored samples."""
     samples: int
     """Samples to draw. Default: enough to predict the size to ±2 %, from 64 to 512."""
     seed: int
@@ -85,8 +85,8 @@ class ReportOptions(TypedDict, total=False):
 
 
 class Report(dict[str, Any]):
-    """The result of :func:`report`, with the content of ``shardpack report --json``. In a notebook, it is shown as its
-    verdict and curve.
+    """The result of :func:`report`, with the content of ``shardpack report --json``. A notebook displays its verdict
+    and curve.
     """
 
     def __init__(self, data: dict[str, Any], html: str) -> None:
@@ -106,7 +106,7 @@ def report(
 ) -> Report:
     """Measure the loss of quality and the size for several storage options, before or after packing.
 
-    Some samples are encoded with each candidate's options, just as :func:`pack` does it, then decoded and scored.
+    A few samples are encoded with each candidate's options, exactly as by :func:`pack`, then decoded and scored.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def parts(
     seed: int,
     growing: bool,
 ) -> list[NDArray[np.uint64]]:
-    """Return the numbers of the samples in each part. They count in the whole dataset, even for a subset."""
+    """Return the sample numbers of each part. They refer to the whole dataset, even for a subset."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
     return dataset._core.split(

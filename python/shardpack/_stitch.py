@@ -62,7 +62,7 @@ def stitch(
         ``"uneven"``, and no ``augment``, ``weights`` or ``mix``.
     window : "uniform" or "hann", default "uniform"
         Weights of the pixels of a patch. ``"uniform"``: all weights are equal. ``"hann"``: the weights rise from
-        almost 0 at the borders to 1 in the middle, which hides seams if neighbouring patches overlap by half.
+        almost 0 at the borders to 1 in the middle, which hides seams between patches that overlap by half.
     dtype : "float64" or "float32", default "float64"
         Type of the sums. ``"float32"`` halves the memory. Where patches overlap, the last bits of float32
         predictions may then differ, and integers are exact only up to 24 bits.
@@ -91,7 +91,7 @@ def stitch(
 
 
 class Stitcher:
-    """Joins predictions, as described in :func:`stitch`. Keeps the sums and weights of unfinished scenes."""
+    """Joins predictions, as described in :func:`stitch`. Holds the sums and weights of unfinished scenes."""
 
     def __init__(self, loader: Loader, window: str = "uniform", dtype: str = "float64") -> None:
         if not isinstance(loader, Loader):
@@ -124,7 +124,7 @@ class Stitcher:
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}
-        # Number of patches that are missing because the loader skipped their damaged scene, by key.
+        # Number of missing patches of each damaged scene that the loader skipped, by key.
         self._skipped: Counter[str] = Counter()
         self._adding = threading.Lock()
 
@@ -220,7 +220,7 @@ class Stitcher:
         return dict(self._skipped) | begun
 
     def close(self) -> None:
-        """Finish and check that no patches are missing. Scenes of which no patch arrived are not reported.
+        """Finish and check that no patches are missing. Scenes that received no patch are not reported.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class Stitcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # If the block has raised an error, `close` must not hide it with an error about missing patches.
+        # An error about missing patches must not hide an error that the block has raised.
         if error is None:
             self.close()
 

@@ -23,8 +23,7 @@ class Row(dict[str, "NDArray[Any]"]):
     epoch: int
     """Number of the epoch."""
     seed: int
-    """A random number below 2⁵³ that depends only on seed, epoch and sample, for
-    ``numpy.random.default_rng(row.seed)``.
+    """A random number below 2⁵³ for ``numpy.random.default_rng(row.seed)``. It depends only on seed, epoch and sample.
     """
 
 

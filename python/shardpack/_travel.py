@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
-    # If the rank is known, pickle it, because a DataLoader worker cannot look it up. Otherwise let the copy look it up,
-    # because it may be sent to the processes that become the ranks.
+    # If the rank is known, pickle it, because a DataLoader worker cannot look it up. Otherwise the copy looks it up,
+    # because it may be sent to processes that become ranks.
     asks = loader._core.asks and loader.world_size == 1
     rank, world_size = (None, None) if asks else (loader.rank, loader.world_size)
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)

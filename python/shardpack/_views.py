@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Views:
-    """The view of each row of a batch: the visible part of its picture, the size of that part in the batch, and true if
+    """The view of each row of a batch: the visible part of its picture, the size of that part in the batch, and whether
     it is mirrored. Rows without a picture have zeros.
 
     All attributes are NumPy arrays with one entry per row of the batch. Coordinates are in pixels. The first pixel

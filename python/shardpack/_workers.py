@@ -34,7 +34,7 @@ class Workers:
         self._pickled = _pickled(function)
         self.count = count
         self._processes: dict[int, SpawnProcess] = {}
-        # Reentrant, because the garbage collector may close a loader in a thread that is just starting a process.
+        # Reentrant, because the garbage collector may close a loader in a thread that is starting a process.
         self._lock = threading.RLock()
         self._closed = False
 
@@ -95,7 +95,7 @@ def _pickled(function: Transform) -> bytes:
         )
     try:
         pickled = pickle.dumps(function)
-        # The worker process finds the function by importing its module or the program's file.
+        # The worker process imports the function from its module or the program's file.
         if b"__main__" not in pickled or file is not None:
             return pickled
         reason = "its program has no file"
@@ -138,7 +138,7 @@ def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
             else:
                 _answer(asked, "", buffers)
     except (EOFError, ConnectionError):
-        # The loader was closed, or its process has ended.
+        # The loader is closed, or its process has ended.
         return
 
 

@@ -25,13 +25,13 @@ class Writer:
     A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a
     temporary file in ``path``. At the end, the samples are shuffled and written as shards. As for :func:`pack`, a
     dataset is either complete or does not exist, and a second writer in the same folder is refused. Encoded data are
-    written twice, so they need twice their space on disk until the end. Memory use stays small for any number of
+    written twice, so they take twice their size on disk until the end. Memory use stays small for any number of
     samples.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of the dataset, which is created if it does not exist. It may also be a URL as text, such as
+        Folder of the dataset, which is created if it does not exist. It may also be a URL string, such as
         ``"s3://bucket/train"``; ``gs://`` and ``az://`` work too. With a URL, the temporary file is in ``spool``.
     schema : mapping of str to str, optional
         Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``),
@@ -42,8 +42,8 @@ class Writer:
         Names of the classes, indexed by the field ``label``. Labels may then be given by name.
     shuffle : bool, default True
         Shuffle the samples, so that sequential reads return them in random order. The shuffle depends only on the keys
-        and ``seed``, so the same samples give the same bytes in whatever order they are written. ``False`` keeps the
-        order in which samples are written, or the order given by ``order``.
+        and ``seed``, so the same samples give the same bytes in any order of writing. ``False`` keeps the order in
+        which samples are written, or the order given by ``order``.
     append : bool, default False
         Add the samples to the dataset in ``path`` as its next generation, however it was made. See the notes.
     on_known_key : {"stop", "skip"}, default "stop"
@@ -88,19 +88,19 @@ class Writer:
 
     With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless all are whole numbers,
     and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed and you gave
-    neither ``values`` nor ``max_error``, closing gives a ``UserWarning`` with the largest error. ``values="keep"``
+    neither ``values`` nor ``max_error``, closing issues a ``UserWarning`` with the largest error. ``values="keep"``
     keeps every bit. The first array of a field decides how the field is coded. If several threads write, write one
     sample before they start, so that the same samples give the same bytes.
 
     A killed program leaves no dataset. The temporary file has no name and disappears with the program.
 
-    ``append=True`` rewrites no existing shard. Until the end, the dataset stays unchanged, even if there is an
-    exception or a kill. Fields, shard size and storage options come from the dataset, and giving a different option is
-    an error. Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``. Classes
-    are matched by name, and new classes get the next numbers. Labels refer to ``classes`` if you give that. Samples
-    without a key get the next numbers as keys. ``force`` drops the unfinished work of an interrupted :func:`add` or
-    :func:`remove`. The report has ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for
-    :func:`add`. If all samples are the same as in the last addition, ``outcome`` is ``"already-complete"``.
+    ``append=True`` rewrites no existing shard. The dataset stays unchanged until the end, even if the program raises an
+    exception or is killed. Fields, shard size and storage options come from the dataset, and giving a different option
+    is an error. Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``.
+    Classes are matched by name, and new classes get the next numbers. Labels refer to ``classes`` if you give that.
+    Samples without a key get the next numbers as keys. ``force`` drops the unfinished work of an interrupted
+    :func:`add` or :func:`remove`. The report has ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``,
+    as for :func:`add`. If all samples are the same as in the last addition, ``outcome`` is ``"already-complete"``.
 
     Raises
     ------
@@ -257,7 +257,7 @@ class Writer:
 
     @property
     def report(self) -> dict[str, Any] | None:
-        """The result of :meth:`close`, or ``None`` before it."""
+        """The result of :meth:`close`, or ``None`` before that call."""
         return self._report
 
     @property

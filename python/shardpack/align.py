@@ -1,7 +1,7 @@
 """Masks, boxes, keypoints and polygons that follow the view of their picture, for ``Loader(align=…)``.
 
-Each function returns a string, such as ``"boxes,format=xywh"``. The picture of a sample and these fields share one
-view, which crops, scales and mirrors them, and one draw of each augmentation that moves pixels. Coordinates are in
+Each function returns a string, such as ``"boxes,format=xywh"``. The picture of a sample and its aligned fields are
+cropped, scaled and mirrored by the same view, and moved by the same draw of each augmentation. Coordinates are in
 pixels from the left and upper edge of the upright picture, so the first pixel extends from 0 to 1.
 
 >>> import shardpack as sp
@@ -66,9 +66,9 @@ def boxes(
 ) -> str:
     """Boxes ``[boxes, 4]``, moved and clipped at the borders of the view.
 
-    If an augmentation turns or shears a box, the result is the upright box around its moved corners. Boxes of which too
-    little is visible are removed. In the batch they are a list with one float32 array ``[boxes, 4]`` per row, in the
-    same format.
+    If an augmentation turns or shears a box, the result is the upright box around its moved corners. Boxes whose
+    visible fraction is too small are removed. In the batch they are a list with one float32 array ``[boxes, 4]`` per
+    row, in the same format.
 
     Parameters
     ----------

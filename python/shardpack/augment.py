@@ -101,7 +101,7 @@ def color_jitter(brightness: Range = 0, contrast: Range = 0, saturation: Range =
         Largest shift of the hue in either direction, at most 0.5 (half the circle), or the range of the shift.
     """
     given = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
-    # Leave out 0, the default: it means no change.
+    # Leave out 0, which is the default.
     return _text("color_jitter", **{name: _range(name, value) for name, value in given.items() if value != 0})
 
 
@@ -258,10 +258,10 @@ def random_affine_3d(
 ) -> str:
     """Rotate, scale and translate boxes of volumes about their centre, across their planes.
 
-    All volumes and masks of a sample move in the same way. Voxels from outside the box are used as far as the volume has
+    All volumes and masks of a sample move in the same way. Voxels outside the box are read from the volume where it has
     them, so boxes need no margin. Each value of a volume becomes a trilinear mean of eight voxels, computed in float32
     after ``mean`` and ``std``; integers become float32. If one of the eight is no-data, so is the mean. Masks take the
-    nearest voxels. This is done before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``.
+    nearest voxels. The map is applied before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``.
 
     Parameters
     ----------
@@ -270,8 +270,8 @@ def random_affine_3d(
         and width. Each axis draws its own angle. Voxels are rotated about the axis of width, then of height, then of
         depth, each like :func:`numpy.rot90` along the two other axes.
     scale : pair of float, or three pairs, default (1, 1)
-        Range of the scale, which must be above 0. Above 1 it enlarges. Three ranges are for depth, height and width, and
-        need ``isotropic=False``.
+        Range of the scale, which must be above 0. A scale above 1 enlarges. Three ranges are for depth, height and
+        width, and need ``isotropic=False``.
     translate : float or three of float, default 0
         Largest translation in either direction, as fractions of depth, height and width of the box, from 0 to 1.
     isotropic : bool, default True
@@ -279,11 +279,11 @@ def random_affine_3d(
     p_rotation, p_scaling : float, default 1
         Probabilities that the box is rotated, and that it is scaled.
     p : float, default 1
-        Probability that it is transformed at all.
+        Probability that a box is transformed at all.
     fill : float, default 0
         Value outside the volume, in the units of the batch (with ``std``, of normalised values).
     mask_fill : float, default 255
-        Value of masks outside the volume. Their type must have it.
+        Value of masks outside the volume. Their type must be able to hold it.
     """
     if not isinstance(isotropic, bool):
         raise TypeError(f"isotropic: expected True or False, found {isotropic!r}")
@@ -395,8 +395,8 @@ def random_low_resolution(
     """Lower the resolution of channels of a volume's box, like nnU-Net's ``SimulateLowResolutionTransform``.
 
     Each side of the box is reduced to a share of its voxels by nearest-neighbour sampling (``nearest-exact`` in PyTorch),
-    and enlarged again by trilinear interpolation. This follows :func:`random_affine_3d` and the changes of bands, and
-    precedes gamma and noise. It applies to volumes, but not to their masks. Volumes must be cut to boxes
+    and enlarged again by trilinear interpolation. It is applied after :func:`random_affine_3d` and the augmentations of
+    bands, and before gamma and noise. It applies to volumes, but not to their masks. Volumes must be cut to boxes
     (``cube="patchDxHxW"``).
 
     Parameters
@@ -406,7 +406,7 @@ def random_low_resolution(
     p : float, default 1
         Probability that channels of a sample change.
     p_per_channel : float, default 1
-        Probability of each channel.
+        Probability that a channel changes, if its sample changes.
     """
     return _text(
         "random_low_resolution",
@@ -420,8 +420,8 @@ def random_gamma(gamma: Range, p: SupportsFloat = 1.0) -> str:
     """Apply a gamma curve between the smallest and the largest value of a cube, or of a box of a volume.
 
     A value becomes ``low + (high - low) * ((value - low) / (high - low)) ** gamma``, where ``low`` and ``high`` are the
-    smallest and the largest finite value of the row. This follows all other changes of bands and precedes noise.
-    Infinities, NaN and replaced no-data are ignored and do not change. nnU-Net draws from ``(0.7, 1.5)`` with
+    smallest and the largest finite value of the row. It is applied after all other augmentations of bands, and before
+    noise. Infinities, NaN and replaced no-data are ignored and do not change. nnU-Net draws from ``(0.7, 1.5)`` with
     probability 0.3.
 
     Parameters
@@ -435,7 +435,7 @@ def random_gamma(gamma: Range, p: SupportsFloat = 1.0) -> str:
 
 
 def gaussian_noise(sigma: Range, p: SupportsFloat = 1.0) -> str:
-    """Add normally distributed noise to each value of a cube, after all other changes of bands.
+    """Add normally distributed noise to each value of a cube, after all other augmentations of bands.
 
     The draws depend only on seed, epoch, sample and the value's position, so all arrays of a sample get the same
     noise. If the batch is float16 or bfloat16, values are rounded after the noise is added. The host decodes cubes
@@ -525,7 +525,7 @@ def mosaic(
     p: SupportsFloat = 1.0,
     fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114),
 ) -> str:
-    """For ``Loader(augment_batch=…)``: put four pictures together, as in the training of YOLO.
+    """For ``Loader(augment_batch=…)``: combine four pictures, as YOLO training does.
 
     Each row becomes a mosaic of itself and the three rows before it. A batch of one row stays unchanged. On a canvas
     of twice the height and width, the pictures touch a random centre with one corner each, without the borders of
@@ -548,7 +548,7 @@ def mosaic(
     p : float, default 1
         Probability that a row becomes a mosaic.
     fill : int or three of int, default (114, 114, 114)
-        Red, green and blue where no picture is, 0 to 255, or one level for all three.
+        Red, green and blue outside the pictures, 0 to 255, or one level for all three.
     """
     shares = [translate] * 2 if not isinstance(translate, Sequence) else list(translate)
     if isinstance(translate, (str, bytes)) or len(shares) != 2:
@@ -575,7 +575,7 @@ def mosaic(
 def _text(name: str, **options: str | None) -> str:
     given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
     text = f"{name}({given})" if given else name
-    # Check the ranges here, so that this call raises the error, not the loader that gets the string later.
+    # Check the ranges here, so that this call raises the error instead of the loader.
     _shardpack.check_augmentation(text)
     return text
 

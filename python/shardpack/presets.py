@@ -1,8 +1,8 @@
 """Well-known training recipes as loader options: ``sp.Loader(dataset, 16, **sp.presets.yolo(640), align=…)``.
 
-Each function returns a mapping of keywords for :class:`shardpack.Loader`. Further keywords, such as ``fields``,
-``align``, ``dtype`` or ``to``, are yours. To change a part of a recipe, change the mapping: ``sp.presets.yolo(640) |
-{"image": "pad640"}``.
+Each function returns a mapping of keywords for :class:`shardpack.Loader`. Add your own keywords, such as ``fields``,
+``align``, ``dtype`` or ``to``. To change a part of a recipe, change the mapping: ``sp.presets.yolo(640) | {"image":
+"pad640"}``.
 
 Some recipes of torchvision's detection reference are missing. ``ssd`` and ``ssdlite`` choose crops by their overlap with
 the boxes (``RandomIoUCrop``), which the loader does not support. ``multiscale`` makes pictures of several sizes, which
@@ -76,8 +76,8 @@ def yolo(
 ) -> dict[str, Any]:
     """The recipe of YOLO trainers: mosaics of four letterboxed pictures with a random affine map, colours, mirroring.
 
-    Names and defaults are the same as in Ultralytics' settings, with two differences. Colours and mirroring are drawn for each
-    of the four pictures before they are put together. ``hsv`` sets the hue, saturation and brightness of
+    Names and defaults are the same as in Ultralytics' settings, with two differences. Colours and mirroring are drawn
+    for each of the four pictures before they are combined. ``hsv`` sets the hue, saturation and brightness of
     :func:`shardpack.augment.color_jitter`, whose saturation mixes with grey instead of scaling the S of HSV. Trainers
     usually stop the mosaics some epochs before the end. To do so, continue with a loader of ``yolo(mosaic=0)`` and
     ``load_state_dict``.

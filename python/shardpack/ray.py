@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
-"""Number of tasks per slot. At the end, a slot may wait for as long as another slot's last task takes. With four tasks
-per slot, this is a small part of the time.
+"""Number of tasks per slot. At the end, slots wait for the last task. With four tasks per slot, this wait is a small
+part of the total time.
 """
 _PATIENCE = 30.0
-"""Seconds to wait for the board. If the board's machine fails, Ray needs a while to restart the board elsewhere."""
+"""Seconds to wait for the board. Ray takes a while to restart it elsewhere if its machine fails."""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
@@ -70,7 +70,7 @@ class _Figures:
         try:
             self.last = ray.get(self.asked, timeout=self.patience)
         except ray.exceptions.GetTimeoutError:
-            # Keep the pending call, because its answer may still arrive, but do not wait for it again.
+            # Keep the pending call, whose answer may still arrive, but do not wait for it again.
             self.patience = 0.0
             return self.last
         except ray.exceptions.RayActorError:
@@ -210,7 +210,7 @@ def pack(
         listing = ray.put(_listed(source, target, count, given, storage_options))
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
-    # Parts that lost a worker during this call, and parts that another run was found to be packing.
+    # Parts that lost a worker during this call, and parts that another run may be packing.
     lost, held = set[int](), set[int]()
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     told_by_parts = _Figures(board)

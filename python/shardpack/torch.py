@@ -1,4 +1,4 @@
-"""Lets programs use a loader or a dataset inside PyTorch's ``torch.utils.data.DataLoader``.
+"""Adapters for using a loader or a dataset in PyTorch's ``torch.utils.data.DataLoader``.
 
 You probably do not need this module. A :class:`shardpack.Loader` is already an iterable of batches and needs no
 worker processes. This module is for programs that require a ``DataLoader``.
@@ -76,9 +76,9 @@ class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
     Each worker makes its own loader with its own threads. Worker ``w`` of ``W`` workers on rank ``r`` is rank ``r·W +
-    w`` of ``world_size·W``. So each sample still comes once per epoch, but ``W`` affects which samples share a batch
-    and which ones ``end="drop"`` leaves out. Pass ``threads`` to the loader, because otherwise each worker starts a
-    thread for every core.
+    w`` of ``world_size·W``. So each sample is still loaded once per epoch, but ``W`` affects which samples share a
+    batch and which ones ``end="drop"`` leaves out. Pass ``threads`` to the loader, because otherwise each worker starts
+    a thread for every core.
 
     Workers that are restarted for each epoch cannot count epochs. Call :meth:`set_epoch` before each epoch, as for a
     ``DistributedSampler``. With ``persistent_workers=True`` the workers count epochs themselves, and later calls of

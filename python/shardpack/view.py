@@ -106,7 +106,7 @@ def pad(
     hflip: float = 0.0,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """The whole picture in its own proportions, centred on one colour (a letterbox). For detection.
+    """The whole picture at its own proportions, centred on one colour (a letterbox). For detection.
 
     The picture fills one side of the result. Its other side is rounded to the nearest pixel. If the two borders
     differ in width, the right or lower border is a pixel wider. Aligned boxes and keypoints move with the picture,
@@ -134,12 +134,12 @@ def scale_jitter(
     hflip: float = 0.5,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """The picture in a random size (large-scale jitter). This is for the training of detection.
+    """The picture at a random size (large-scale jitter). For training detectors.
 
     The picture is resized to a random multiple of the size that just fits. Where it is larger than the result, a random
     part is shown. Where it is smaller, a border is added at the right or below. This is torchvision's ``ScaleJitter``,
     followed by ``FixedSizeCrop``, whose crops lie on the diagonal, and by ``RandomHorizontalFlip``. Borders are filled
-    as by :func:`pad`.
+    as in :func:`pad`.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def scale_jitter(
     scale : pair of float, default (0.1, 2)
         Range of the multiple, at most 16.
     fill : int or three of int, default (114, 114, 114)
-        Colour of the borders, as of :func:`pad`.
+        Colour of the borders, as in :func:`pad`.
     hflip : float, default 0.5
         Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
@@ -165,10 +165,10 @@ def random_crop(
     hflip: float = 0.5,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """A random crop, after the shorter side was resized to a random length. This is for the training of segmentation.
+    """A random crop, after the shorter side is resized to a random length. For training segmentation.
 
     This is torchvision's ``RandomResize``, ``RandomCrop(pad_if_needed=True)`` and ``RandomHorizontalFlip``. A picture
-    that is smaller than the crop is placed at random, with borders as in :func:`pad`.
+    smaller than the crop is placed at random, with borders as in :func:`pad`.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def random_crop(
         Length of the shorter side in pixels before the crop, or its range with both ends. torchvision's reference draws
         from half to twice 520 pixels for crops of 480.
     fill : int or three of int, default (114, 114, 114)
-        Colour of the borders, as of :func:`pad`.
+        Colour of the borders, as in :func:`pad`.
     hflip : float, default 0.5
         Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"

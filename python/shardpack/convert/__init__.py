@@ -1,7 +1,7 @@
 """Converts datasets of other formats: `shardpack.convert`, and one module for each format.
 
 Each format's module opens a dataset as a :class:`~shardpack.convert._source.Source`, a stream of samples. Everything
-else, from the field names to the report, is the same for all formats and is done here and in ``_run``.
+else, from the field names to the report, is the same for all formats and is implemented here and in ``_run``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def convert(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Convert a dataset of another format, once.
+    """Convert a dataset from another format.
 
     By default, JPEG files are stored unchanged, and arrays keep every bit. With ``jpeg="tile"``, a random crop needs to
     decode only about half of a picture. With ``values="auto"``, floats may become float16, and the error is measured.
@@ -64,7 +64,7 @@ def convert(
         The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``,
         ``jpg``, ``cls``, ``target`` …).
     classes
-        Class names, indexed by label. Default: the names in the source. Labels that are text are looked up in these
+        Class names, indexed by label. Default: the names in the source. Labels that are strings are looked up in these
         names.
     rename
         Mapping from any other column to the name of its field.

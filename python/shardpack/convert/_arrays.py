@@ -13,17 +13,15 @@ import numpy as np
 from ._values import DTYPES
 
 _MOST_BLOCK_BYTES = 256 << 20
-"""Maximum size in bytes of a block of elements of varying size, counting each element at its maximum size."""
+"""Maximum size in bytes of a block of elements of varying size. Each element counts with its maximum size."""
 USUAL_BYTES = 1 << 16
 """Assumed size in bytes of an element of varying size, if the file gives no maximum."""
 _REFERENCE_BYTES = 64
-"""Memory that an element of varying size takes even if it is empty, in bytes."""
+"""Memory in bytes that even an empty element of varying size takes."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One array in a file."""
-
     shape: tuple[int, ...]
     kind: str
     """``numbers``, ``text``, ``bytes`` (each element is a byte string), ``json``, ``ragged`` (each element is an
@@ -40,8 +38,8 @@ class Column:
     chunk: tuple[int, ...] | None = None
     """Shape of the chunks, which can only be read whole. None if any part can be read."""
     by_chunk: bool = False
-    """True if the size limit applies to all varying elements of a chunk together, instead of `most_element_bytes` to
-    each.
+    """True if the size limit applies to the varying elements of a chunk together. Otherwise `most_element_bytes` limits
+    each element.
     """
 
     @property
@@ -97,7 +95,7 @@ class Varying:
             except Exception:
                 if last == row + 1:
                     raise
-                # Perhaps only some of these rows are unreadable, so read row by row from now on.
+                # Some of these rows may be readable, so read row by row from now on.
                 self._at_once, last = 1, row + 1
                 self._values = self._read(row, last)
             self._first, self._last = row, last

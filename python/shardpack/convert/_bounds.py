@@ -1,4 +1,4 @@
-"""Limits how far a source can expand: HDF5 and Zarr return fill values for data that were never written, so a few bytes
+"""Limits how far a source can expand. HDF5 and Zarr return fill values for data that were never written, so a few bytes
 can claim any size.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ._source import SourceError
 
 MOST_CHUNK_BYTES = 256 << 20
-"""Maximum size of a decoded chunk in bytes, unless the limit for a sample is higher. Then that limit applies."""
+"""Maximum size of a decoded chunk in bytes. If the limit for a sample is higher, that limit applies instead."""
 EXPANSION = 10_000
 """Default of ``max_expansion``."""
 _FREE_BYTES = 1 << 30

@@ -164,7 +164,6 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
 
 
 def check_names(names: object, what: str) -> list[str]:
-    """Check that class names are a list of unique strings."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise SourceError(f"{what}: expected a list of class names, found: {short(names)}")
     if len(set(names)) < len(names) or any(not name.isprintable() for name in names):
@@ -173,7 +172,6 @@ def check_names(names: object, what: str) -> list[str]:
 
 
 def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the numbers of the named classes. Raise an error for an unknown name."""
     for name in names:
         if name not in known:
             raise ValueError(f"unknown class {name!r}; the classes are {', '.join(known)}")
@@ -181,6 +179,6 @@ def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.
 
 
 def short(value: object) -> str:
-    # A plain repr could be huge: a YAML file can repeat one list a million times.
+    # A plain `repr` could be huge, because a YAML file can repeat one list a million times.
     text = reprlib.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

@@ -36,7 +36,6 @@ class Fields:
     convention: Callable[[str], str] = same
     """Returns the field name for a column, by the naming convention of the format."""
     names: dict[str, str] = field(default_factory=dict)
-    """Mapping from column to field name."""
     kinds: dict[str, str] = field(default_factory=dict)
     """Mapping from field name to kind."""
     dropped: dict[str, int] = field(default_factory=dict)
@@ -48,7 +47,6 @@ class Fields:
     whole_labels: bool = False
     """True if the source stores class numbers as floats."""
     notes: list[str] = field(default_factory=list)
-    """Notes for the user about the fields."""
     known: Mapping[str, str] | None = None
     """Mapping from field name to kind in the dataset being appended to. None for a new dataset."""
 
@@ -156,7 +154,7 @@ class Fields:
         return numbers.astype(wanted, copy=False)
 
     def _refuse_reserved(self, where: str) -> None:
-        """Raise an error for columns with names that the writer uses for picture sizes."""
+        """Raise an error for columns whose names the writer uses for picture sizes."""
         if list(self.kinds.values()).count("image") != 1:
             return
         columns = [column for column, name in self.names.items() if name in _OF_PICTURES]
@@ -178,7 +176,7 @@ class Fields:
             return "int64"
         kind = source.kinds.get(column) or kind_of(name, first.get(column))
         if name == "label" and self.classes is not None and kind.startswith("float"):
-            # Many programs store all numbers as floats, even class numbers.
+            # Many programs store even class numbers as floats.
             self.whole_labels = True
             return "int64"
         return kind
@@ -224,7 +222,9 @@ class Fields:
         return sample
 
     def _another_name(self, column: str) -> str:
-        """Return the field for a column that the first sample did not have, such as `png` instead of `jpg`."""
+        """Return the field of a column that the first sample did not have, such as `png` where the first sample had
+        `jpg`.
+        """
         name = field_name(self.convention(column))
         if name in self.kinds:
             return name
@@ -235,7 +235,6 @@ class Fields:
 
 
 def _whole(column: str, value: Any) -> Any:
-    """Convert a label to a class number."""
     if not isinstance(value, (float, np.floating)):
         return value
     if not float(value).is_integer():

@@ -33,8 +33,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder, a glob, a brace pattern, or a list of any of them. A folder stands for its files whose names
-        end in one of `suffixes` or in a number such as ``-00000-of-00012``, sorted.
+        A file, a folder, a glob, a brace pattern, or a list of any of them. For a folder, the sorted files in it whose
+        names end in one of `suffixes` or in a number such as ``-00000-of-00012``.
     suffixes
         Endings of file names, in lower case and with the dot.
     what
@@ -44,7 +44,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     ------
     SourceError
         If a pattern is malformed, a folder has no such file or has files of several splits, a numbered set
-        (``-of-00012``) in a folder or a glob is incomplete, or a name belongs to a pipe or a device or is a URL.
+        (``-of-00012``) in a folder or a glob is incomplete, or a name is a URL or belongs to a pipe or device.
     FileNotFoundError
         If a file does not exist.
     """
@@ -75,7 +75,7 @@ def open_regular(path: PathLike) -> BinaryIO:
     OSError
         If it does not exist, or cannot be read.
     """
-    # Check the file only after opening it. Before that, another file could still be moved to the name.
+    # Check the file only after opening it. Before that, another file could be moved to its name.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return _regular(os.open(path, flags))
 
@@ -209,8 +209,8 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         count, width = int(found[4]), len(found[2])
         # Some sets are numbered from 1.
         first = 1 if 0 not in numbers and count in numbers else 0
-        # Try at most one number more than there are files, because one of them must then be missing. Trying all could
-        # take forever: a name may claim billions of files.
+        # Try one number more than there are files, so that at least one is missing. Trying all numbers could take
+        # forever, because a name may claim billions of files.
         missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:

@@ -87,7 +87,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
 def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
     for end in _ends(transaction, prefixes[0], prefixes):
         yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
-    # Samples that lack the first column are still missing. Yield each at the first column that it has.
+    # The loop above missed samples without the first column. Yield each of them at its first column.
     for number, prefix in enumerate(prefixes[1:], 1):
         for end in _ends(transaction, prefix, prefixes):
             if all(transaction.get(before + end) is None for before in prefixes[:number]):
@@ -151,7 +151,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
             child.stdin.write(json.dumps(said).encode("ascii"))
             child.stdin.close()
         except BrokenPipeError:
-            # The child has already ended. The code below finds out why.
+            # The child has already ended. The code below reports why.
             pass
         total = struct.unpack("<q", taken(8))[0]
     except BaseException:
@@ -174,7 +174,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
 
 
 def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
-    """Return the error for a child process that ended before it sent everything."""
+    """Return the error for a child process that ended before it sent all entries."""
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:

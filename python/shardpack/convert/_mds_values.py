@@ -28,7 +28,7 @@ _NUMBERS = {
         "float64",
     )
 }
-# Element type by the first byte of an array. Arrays have this byte only if their encoding does not name the type.
+# Element type of an array by its first byte. Arrays have this byte only if their encoding does not name the type.
 _ARRAY_CODES = {
     8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
     64: "uint64", 65: "int64", 66: "float64",
@@ -38,8 +38,6 @@ _SHAPE_CODES = ("<u1", "<u2", "<u4", "<u8")
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decodes the values of one column."""
-
     kind: str | None
     """Kind of the field, or None if the first value decides the kind."""
     size: int | None

@@ -45,7 +45,6 @@ def open_tree(
     expansion: Expansion,
     attributes: bool = False,
 ) -> Source:
-    """Return the samples of a tree in one of the two layouts."""
     check_whole("max_sample_bytes", max_bytes)
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
@@ -184,13 +183,13 @@ def _by_rows(
 
 
 def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) -> None:
-    """Count samples before they are read. Raise an error if there are too many for the stored bytes."""
+    """Count samples before reading them. Raise an error if there are too many for the stored bytes."""
     known = sum(column.bytes_of(0) + column.chunks() * _PIECE_BYTES for column in columns.values())
     expansion.add(samples, known)
 
 
 def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
-    """Raise an error if one sample takes more than `max_bytes`: a few compressed bytes can become gibibytes."""
+    """Raise an error if one sample takes more than `max_bytes`, because a few compressed bytes can become gibibytes."""
     sizes = {name: column.bytes_of(axes_of_samples) for name, column in columns.items() if column.refused is None}
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])

@@ -29,8 +29,6 @@ since the start.
 
 
 class Run:
-    """The state of a running conversion."""
-
     def __init__(
         self,
         format: str,
@@ -57,7 +55,6 @@ class Run:
         self.reported = 0.0
 
     def write(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Write every sample, as described for `convert`."""
         try:
             report = self._write_all(out, options)
         finally:
@@ -199,7 +196,6 @@ class Run:
         writer.write(values, key, order=order)
 
     def _numbered(self, classes: Any) -> Any:
-        """Translate the source's class numbers to the dataset's."""
         assert self.numbers is not None
         if classes is None or not len(classes):
             return classes
@@ -218,10 +214,10 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        # Use the source's name for the sample, not the writer's.
+        # Name the sample as the source does, not as the writer does.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
-            # The message need not repeat the key, because `where` contains it.
+            # Leave out the key, because `where` contains it.
             text = f"another sample has this key\nhint: {hint}"
         if isinstance(error, KnownKeyError):
             # This is not bad input, so `on_bad_input="skip"` does not apply.

@@ -35,7 +35,7 @@ class SameType:
             self._dtype, self._as = np.dtype(dtype), ", as the dataset has"
 
     def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return the array in that type. Raise an error if the conversion would change a value."""
+        """Return the array with the common element type. Raise an error if the conversion would change a value."""
         if self._dtype is None:
             self._dtype = array.dtype
         if array.dtype == self._dtype:

@@ -63,7 +63,7 @@ def size_of(value: Any) -> PictureSize | None:
     try:
         return parse(content) if parse is not None else None
     except (struct.error, IndexError):
-        # The file is cut off.
+        # The file is truncated.
         return None
 
 
@@ -169,7 +169,7 @@ def _exif(tiff: bytes) -> int | None:
                 (orientation,) = struct.unpack_from(f"{order}H", tiff, entry + 8)
                 return orientation if 1 <= orientation <= 8 else None
     except struct.error:
-        # The Exif data are cut off.
+        # The Exif data are truncated.
         pass
     return None
 

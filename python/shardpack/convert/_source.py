@@ -26,7 +26,7 @@ class SourceError(ValueError):
 
 
 RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, struct.error)
-"""Errors that parsers raise on bad input. MemoryError is not included, because it says nothing about the input."""
+"""Errors that parsers raise on bad input. MemoryError is left out, because valid input can cause it too."""
 
 
 _MOST_LINE = 10_000
@@ -34,7 +34,7 @@ _MOST_MESSAGE = 20_000
 
 
 def bounded(text: str) -> str:
-    """Shorten a long text for a message. A name, for example, may be a megabyte long."""
+    """Shorten a long text for a message. A name may be a megabyte long."""
     if len(text) <= _MOST_LINE:
         return text
     lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))
@@ -74,7 +74,7 @@ class Sample(NamedTuple):
     values: Mapping[str, Any]
     """Mapping from column to value, in the form that a `Writer` accepts. Pictures stay encoded."""
     where: str
-    """Names the file and the sample in messages."""
+    """File and sample, as named in messages."""
 
 
 class Problem(NamedTuple):
@@ -84,7 +84,7 @@ class Problem(NamedTuple):
 
     message: str
     samples: int | None = 1
-    """Number of the samples. None if the number is unknown, but at least one."""
+    """Number of samples, at least one. None if unknown."""
 
 
 Item = Union[Sample, Problem]
@@ -107,7 +107,6 @@ class Source:
     total: int | None = None
     """Number of samples, if known in advance."""
     close: Callable[[], object] = lambda: None
-    """Closes the files of the source."""
     repeated_keys: str = ""
     """Hint for the error about repeated keys, if `Sample.where` names the key."""
     field_name: Callable[[str], str] = same
@@ -156,7 +155,7 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
-    """If the source knows its columns, raise an error for an unknown column in `drop`."""
+    """Raise an error for an unknown column in `drop`, if the source knows its columns."""
     known = list(columns)
     for column in drop:
         if column not in known:

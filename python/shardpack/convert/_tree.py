@@ -14,17 +14,16 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 Open = Callable[[Path], BinaryIO]
-"""Opens a file of the listing."""
 
 
 def find(
     src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
 ) -> tuple[list[tuple[str, Path]], Open]:
     """Return the key and the path of every file of `src` (a file, a folder or a list), sorted by key, and a function
-    that opens the files. That function does not follow links that have appeared since and lead out of the folder.
+    that opens the files. The function refuses links that were created after the listing and lead out of the folder.
 
-    A file that is named directly is accepted whatever `accepts` says, and its key is its name. The key of a file
-    below a folder is its path relative to the folder. Links to folders are not entered.
+    A file that is named directly is accepted without a call of `accepts`, and its key is its name. The key of a file
+    below a folder is its path relative to the folder. Links to folders are not followed.
 
     Raises
     ------

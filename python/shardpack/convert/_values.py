@@ -103,7 +103,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict, and refuse repeated keys, of which a plain dict would silently keep the last."""
+    """Make a dict, and refuse repeated keys. A plain dict would silently keep only the last."""
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
@@ -124,7 +124,6 @@ def parse_int(text: str) -> int:
 
 
 def shorten(text: str, most: int = 100) -> str:
-    """Shorten a long text of the source for a message."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 

@@ -1,8 +1,8 @@
 """Checks the metadata of Zarr arrays before zarr-python reads them.
 
 Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced by
-bounded ones, because zarr-python would unpack a few bytes to any size. Afterwards, :func:`refusal` checks the codecs
-that zarr-python created, so that no document can bring in other codecs.
+bounded ones, because zarr-python has no limit on the unpacked size. Afterwards, :func:`refusal` checks the codecs that
+zarr-python created, so that no document can add other codecs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
         raise SourceError(f"expected `zarr_format` {version}, found: {shorten(repr(found))}")
     document["zarr_format"] = version
     if name == ".zgroup":
-        # Keep nothing else of a group: with a shape, zarr-python would read it as an array.
+        # Keep only the version of a group, because zarr-python would read a document with a shape as an array.
         document = {"zarr_format": version}
     elif name == ".zarray" or document.get("node_type") == "array":
         _bound(document, version, most_chunk)
@@ -377,7 +377,7 @@ def _zstd_size(data: bytes) -> int:
     while at < len(data):
         magic = int.from_bytes(data[at : at + 4], "little")
         if magic & 0xFFFFFFF0 == 0x184D2A50:
-            # A skippable frame.
+            # This is a skippable frame.
             at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
             continue
         if magic != 0xFD2FB528 or at + 5 > len(data):

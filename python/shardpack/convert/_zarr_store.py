@@ -26,8 +26,6 @@ _MOST_METADATA = 64 << 20
 
 
 class CheckedStore(Store):
-    """Reads a folder or a .zip."""
-
     supports_writes = False
     supports_deletes = False
     supports_listing = True

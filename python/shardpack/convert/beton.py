@@ -39,8 +39,8 @@ def open(src: Paths, *, drop: Collection[str] = (), max_sample_bytes: int = 1 <<
     """Open FFCV files (.beton).
 
     Pictures that are stored as JPEG keep their bytes; raw pixels become PNG without loss. Integers and floats become
-    scalars of 64 bits, arrays and tensors become arrays, JSON becomes JSON, and bytes stay bytes, or become a picture
-    if they begin like one. Fields of a type that a program has added to FFCV are refused. Keys are running numbers, and
+    64-bit scalars, arrays and tensors become arrays, JSON becomes JSON, and bytes stay bytes, or become a picture if
+    they begin like one. Fields of a type that a program has added to FFCV are refused. Keys are running numbers, and
     the file has no class names: pass ``classes``.
 
     Parameters
@@ -105,7 +105,7 @@ class _Field(NamedTuple):
 
 
 class _Beton:
-    """The head of a file: its fields, and the offsets of its parts."""
+    """The fields of a file, and the offsets of its parts."""
 
     def __init__(self, file: Path, drop: Collection[str], most: int) -> None:
         self.file = file
@@ -146,8 +146,8 @@ class _Beton:
             try:
                 fields.append(_field(name, int(one["type"]), one["arguments"]))
             except ValueError as error:
-                # If the type is unknown, so are the positions of the following fields. So dropping the field would not
-                # help.
+                # Dropping a field of unknown type would not help, because the positions of the following fields are
+                # unknown too.
                 refused[name] = str(error)
         if refused:
             listed = "\n".join(f"  {shown(name)}: {reason}" for name, reason in refused.items())
@@ -158,11 +158,9 @@ class _Beton:
         return fields
 
     def described(self) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return name and type of each field."""
         return [(field.name, field.described) for field in self.fields]
 
     def samples_of(self, drop: frozenset[str]) -> Iterator[Item]:
-        """Yield the samples in the order of the file."""
         with open_regular(self.file) as stream:
             # Each value has an entry in the table, and each field of a sample has at most one value.
             entries = min((self._size - self._sizes_at) // _VALUE.itemsize, self.samples * len(self.fields))
@@ -254,7 +252,6 @@ def _json(row: Any, values: _Values) -> Any:
 
 
 def _array_type(arguments: np.ndarray[Any, Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the element type and shape of an array field."""
     head = np.frombuffer(arguments.tobytes()[: _ARRAY.itemsize], _ARRAY)[0]
     length = int(head["type_bytes"])
     try:

@@ -59,8 +59,8 @@ def open(
         part of the file's name), ``images/val2017`` or ``images``, next to the file or next to its folder.
     boxes
         Format of a ``bbox``: ``"xywh"`` (left, top, width, height) or ``"xyxy"`` (left, top, right, bottom), which some
-        programs write. Default: ``"xywh"``, unless most boxes extend beyond their pictures but would fit as ``"xyxy"``,
-        which is an error.
+        programs write. Default: ``"xywh"``. It is an error if most boxes then extend beyond their pictures but would
+        fit as ``"xyxy"``.
     follow_links
         Follow links that lead out of the picture folder. Default: they are refused.
     """
@@ -173,7 +173,7 @@ def _folder(
             f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
             "hint: pass the folder with the pictures, images='…'"
         )
-    # The annotation file is in the dataset's folder or in a subfolder, so accept links within the parent folder.
+    # The annotation file is in the dataset's folder or a subfolder of it, so accept links within the parent folder.
     return folder(found, "with the pictures", None if follow else path.parent.parent.resolve())
 
 

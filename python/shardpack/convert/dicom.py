@@ -69,13 +69,13 @@ positions, so the gaps are never quite equal.
 
 
 class _Slice(NamedTuple):
-    """A frame of an enhanced file, or any other file as a whole."""
+    """One frame of an enhanced file, or the whole of any other file."""
 
     dataset: Any
     frame: int = 0
 
     def get(self, tag: str) -> Any:
-        """Return an attribute of this frame or, failing that, of all frames. None if there is none."""
+        """Return an attribute of this frame, or else of all frames, or None."""
         for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
             if (value := group.get(tag, None)) is not None:
                 return value
@@ -121,8 +121,8 @@ def open(
     otherwise float64. Doses are scaled, and a modality table is applied. If a file has none of these, the stored
     numbers are kept. All samples get the type of the first sample. ``meta`` holds spacing, orientation, position,
     window, units and modality. In enhanced files, which hold a whole volume, these attributes and the slopes come from
-    the functional groups of each frame. **Names, dates and numbers of patients are not taken**, but pixels may still
-    show them.
+    the functional groups of each frame. **Patient names, patient numbers and dates are not stored**, but pixels may
+    still show them.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
         stored size. pydicom itself has no such limits.
     """
     with open_found(path) as file:
-        # pydicom closes the descriptor that it gets, so give it a duplicate.
+        # pydicom closes its descriptor, so pass a duplicate.
         meta = pydicom.filereader.read_file_meta_info(os.dup(file.fileno()))
         if str(meta.get("TransferSyntaxUID", "")) == _DEFLATED:
             allowed = min(most + _MOST_HEADER, max(_MOST_HEADER, _MOST_RATIO * os.fstat(file.fileno()).st_size))
@@ -395,7 +395,6 @@ def _meta(slices: list[_Slice]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a DICOM value to JSON."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):

@@ -29,23 +29,23 @@ def open(
 ) -> Source:
     """Open a dataset in Parquet on the Hugging Face Hub: ``"OWNER/NAME"``.
 
-    Columns are read as from local Parquet files: pictures, numbers, text and lists. All requests read the commit that
-    the revision names at the beginning. Only the columns that are converted are read, one row group at a time, and
-    nothing is stored on the local disk. For private and gated datasets, the token comes from ``HF_TOKEN`` or from
-    ``hf auth login``. ``HF_ENDPOINT`` names another hub.
+    Columns are read as from local Parquet files: pictures, numbers, text and lists. The revision is resolved to a
+    commit at the start, and all requests read that commit. Only the columns that are converted are read, one row group
+    at a time, and nothing is stored on the local disk. For private and gated datasets, the token comes from
+    ``HF_TOKEN`` or from ``hf auth login``. ``HF_ENDPOINT`` names another hub.
 
     Parameters
     ----------
     src
         ``"OWNER/NAME"``, or with a revision (branch, tag or commit) and a folder or file:
-        ``"OWNER/NAME@REVISION/PATH"``. ``hf://datasets/`` may stand before it. ``%2F`` stands for ``/`` in a revision.
+        ``"OWNER/NAME@REVISION/PATH"``. The prefix ``hf://datasets/`` is optional. Write ``/`` in a revision as ``%2F``.
     drop
         Columns to leave out.
     split
-        Which split to convert, such as ``"train"``, if the dataset has several. The name of a file begins with its
-        split (``train-00000-of-00004.parquet``), or its folder has the name of the split (``train/0000.parquet``).
+        The split to convert, such as ``"train"``, if the dataset has several. The name of a file begins with its split
+        (``train-00000-of-00004.parquet``), or its folder has the name of the split (``train/0000.parquet``).
     config
-        Which folder of files to convert, if the dataset has several (often called subsets).
+        The folder of files to convert, if the dataset has several (often called subsets).
     key
         A text column whose values become the keys of the samples, or the path of a picture: ``"image.path"``.
         Default: keys are running numbers.
@@ -73,9 +73,7 @@ def open(
 class _File(NamedTuple):
 
     path: str
-    """Path in the repository."""
     size: int
-    """Size in bytes."""
 
 
 def _list(hub: Any, api: Any, name: str, revision: str) -> tuple[str, list[_File]]:
@@ -127,7 +125,6 @@ def _choose(files: list[_File], where: str, split: str | None, config: str | Non
 
 
 def _group(path: str) -> tuple[str, str]:
-    """Return the folder and the split of a file."""
     folder, _, name = path.rpartition("/")
     stem = _FILE.fullmatch(name)
     split = name if stem is None else stem[1]

@@ -47,15 +47,15 @@ def open(
         value: {"image": value[8:], "label": value[0]}``.
     prefixes
         For databases with one entry per *column* of a sample: a mapping from column to key prefix, such as ``{"image":
-        "image-", "text": "label-"}``. Entries whose keys have the same end after the prefix form one sample, and that
-        end is its key. Entries that are not pictures are text.
+        "image-", "text": "label-"}``. Entries whose keys are equal after the prefix form one sample, and the key
+        without the prefix is its key. Entries that are not pictures are text.
     masks
         Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
         arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
         colour, or if its size differs from the size of the upright picture.
     own_process
-        ``False``: read the environment in this process, although damage may then kill it, for systems where no other
-        process can be started.
+        ``False``: read the environment in this process, for systems that cannot start another process. Damage may then
+        kill the process.
     """
     library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -85,7 +85,7 @@ def open(
 
 
 def _nothing() -> None:
-    """Do nothing. Used for sources that have nothing to close."""
+    """Do nothing, for sources that have nothing to close."""
 
 
 def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:

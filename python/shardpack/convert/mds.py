@@ -1,5 +1,5 @@
-"""Reads MDS, the format of MosaicML Streaming: an ``index.json`` and shards. The standard library suffices, except for
-shards compressed with zstd, which need `zstandard`.
+"""Reads MDS, the format of MosaicML Streaming: an ``index.json`` and shards. Only shards compressed with zstd need a
+library, `zstandard`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def open(
 
     Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes. ``str`` and ``str_decimal`` become text, and
     ``json`` becomes JSON. ``int``, ``int8`` … ``float64``, ``str_int`` and ``str_float`` become scalars. ``ndarray``
-    becomes an array, with or without a type and a shape. ``pil`` becomes a grey or RGB picture of 8 bits. ``pkl`` is
+    becomes an array, with or without a type and a shape. ``pil`` becomes an 8-bit grey or RGB picture. ``pkl`` is
     refused. Sizes are checked, and so are digests if the index has them.
 
     Parameters
@@ -258,7 +258,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     algorithm = compression.partition(":")[0]
     try:
         if algorithm == "zstd":
-            # Unpack one byte beyond the limit: that is enough to see that the stream is longer.
+            # Unpack one byte beyond the limit, to detect a longer stream.
             with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
                 return _read_all(stream, size + 1)
         if algorithm == "gz":
@@ -284,7 +284,6 @@ def _read_all(stream: Any, most: int) -> bytes:
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
-    """Return the start of each sample and the end of the last."""
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")

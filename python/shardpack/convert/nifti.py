@@ -57,7 +57,7 @@ def open(
         extension may be missing. They become the field ``mask``, `[z, y, x]`. Every volume needs a mask of the same
         shape and affine. Corners may differ by at most a tenth of a voxel.
     any_affine
-        Accept masks with any affine. Some programs do not write it.
+        Accept masks with any affine, because some programs do not write the affine.
     scaled
         Apply the slope and intercept in the header, as nibabel does, which gives float64. ``False`` keeps the stored
         numbers and adds ``slope`` and ``intercept`` to ``meta``.
@@ -167,7 +167,7 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
 
 
 def _place_channels(values: dict[str, Any], channels: str | None, path: Path) -> None:
-    """Name the channel axis, and move it to the requested place."""
+    """Name the channel axis, and move it to the requested position."""
     if channels is None:
         return
     volume, meta = values["volume"], values["meta"]
@@ -219,7 +219,7 @@ def _check_affine(
     corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
     apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
     voxel = np.linalg.norm(volume[:3, :3], axis=0).min()
-    # Written as `not <=`, the condition also refuses NaN, which a damaged header may have.
+    # `not <=` also refuses NaN, which a damaged header may contain.
     if not apart <= _APART * voxel:
         raise SourceError(
             f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"

@@ -148,7 +148,6 @@ class _Part(NamedTuple):
     rows: int | None
     """Number of rows; None if the file does not give it."""
     batches: Callable[[list[str]], Iterator[Any]]
-    """Record batches of the given columns."""
 
 
 def _row_group(opened: Any, number: int) -> _Part:
@@ -158,9 +157,7 @@ def _row_group(opened: Any, number: int) -> _Part:
 
 
 def _rows_at_once(column: Any) -> int:
-    """Return the number of rows to hold in memory at a time, limited because a few bytes can repeat one large
-    dictionary entry.
-    """
+    """Return the number of rows to hold in memory at a time. A few bytes can repeat one large dictionary entry."""
     unpacked, stored = column.total_uncompressed_size, column.total_compressed_size
     is_large = unpacked > _LARGE_CHUNK_BYTES and unpacked > _MOST_RATIO * stored
     return 1 if is_large and column.has_dictionary_page else _BATCH_ROWS
@@ -174,7 +171,7 @@ def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
         try:
             batch.validate(full=True)
         except library("pyarrow", "parquet").ArrowInvalid:
-            # Convert row by row, so that the other rows survive a bad one.
+            # Convert row by row, so that a bad row does not affect the others.
             for row in range(selected.num_rows):
                 yield _one_row(selected.slice(row, 1))
             continue
@@ -242,7 +239,6 @@ def _is_list(kind: Any) -> bool:
 
 
 def _element(kind: Any) -> np.dtype[Any] | None:
-    """Return the element type of nested lists of numbers."""
     types = _types()
     while _is_list(kind):
         kind = kind.value_type

@@ -100,8 +100,6 @@ def _has_files(dataset: Any) -> bool:
 
 
 class _Files:
-    """The samples of an `ImageFolder`."""
-
     def __init__(self, dataset: Any) -> None:
         self.samples = dataset.samples
         self.root = getattr(dataset, "root", None)
@@ -115,7 +113,7 @@ class _Files:
 
 
 class _Items:
-    """The values of `dataset[i]`. With `paths`, pictures are the bytes of those files."""
+    """The values of `dataset[i]`. With `paths`, the pictures are the bytes of these files."""
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None, paths: PathOf | None) -> None:
         self.dataset = dataset

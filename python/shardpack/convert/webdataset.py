@@ -75,7 +75,7 @@ def open(
     drop
         Extensions to skip.
     prefix_keys
-        Put the name of the tar before each key, for tars in which keys count from zero.
+        Put the name of the tar before each key, for sets of tars whose keys all count from zero.
     max_sample_bytes
         Largest decompressed size of a sample, counting all its members together. Default 1 GiB. A larger sample
         cannot be converted. If the tar is compressed, the rest of it cannot be converted either, because skipping
@@ -204,8 +204,8 @@ class _Bounded(tarfile.TarInfo):
     """
 
     def _block(self, count: int) -> int:
-        # `count` is the size of a member or of a header. Newer versions of Python do not accept a negative size either,
-        # but take it for the end of the tar.
+        # `count` is the size of a member or of a header. Newer versions of Python treat a negative size as the end of
+        # the tar, not as an error.
         if count < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
         return int(super()._block(count))  # type: ignore[misc]
@@ -264,18 +264,18 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # For an empty tar, `open` has already reached the end, where `next` of Python 3.10 would fail.
+            # For an empty tar, `open` has already reached the end, and Python 3.10's `next` would fail there.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
                 if member is None:
                     if not _goes_on(tar, plain, max_bytes):
                         break
-                    # Another tar follows in the same file. No sample continues in it, so finish the current one.
+                    # Another tar follows in the same file, and no sample continues in it. Finish the current sample.
                     yield from group.finish()
                     empty = False
                     continue
-                # Clear tarfile's list of members, which would grow with the tar.
+                # Clear tarfile's list of members, which would otherwise grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
                 # Check the size again here, because it may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
@@ -470,5 +470,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # The text is not a number, but may be a class name, which `classes` turns into a label.
+        # The text may be a class name, which `classes` maps to a label.
         return text

@@ -103,7 +103,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
         raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
-    # Many files refer to a folder next to them as `../train/images`, or contain a `path` of another machine.
+    # Many files write `../train/images` for a folder next to them, or contain a `path` from another machine.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
     # Try the folder of the file first, because a copied file may still contain its original path.
     bases = [base, base / named if isinstance(named := config.get("path"), str) else base]
@@ -147,7 +147,6 @@ def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
 
 
 def _of_picture(file: Path, root: Path, labels: Path) -> Path:
-    """Return the label file of a picture."""
     return (labels / file.relative_to(root)).with_suffix(".txt")
 
 

@@ -15,7 +15,7 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
-"""Number of samples that are read to find out which array's shape is in the columns."""
+"""Number of samples to read to find the array whose shape is in the columns."""
 
 
 class Samples:
@@ -32,7 +32,7 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # Include the figures that packing measured. They are not part of a sample, but the caller may request them.
+        # The caller may also request the figures that packing measured, which are not part of a sample.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
@@ -53,8 +53,8 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the key and the fields of each sample in the form for files: stored values are bytes (a `.npy` file for
-        an array, a list of JPEGs for a clip), scalars keep their type, and missing values are None.
+        """Yield the key and the fields of each sample as file contents: stored values are bytes (a `.npy` file for an
+        array, a list of JPEGs for a clip), scalars keep their type, and missing values are None.
         """
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):

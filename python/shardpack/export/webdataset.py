@@ -73,8 +73,8 @@ def write(
 
 
 def _member_key(key: str) -> str:
-    """Return the key for a tar: without a picture extension, and without dots in its last part, because the first dot
-    there would end the key.
+    """Return the key for a tar. Remove the picture extension, and replace dots in the last part, because a tar's key
+    ends at the first dot there.
 
     >>> _member_key("n01440764/tench.v2.JPEG")
     'n01440764/tench_v2'
@@ -96,7 +96,7 @@ def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
         return f"{field}.{_SUFFIXES[kind]}", value
     if np.issubdtype(value.dtype, np.integer):
         return ("cls" if field == "label" else f"{field}.cls"), str(int(value)).encode("ascii")
-    # Store other scalars as .npy: text would lose the type, and JSON has no NaN or infinity.
+    # Store other scalars as .npy, because text would lose the type, and JSON has no NaN or infinity.
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=False)
     return f"{field}.npy", buffer.getvalue()
@@ -129,7 +129,7 @@ class _Tars:
         for name, data in members:
             info = tarfile.TarInfo(name)
             info.size = len(data)
-            # Leave out time and user, so that the same dataset gives the same bytes.
+            # Leave out the time and the user, so that the same dataset gives the same bytes.
             info.mode = 0o444
             self.tar.addfile(info, io.BytesIO(data))
         self.tar.members.clear()  # type: ignore[attr-defined]
