@@ -59,16 +59,15 @@ pub(crate) fn cores() -> usize {
 }
 
 pub(crate) struct Packing {
-    /// Options by name, except those with a field of their own below.
+    /// Options by name, except the options that have a field below.
     pub(crate) given: Vec<(String, OptionValue)>,
     spool: Option<PathBuf>,
     pub(crate) take_over: bool,
-    /// A note about the recipe, for the user.
     pub(crate) note: Option<Note>,
 }
 
 impl Packing {
-    /// Reads keywords. The options of a recipe come first, and keywords must not repeat them.
+    /// Reads the keywords, after the options of a recipe. Keywords must not repeat options of the recipe.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut all, mut note) = (Vec::new(), None);
         let options = options.copy()?;
@@ -108,7 +107,6 @@ impl Packing {
     }
 }
 
-/// Removes a keyword from the options and returns its value.
 fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let found = options.get_item(name)?;
     if found.is_some() {

@@ -45,19 +45,17 @@ impl PyBatch {
         detached(py, || self.inner.keys().collect())
     }
 
-    /// Returns true for each row that holds a sample.
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         vector(py, self.inner.mask().to_vec())
     }
 
-    /// Returns true for each row that has a value for the field.
     fn present<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyArray1<bool>>> {
         Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
     /// Returns the views of all rows as four lists: height and width of the picture; x, y, width and height of the
-    /// visible part (larger than a padded picture); height and width of the result; and true for mirrored rows. Rows
-    /// without a picture have zeros.
+    /// visible part (which includes the borders of a padded picture); height and width of the result; and true for
+    /// mirrored rows. Rows without a picture have zeros.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = detached(py, || self.inner.shown(field))?.map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -72,8 +70,8 @@ impl PyBatch {
         Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
     }
 
-    /// Returns the number of axes and two flat lists with one value per row and axis: the first pixel of the row's
-    /// patch, and the size of its scene. Rows without a patch have -1.
+    /// Returns the number of axes and two flat lists with one value per row and axis: the position of the row's patch,
+    /// and the size of its scene. Rows without a patch have -1.
     fn patches<'py>(&self, py: Python<'py>) -> Option<Patches<'py>> {
         let rows = self.inner.patches()?;
         let axes = self.inner.patch_axes();
@@ -119,7 +117,6 @@ impl PyBatch {
         self.inner.used_on(unsafe { dlpack::stream(device::waited_for(stream)) });
     }
 
-    /// Returns true if the rows of the field differ in size.
     fn is_ragged(&self, field: &str) -> PyResult<bool> {
         Ok(self.field(field)?.shape().is_none())
     }
@@ -157,7 +154,7 @@ impl PyBatch {
 }
 
 impl PyTensor {
-    /// Returns the elements as a pointer. This package never makes a slice of them, because other code may write to
+    /// Returns a pointer to the elements. This package never makes a slice of them, because other code may write to
     /// them at any time.
     fn elements(&self) -> Elements {
         let field = self.batch.field(&self.field);
@@ -241,8 +238,8 @@ impl PyTensor {
                 "DLPack: this tensor cannot be copied during export\nhint: import the tensor, then copy it",
             ));
         }
-        // The values are already complete, so the consumer need not wait. But the slot must not be reused before the
-        // consumer has finished. On the CPU, there are no streams to record for this.
+        // The values are already complete, so the consumer need not wait. Record its stream, so that the slot is not
+        // reused before the consumer has finished. The CPU has no streams.
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
@@ -267,7 +264,7 @@ impl PyTensor {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match self.elements() {
-            // NumPy turns the address back into a pointer, so expose its provenance.
+            // Expose the provenance, because NumPy turns the address back into a pointer.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
             Elements::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
         }
@@ -301,7 +298,6 @@ impl PyTensor {
         }
     }
 
-    /// Returns a copy of a device tensor as a NumPy array.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.elements() {
             Elements::Device { .. } => self.copied(py),

@@ -52,7 +52,7 @@ impl PyDataset {
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Runs a read without holding the interpreter, so that Ctrl-C can interrupt it.
+    /// Runs a read without holding the interpreter. Ctrl-C can interrupt it.
     fn read<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -79,7 +79,7 @@ impl PyDataset {
         })
     }
 
-    /// Returns the fields with these names, in this order. Without names, returns the fields of a sample.
+    /// Returns the fields in the order of `names`, or without names all fields of a sample.
     fn named(&self, names: Option<Vec<String>>) -> PyResult<Arc<[Field]>> {
         let Some(names) = names else { return Ok(Arc::clone(&self.fields)) };
         let all = self.inner.schema().fields();
@@ -114,7 +114,6 @@ impl PyDataset {
         Ok(Self::over(opened.map_err(raise)?, is_far))
     }
 
-    /// Combines several datasets into one.
     #[staticmethod]
     fn concat(py: Python<'_>, datasets: Vec<Bound<'_, Self>>) -> PyResult<Self> {
         let parts: Vec<_> = datasets.iter().map(|dataset| dataset.get().inner.clone()).collect();
@@ -123,7 +122,7 @@ impl PyDataset {
         Ok(Self::over(joined.map_err(raise)?, is_far))
     }
 
-    /// Returns the names of array fields with shapes that differ between samples and are not in the index.
+    /// Returns the names of array fields whose shapes differ between samples and are not in the index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.read(py, |dataset| Ok(shardpack_loader::varying_arrays(dataset)?.into_iter().map(str::to_owned).collect()))
     }
@@ -132,8 +131,8 @@ impl PyDataset {
         to_usize(self.inner.len())
     }
 
-    /// Returns the path or URL of the manifest, or of the lone shard. A URL is text, because `pathlib.Path`
-    /// would remove one of its slashes.
+    /// Returns the path or URL of the manifest, or of the lone shard. A URL is a string, because `pathlib.Path` would
+    /// remove one of its slashes.
     #[getter]
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let path = self.inner.path();
@@ -149,8 +148,8 @@ impl PyDataset {
         self.inner.dataset_id().to_string()
     }
 
-    /// Returns a string that identifies the contents. It differs between datasets and between generations, even if two
-    /// copies of a dataset have grown separately.
+    /// Returns a string that identifies the contents. It differs between datasets, between generations, and between
+    /// copies of a dataset that have grown separately.
     #[getter]
     fn version(&self) -> String {
         self.inner.version_id().to_string()
@@ -161,7 +160,6 @@ impl PyDataset {
         self.inner.generation()
     }
 
-    /// Returns the total size of all shards in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.inner.shards().map(|shard| shard.bytes).sum()
@@ -172,7 +170,6 @@ impl PyDataset {
         self.inner.classes().map(<[String]>::to_vec)
     }
 
-    /// Returns the name, kind and element type of every field of a sample.
     fn schema(&self) -> Vec<Described> {
         let describe = |f: &Field| (f.name.clone(), format!("{:?}", f.kind).to_lowercase(), f.dtype.map(Dtype::name));
         self.fields.iter().map(describe).collect()
@@ -183,7 +180,6 @@ impl PyDataset {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Returns all options used to make the dataset.
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object(py, self.inner.recipe())
     }
@@ -193,14 +189,13 @@ impl PyDataset {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }
 
-    /// Returns fields of one sample, decoded.
     fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.named(fields)?;
         let decoded = self.decode(py, vec![index], fields)?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
-    /// Returns fields of several samples, decoded, in the requested order.
+    /// Returns decoded fields of several samples, in the order of the indexes.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -328,7 +323,6 @@ impl Files {
     }
 }
 
-/// Returns the content of a file in one piece.
 fn bytes(content: &FileContent<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(usize::try_from(content.len()).unwrap_or(0));
     // Writing to memory cannot fail.

@@ -1,4 +1,4 @@
-//! Devices, the stages that decode on them, and the streams of other libraries that use the decoded values.
+//! CUDA devices that make and decode batches, and the streams of other libraries that use the batches.
 
 use crate::errors::NoDeviceError;
 use crate::watch::detached;
@@ -14,7 +14,7 @@ pub(crate) const LEGACY: u64 = 1;
 /// Number of the default stream of the calling thread.
 const PER_THREAD: u64 = 2;
 
-/// A CUDA device for the batches of loaders. It also decodes them, unless the host does.
+/// Wraps a CUDA device that makes the batches of loaders and, unless the host decodes, decodes them.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Stage {
     pub(crate) inner: Arc<CudaStage>,
@@ -25,8 +25,8 @@ pub(crate) struct Stage {
 impl Stage {
     /// Opens the driver and the device with this number.
     ///
-    /// `blocks` and `warps` are only for measurements: with them, at most so many blocks of so many warps decode the
-    /// segments of pictures at a time.
+    /// For measurements, `blocks` and `warps` set the number of blocks that decode picture segments at a time, and the
+    /// number of warps per block. 0 means the default.
     #[new]
     #[pyo3(signature = (number, decodes = true, *, blocks = 0, warps = 0))]
     fn new(py: Python<'_>, number: u32, decodes: bool, blocks: u32, warps: u32) -> PyResult<Self> {
@@ -42,13 +42,11 @@ impl Stage {
         Ok(Self { inner: Arc::new(inner?), number })
     }
 
-    /// Returns false if the host decodes.
     #[getter]
     fn decodes(&self) -> bool {
         self.inner.decodes()
     }
 
-    /// Returns the driver's index of the device.
     #[getter]
     const fn number(&self) -> u32 {
         self.number

@@ -1,5 +1,5 @@
-//! The unsafe code for DLPack, which exports a tensor to another library as C structs. That library frees the memory by
-//! calling a function.
+//! Unsafe code for DLPack, which exports a tensor to another library as C structs. The other library frees the memory
+//! by calling a function.
 //!
 //! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring when the last tensor
 //! in any library is freed. The rules, from the DLPack specification 1.0:
@@ -101,7 +101,6 @@ struct Holder<M> {
     _batch: Batch,
 }
 
-/// A C-contiguous tensor of a batch.
 pub(crate) struct LentTensor<'a> {
     pub(crate) batch: &'a Batch,
     pub(crate) elements: Elements,
@@ -230,7 +229,7 @@ impl<M: Exported> Holder<M> {
     }
 }
 
-/// The deleter. It frees the holder of `managed`, and with it a clone of the batch.
+/// Frees the holder of `managed`, and with it a clone of the batch. This is the deleter of a capsule.
 ///
 /// # Safety
 /// `managed` belongs to a holder made by [`Holder::boxed`] that has not been freed yet, and it is not used afterwards.
@@ -242,7 +241,7 @@ unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
 
-/// The destructor of a capsule. It frees the holder if no library has consumed the capsule.
+/// Frees the holder if no library has consumed the capsule. This is the destructor of a capsule.
 ///
 /// # Safety
 /// Only Python calls it, with a capsule made by [`capsule`].
@@ -257,11 +256,11 @@ unsafe extern "C" fn destroy<M: Exported>(capsule: *mut ffi::PyObject) {
 }
 
 fn capsule<M: Exported>(py: Python<'_>, holder: *mut Holder<M>) -> PyResult<Py<PyAny>> {
-    // SAFETY: `holder` lives until it is freed; this takes the address of one of its fields.
+    // SAFETY: `holder` has not been freed, and only the address of one of its fields is taken.
     let managed = unsafe { &raw mut (*holder).managed };
     // SAFETY: the pointer is not null, the name is static, and the destructor matches the type behind the pointer.
     let made = unsafe { ffi::PyCapsule_New(managed.cast(), M::NAME.as_ptr(), Some(destroy::<M>)) };
-    // SAFETY: a new reference, or null with an exception set.
+    // SAFETY: `made` is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind).inspect_err(|_| {
         // SAFETY: no capsule was made, so no other code frees the holder.
         drop(unsafe { Box::from_raw(holder) });

@@ -30,7 +30,7 @@ pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {
     raise_where(error, |_| true)
 }
 
-/// Like [`raise`], but drops hints that do not apply to the caller.
+/// Like [`raise`], but drops hints that the caller cannot follow.
 pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let error = error.into();
     let text = explain_where(&error, Voice::Python, &can_follow);

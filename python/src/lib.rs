@@ -1,5 +1,4 @@
-//! Shardpack for Python: thin classes over the reader, the loader and the packer. The libraries do the work,
-//! and this crate converts values.
+//! Shardpack for Python: thin classes over the reader, the loader and the packer. This crate only converts values.
 //!
 //! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them and adds
 //! documentation, types and Python's conventions.

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
-    /// Held by a thread only while it waits for `inner`.
+    /// A thread holds this lock only while it waits for `inner`.
     entrance: Mutex<()>,
     /// Number of the latest iteration. It changes only while `inner` is locked.
     turn: AtomicU64,
@@ -98,7 +98,7 @@ impl PyLoader {
         }
     }
 
-    /// Replaces another loader: iterations that began with the other loader continue with this one.
+    /// Continues the iterations of another loader with this one.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -142,12 +142,11 @@ impl PyLoader {
         self.has_threads.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of samples, or of patches, in an epoch over all ranks.
+    /// Returns the number of samples or patches per epoch, over all ranks.
     fn positions(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.positions())
     }
 
-    /// Continues from a state.
     fn restore(
         &self,
         py: Python<'_>,
@@ -239,11 +238,11 @@ impl PyLoader {
         Ok(dict)
     }
 
-    /// Ends the loader's threads and the processes of its transform. Batches that the caller holds stay valid.
+    /// Ends the loader's threads and the worker processes of its transform. Batches stay valid.
     fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
-        // Close the loader before the processes end. A thread that waits for a batch then gets the error for a closed
-        // loader, not the error for an ended process.
+        // Close the loader before the processes end. A thread that waits for a batch then raises the error for a closed
+        // loader, not for an ended process.
         let inner = detached(py, || self.lock().take())?;
         let ended = workers.map(|workers| workers.call_method0("close")).transpose();
         detached(py, || drop(inner))?;
@@ -251,7 +250,7 @@ impl PyLoader {
     }
 }
 
-/// Releases the interpreter while the threads end, because a thread may wait for the interpreter to call a transform.
+/// Releases the interpreter while the threads end, because a thread may be waiting for it to call a transform.
 impl Drop for PyLoader {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -279,7 +278,7 @@ impl PyLoader {
 
     /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`], but takes it again at once, before a
     /// waiting thread wakes up. So a waiting thread holds the entrance, which makes it the next in line. Otherwise
-    /// `close` would have to wait as long as a read hangs.
+    /// `close` would wait as long as a read hangs.
     fn lock(&self) -> MutexGuard<'_, Option<shardpack_loader::Loader>> {
         let _entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)

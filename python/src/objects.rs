@@ -1,4 +1,4 @@
-//! Gives conversions access to the objects in a folder of a store, as if they were files.
+//! Lets conversions list and read the objects in a folder of a store.
 
 use crate::errors::raise;
 use crate::watch::heard;
@@ -24,7 +24,7 @@ impl Objects {
         Ok(Self { storage, listed: Mutex::default() })
     }
 
-    /// Returns the sorted paths below the folder. Objects are later opened in the version that was listed.
+    /// Returns the sorted paths below the folder. Later reads use the listed version of each object.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let storage = Arc::clone(&self.storage);
         let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
@@ -35,7 +35,6 @@ impl Objects {
         Ok(names)
     }
 
-    /// Opens an object by its path below the folder.
     fn open(&self, py: Python<'_>, name: String) -> PyResult<Object> {
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         let (storage, path) = (Arc::clone(&self.storage), self.storage.path().join(&name));
@@ -59,7 +58,7 @@ impl Object {
         to_usize(self.inner.len())
     }
 
-    /// Announces that `count` bytes from `offset` will be read soon, so that the store can fetch them in advance.
+    /// Announces a read of `count` bytes from `offset`, so that the store can fetch them in advance.
     fn announce(&self, offset: u64, count: u64) {
         self.inner.advise_soon(offset, count);
     }

@@ -21,7 +21,7 @@ use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Fails unless `text` names augmentations of rows or batches, with options within their ranges.
+/// Returns an error unless `text` lists known augmentations with options in their ranges.
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     if ["mixup", "cutmix", "mosaic"].contains(&text.split('(').next().unwrap_or_default()) {
@@ -30,7 +30,7 @@ pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     parse_augment(text).map(|_| ()).map_err(raise)
 }
 
-/// Bands as text, such as the range `10..50`, or as a list of band numbers.
+/// Bands as a string, such as the range `10..50`, or as a list of band numbers.
 #[derive(FromPyObject)]
 enum BandsOption {
     Text(String),
@@ -44,7 +44,6 @@ enum NoDataOption {
     Fields(Vec<(String, f32)>),
 }
 
-/// One of several crops of each picture.
 #[derive(FromPyObject)]
 struct CropOption {
     view: String,
@@ -95,12 +94,12 @@ pub(crate) struct Options<'py> {
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
-    /// Means and standard deviations for pictures. Those for array fields are in `normalise`.
+    /// Means and standard deviations for pictures. `normalise` has them for array fields.
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     no_data: Option<NoDataOption>,
     augment: Option<String>,
-    /// The batch augmentations as texts, and the number of classes.
+    /// The batch augmentations as strings, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
     /// Function to call for every row, or the object that starts the processes that call it.
     transform: Option<Py<PyAny>>,
@@ -109,7 +108,7 @@ pub(crate) struct Options<'py> {
     fields: Option<Vec<String>>,
     /// Fields that are not tensors.
     objects: Vec<String>,
-    /// Aligned fields, each with its kind of alignment.
+    /// Names of aligned fields, and their kinds of alignment.
     align: Vec<(String, String)>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One weight per sample of the dataset.
@@ -117,7 +116,6 @@ pub(crate) struct Options<'py> {
     /// One weight per class.
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
-    /// The datasets of a mixture, each with its weight.
     mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
     /// Number of batches in memory (slots). `None` means the default, which depends on where pictures are decoded.
@@ -126,7 +124,7 @@ pub(crate) struct Options<'py> {
     max_batch: u64,
     skip_corrupt: u64,
     stage: Option<Bound<'py, Stage>>,
-    /// True if encoded values stay on the device.
+    /// True if the device keeps all encoded values.
     pub(crate) resident: bool,
 }
 
@@ -296,7 +294,7 @@ impl Options<'_> {
     }
 }
 
-/// Reads a keyword whose value must be one of a few words.
+/// Returns the choice that `given` names.
 fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);

@@ -1,4 +1,4 @@
-//! The functions that pack, merge and verify, for Python.
+//! Python functions that pack, merge, verify and grow datasets.
 
 use crate::arguments::{Packing, adding};
 use crate::errors::{UsageError, raise, raise_where};
@@ -74,12 +74,11 @@ pub(crate) fn plan(
     Ok(found.map_err(raise)?.to_json().to_string())
 }
 
-/// Returns the notes for the user, worded for Python.
 pub(crate) fn in_python(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| note.told(Voice::Python)).collect()
 }
 
-/// Parses a size in the notation of the command line, such as `4GiB`, and returns it in bytes.
+/// Parses a size as the command line does, such as `4GiB`, and returns it in bytes.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
     parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)

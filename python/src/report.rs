@@ -1,4 +1,4 @@
-//! The function that makes a report, for Python.
+//! The Python function that makes a report.
 
 use crate::arguments::reporting;
 use crate::errors::raise;

@@ -9,7 +9,7 @@ use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
-/// Index of the block of random draws that yields the seed of a row. The block before it yields the turns of arrays.
+/// Index of the block of random draws for the seed of a row. The previous block is for the turns of arrays.
 const SEEDS: u32 = (1 << 31) + 3;
 
 /// A function of `shardpack._transform`. It receives the arrays by field, and the number, key, epoch and seed of the

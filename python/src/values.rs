@@ -1,5 +1,4 @@
-//! Values of a sample, which are decoded without holding the interpreter, then converted to Python objects while
-//! holding it.
+//! Decodes the values of a sample without holding the interpreter, then converts them to Python objects.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -26,7 +25,7 @@ pub(crate) struct Decoded {
     values: Vec<(String, FieldValue)>,
 }
 
-/// The decoders of one call. Their scratch memory is reused for all samples.
+/// The decoders of one call. All samples share their scratch memory.
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
@@ -132,7 +131,7 @@ pub(crate) fn vector<'py, T: numpy::Element>(py: Python<'py>, values: Vec<T>) ->
     PyArray1::from_vec(py, values)
 }
 
-/// Returns the value of a JSON text, as `json.loads` would.
+/// Parses a JSON text with `json.loads`.
 pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     LOADS.import(py, "json", "loads")?.call1((text,))

@@ -1,8 +1,8 @@
 //! Runs long work without holding the interpreter. The work runs on its own thread, while the caller's thread
 //! checks for signals and reports progress.
 //!
-//! Work that writes gets a request to stop, and the caller waits until it has ended ([`watch`]). Work that only reads
-//! is abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short work runs on the
+//! Work that writes is asked to stop, and the caller waits until it has ended ([`watch`]). Work that only reads is
+//! abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short work runs on the
 //! caller's thread ([`detached`]). All of these functions turn a panic into an exception, so no other file may release
 //! the interpreter (checked by `tests/integration/layers.rs`).
 
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 struct Told<P> {
     has_ended: Mutex<bool>,
     changed: Condvar,
-    /// The latest progress that has not been reported yet.
+    /// The latest progress, until it is reported.
     latest: Mutex<Option<P>>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn watch<P: Send, R: Send>(
     watch_with(py, &Arc::default(), progress, describe, work)
 }
 
-/// Like [`watch`], but sets `cancel`, which is a flag that the lower layers already check.
+/// Like [`watch`], but asks the work to stop by setting `cancel`, which the lower layers check.
 pub(crate) fn watch_with<P: Send, R: Send>(
     py: Python<'_>,
     cancel: &Arc<AtomicBool>,
@@ -136,8 +136,8 @@ pub(crate) fn watch_with<P: Send, R: Send>(
     })
 }
 
-/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its reads from a store get a
-/// request to stop. A request to a silent server times out later on its own thread.
+/// Like [`watch`], for work that only reads. An exception is raised at once, and the work and its reads from a store
+/// are asked to stop. A request to a silent server times out later on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -1,7 +1,7 @@
 //! Calls a transform written in Python in separate processes. Each process has its own interpreter, so the loader's
 //! threads need none.
 //!
-//! A thread that has decoded a row sends it to a process over a socket, waits, and overwrites it with the changed row.
+//! After a thread has decoded a row, it sends the row to a process over a socket and overwrites it with the answer.
 //! `python/shardpack/_workers.py` starts the processes and implements their side. The message for a row has two parts.
 //! All integers are little-endian:
 //!
@@ -32,12 +32,11 @@ const MAX_ERROR: u32 = 1 << 20;
 pub(crate) struct Workers {
     /// `shardpack._workers.Workers`.
     processes: Py<PyAny>,
-    /// One slot for each process: its number, and the socket of the process if it is running.
+    /// One slot per process: its number, and its socket if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
     /// Why the first process ended before it was ready. Other processes would end in the same way.
     failed: OnceLock<Note>,
-    /// True once a process has been ready.
     had_one: AtomicBool,
 }
 
@@ -80,7 +79,7 @@ impl Workers {
         let (mut ours, theirs) =
             UnixStream::pair().map_err(|error| format!("cannot create a socket for a worker process: {error}"))?;
         let started = Python::try_attach(|py| {
-            // From now on, the other side owns this descriptor.
+            // The Python side now owns this descriptor.
             let started = self.processes.call_method1(py, "start", (number, theirs.into_raw_fd()));
             started.map(drop).map_err(|error| describe(py, &error))
         });
@@ -156,7 +155,8 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     let said = json!({ "index": row.index, "key": row.key, "epoch": epoch, "seed": seed(row), "fields": fields });
     let said = said.to_string();
     let length = u32::try_from(said.len()).map_err(io::Error::other)?.to_le_bytes();
-    // Do not use a vectored write. It raises SIGPIPE if the program has enabled that signal and the process is gone.
+    // Do not use a vectored write. If the process has ended, it raises SIGPIPE in programs that have enabled this
+    // signal.
     process.write_all(&[&length, said.as_bytes()].concat())?;
     for field in &row.fields {
         process.write_all(field.bytes)?;
@@ -170,7 +170,6 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     Ok(None)
 }
 
-/// Reads the error from a process, if there is one.
 fn error_of(process: &mut UnixStream) -> io::Result<Option<String>> {
     let mut length = [0; 4];
     process.read_exact(&mut length)?;

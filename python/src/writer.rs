@@ -1,4 +1,5 @@
-//! The writer. Converts Python values to a sample, and encodes the sample without holding the interpreter.
+//! The Python class of the writer. It converts Python values to a sample, and encodes the sample without holding the
+//! interpreter.
 
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
@@ -26,9 +27,8 @@ pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
     /// The report, once the dataset is complete.
     report: Mutex<Option<String>>,
-    /// Tells a commit to stop, and cancels its requests to a store.
+    /// Stops a commit, and cancels its requests to a store.
     stop: Arc<AtomicBool>,
-    /// True if the writer writes to a store.
     is_far: bool,
     pid: u32,
 }
@@ -103,7 +103,7 @@ impl WriterValue<'_> {
     }
 }
 
-/// Copies the progress of writing into a dict.
+/// Copies the progress into a dict.
 pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict>) -> PyResult<()> {
     dict.set_item("samples", now.samples)?;
     dict.set_item("samples_total", now.samples_total)?;
@@ -179,7 +179,6 @@ impl PyWriter {
         self.collector()?.holds(key).map_err(raise)
     }
 
-    /// Encodes a sample and adds it to the dataset.
     fn write(
         &self,
         py: Python<'_>,
@@ -195,7 +194,6 @@ impl PyWriter {
         detached(py, || collector.add(sample))?.map_err(raise_of_sample)
     }
 
-    /// Returns the number of samples written so far.
     fn __len__(&self) -> PyResult<usize> {
         Ok(usize::try_from(self.collector()?.len())?)
     }
@@ -209,7 +207,8 @@ impl PyWriter {
         let collector = self.collector()?;
         let result = watch_with(py, &self.stop, progress, describe, |cancel, tell| {
             let done = collector.commit(Some(&|now| tell(*now)), Some(cancel))?;
-            // An exception from `progress` may come too late to stop the work. The dataset is then complete anyway.
+            // An exception from `progress` may come too late to stop the work, so store the report of a complete
+            // dataset here.
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
@@ -266,14 +265,13 @@ impl Drop for PyWriter {
     }
 }
 
-/// Returns true if a field with this name is a mask field.
 #[pyfunction]
 pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
 }
 
-/// Reads the class numbers of a mask from the bytes of its file, as integers `[height, width]`, like packing does.
-/// Errors call the file `name`.
+/// Reads the class numbers of a mask file, as integers `[height, width]`, exactly as packing does. `name` is the name
+/// of the file in errors.
 #[pyfunction]
 pub(crate) fn mask_of<'py>(
     py: Python<'py>,
@@ -283,7 +281,7 @@ pub(crate) fn mask_of<'py>(
     let content = content.as_bytes().to_vec();
     let mask =
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // The hint of this error names an option of packing, which the caller does not have, so drop the hint.
+            // Drop the hint, because it names an option of packing that the caller does not have.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
             error => raise(error),
         })?;

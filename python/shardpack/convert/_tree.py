@@ -22,8 +22,8 @@ def find(
     """Return the key and the path of every file of `src` (a file, a folder or a list), sorted by key, and a function
     that opens the files. The function refuses links that were created after the listing and lead out of the folder.
 
-    A file that is named directly is accepted without a call of `accepts`, and its key is its name. The key of a file
-    below a folder is its path relative to the folder. Links to folders are not followed.
+    A file that is named directly is accepted regardless of `accepts`, and its key is its name. The key of a file below
+    a folder is its path relative to the folder. Links to folders are not followed.
 
     Raises
     ------
