@@ -1,4 +1,4 @@
-"""Datasets for all tests, made only once: pictures with Pillow, and cubes with NumPy."""
+"""Datasets that all tests share: pictures made with Pillow, and cubes made with NumPy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CUBES = 24
 CLASSES = ("cat", "dog", "owl")
 SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
 
-# Restore the default reaction to Ctrl-C. A background job ignores Ctrl-C, and the programs that the tests start would
-# inherit that.
+# Restore the default handler of Ctrl-C. A background job ignores Ctrl-C, and so would the programs that the tests
+# start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command() -> list[str]:
-    """Returns the command: from the environment variable, next to this Python, or on the path."""
+    """Returns the command that the environment variable names, or else the one next to this Python or on the path."""
     beside = Path(sys.executable).parent / "shardpack"
     found = os.environ.get("SHARDPACK_BIN") or (str(beside) if beside.exists() else shutil.which("shardpack"))
     if not found:
@@ -42,7 +42,7 @@ def pack(source: Path, out: Path, *options: str) -> Path:
 
 
 def photo(number: int, height: int, width: int) -> Image.Image:
-    """Returns a smooth picture, different for each number."""
+    """Returns a smooth picture that differs for each number."""
     y, x = np.mgrid[:height, :width]
     planes = [
         (x * (3 + number % 5) + y * 2 + number * 37) % 256,
@@ -81,7 +81,7 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cube_values() -> list[np.ndarray]:
-    """Values of the cubes, float32 [20, 30, 8]. They contain the cube's number, so tests can tell the cubes apart."""
+    """Returns float32 cubes [20, 30, 8] whose values contain the cube's number, so that tests can tell them apart."""
     y, x, band = np.mgrid[:20, :30, :8]
     return [(np.sin(x / 9 + band) + y * 0.01 + number).astype(np.float32) for number in range(CUBES)]
 
@@ -101,7 +101,7 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
 
 @pytest.fixture(scope="session")
 def values() -> list[NDArray[np.float32]]:
-    """Returns scenes: cubes of several sizes with six bands, whose values rounding would change."""
+    """Returns scenes of several sizes with six bands. Rounding would change their values."""
     rng = np.random.default_rng(5)
     return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
 

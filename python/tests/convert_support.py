@@ -1,4 +1,6 @@
-"""Code shared by the tests of `convert` and `export`: pictures, and the content of a dataset by key."""
+"""Functions shared by the tests of `convert` and `export`. They make pictures, and return the content of a dataset by
+key.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ pil = pytest.importorskip("PIL.Image")
 
 
 def jpeg(seed: int, width: int = 40, height: int = 24) -> bytes:
-    """Returns a small JPEG, different for each seed."""
+    """Returns a small JPEG that differs for each seed."""
     return picture(seed, "JPEG", width, height)
 
 
@@ -31,7 +33,7 @@ def picture(seed: int, format: str, width: int = 40, height: int = 24) -> bytes:
 
 
 def pixels(seed: int, width: int = 40, height: int = 24) -> np.ndarray[Any, Any]:
-    """Returns uint8 pixels `[height, width, 3]`, different for each seed."""
+    """Returns uint8 pixels `[height, width, 3]` that differ for each seed."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
 
 
@@ -71,7 +73,7 @@ def bounded(module: str, src: Path, memory: int = 3 << 30, **options: Any) -> st
     pytest.importorskip("resource")
     command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options), str(memory)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    # Limit the wall time too, because a process that waits for a pipe uses no CPU time.
+    # Limit the wall time too, because waiting for a pipe uses no CPU time.
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout

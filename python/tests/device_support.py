@@ -1,4 +1,4 @@
-"""Code shared by the tests of decoding on a GPU: pictures, and loaders for host and device."""
+"""Functions shared by the tests of decoding on a GPU. They make pictures, and loaders for host and device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIG = 96
 
 
 def why_not() -> str | None:
-    """Returns the reason why no device can be tested, or None if one can."""
+    """Returns the reason why no device can be tested, or None."""
     try:
         _shardpack.Stage(0)
     except _shardpack.NoDeviceError as error:
@@ -54,7 +54,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loader(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Loader:
-    """Makes a loader that decodes on the device, and fails if that is not possible."""
+    """Makes a loader that decodes on the device, or fails."""
     dataset = dataset if isinstance(dataset, sp.Dataset) else sp.Dataset(dataset)
     return sp.Loader(dataset, rows, **{"to": "torch", "device": "cuda:0", "decode": "device"} | options)
 

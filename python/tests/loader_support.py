@@ -1,4 +1,4 @@
-"""Code shared by the tests of the loader."""
+"""Functions shared by the tests of the loader."""
 
 from __future__ import annotations
 

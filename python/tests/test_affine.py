@@ -47,7 +47,7 @@ def nearest(values: NDArray[Any], fill: int) -> NDArray[Any]:
 
 
 def bound(values: NDArray[np.float32]) -> float:
-    """Returns a bound for the error of a bilinear mean in float32: eight times 2⁻²⁴ of the largest value."""
+    """Returns the error bound of a bilinear mean in float32, 8 · 2⁻²⁴ times the largest value."""
     return float(2**-21 * max(np.abs(values).max(), 0.5))
 
 
@@ -108,7 +108,7 @@ def test_a_random_map_is_drawn_by_key(cubes: Path) -> None:
     assert all(np.array_equal(a, b) for one, other in zip(first, again, strict=True) for a, b in zip(one, other, strict=True))
     assert any(not np.array_equal(one[0], other[0]) for one, other in zip(first, later, strict=True))
     assert first[0][0].dtype == np.float16
-    # With `p=0.8`, about a fifth of the samples must stay as they are.
+    # With `p=0.8`, about a fifth of the samples must stay unchanged.
     plain = rows(cubes, **(options | {"augment": None}))
     stays = sum(np.array_equal(one[0], other[0]) for one, other in zip(plain, first, strict=True))
     assert 0 < stays < len(plain) / 2

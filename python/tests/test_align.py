@@ -1,4 +1,6 @@
-"""Tests that masks, boxes and keypoints are aligned with their picture, and how lists of arrays appear in a batch."""
+"""Tests that masks, boxes and keypoints are aligned with their picture, and that arrays of varying length are lists in
+a batch.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ COLOURS = np.array([[0, 0, 0], [210, 20, 20], [20, 210, 20], [20, 20, 210]], np.
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Rectangles in three colours on black, with a mask of their class numbers and with their boxes."""
+    """Writes rectangles in three colours on black, with a mask of their class numbers and with their boxes."""
     rng = np.random.default_rng(3)
     out = tmp_path_factory.mktemp("scenes") / "packed"
     schema = {
@@ -117,7 +119,7 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
 
 def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> None:
     def dataset(name: str, counts: list[int]) -> sp.Dataset:
-        """Pictures with the given numbers of boxes, arrays with one row per box, and other arrays."""
+        """Writes pictures with the given numbers of boxes, arrays with one row per box, and other arrays."""
         schema = {"image": "image", **dict.fromkeys(("boxes", "classes", "points", "size", "words"), "array")}
         with sp.Writer(tmp_path / name, schema) as writer:
             for number, count in enumerate(counts):
@@ -152,7 +154,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     # If no boxes are aligned, no rows are removed.
     with pytest.warns(UserWarning, match="`boxes` is not aligned with its picture"):
         sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
-    # If every sample has one box and one class, the array may have one row by chance. Two of each is no chance.
+    # If every sample has one box and one class, the equal lengths may be a coincidence. Two of each are not.
     loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
     with pytest.raises(sp.UsageError, match="`classes` has a row for each box of `boxes` in the 3 samples"):
         loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])
@@ -224,7 +226,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": None})
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "words"])
         sp.Loader(dataset, 2, image="rrc64")
-    # Follow the error's hint: store the boxes as arrays.
+    # Store the boxes as arrays, as the error's hint says.
     with sp.Writer(tmp_path / "arrays", {"image": "image", "boxes": "array:float32"}) as writer:
         for number, sample in enumerate(dataset):
             writer.write({"image": dataset.raw(number, "image"), "boxes": sample["boxes"]}, key=sample["__key__"])
@@ -321,7 +323,7 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
         for number, orientation in enumerate((1, 6, 3, 8)):
             y, x = np.mgrid[:40, :56].astype(np.uint8)
             upright = np.stack([x * 4, y * 4, x], axis=2)
-            # Store the picture turned, so that its Exif orientation makes it upright.
+            # Store the picture rotated, so that its Exif orientation makes it upright.
             stored = Image.fromarray(upright).rotate({1: 0, 6: 90, 3: 180, 8: 270}[orientation], expand=True)
             exif = Image.Exif()
             exif[0x0112] = orientation
@@ -337,12 +339,14 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
 
 
 def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(tmp_path: Path) -> None:
-    """The index gives the size of the stored picture, which may be turned. The mask has the size of the upright one."""
+    """The index gives the size of the stored picture, which may be rotated. The mask has the size of the upright
+    picture.
+    """
     (tmp_path / "photos").mkdir()
     (tmp_path / "masks").mkdir()
     rng = np.random.default_rng(1)
     masks = {}
-    # The first picture, which decides the columns, is upright.
+    # The first picture is upright, and it decides the columns.
     for number, orientation in enumerate((1, 6, 3, 8)):
         mask = rng.integers(0, 9, (40 + 2 * number, 56), np.uint8)
         height, width = mask.shape

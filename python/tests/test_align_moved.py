@@ -27,7 +27,7 @@ ALIGN = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Coarse noise with a mask (one class per block), boxes of all sizes, points, and a polygon."""
+    """Writes coarse noise with a mask (one class per block), boxes of all sizes, points, and a polygon."""
     rng, out = np.random.default_rng(2), tmp_path_factory.mktemp("moved") / "packed"
     schema = {"image": "image", **dict.fromkeys(["mask", "boxes", "classes", "points", "polygons"], "array")}
     with sp.Writer(out, schema, shuffle=False) as writer:
@@ -85,8 +85,8 @@ def test_moved_fields_are_those_of_torchvision(scenes: sp.Dataset, image: str, k
         mask = functional.affine(tv_tensors.Mask(torch.from_numpy(before["mask"])), **given, fill=250)
         boxes = tv_tensors.BoundingBoxes(torch.from_numpy(before["boxes"]), format="XYXY", canvas_size=size)
         boxes = functional.affine(boxes, **given)
-        # If a position lies on the border between two pixels, we and torchvision may round to different pixels. But
-        # wherever our picture differs from torchvision's, our mask must differ too.
+        # torchvision may round positions on the border between two pixels differently. Wherever our picture differs
+        # from torchvision's, our mask must differ too.
         apart += int((mask.numpy() != after["mask"]).sum())
         differs = (picture.permute(1, 2, 0).numpy() != after["image"]).any(-1)
         assert (differs <= (mask.numpy() != after["mask"])).all()

@@ -22,7 +22,9 @@ ALIGN = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """0 to 4 separate triangles per picture, stored as one common mask, as one mask each, and as COCO polygons."""
+    """Writes 0 to 4 separate triangles per picture, stored as a common mask, as one mask per triangle, and as COCO
+    polygons.
+    """
     rng = np.random.default_rng(3)
     out = tmp_path_factory.mktemp("objects") / "packed"
     schema = {"image": "image", "mask": "array", "boxes": "array", "masks": "array", "segmentation": "json", "quads": "array"}
@@ -85,7 +87,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
                     different = (np.asarray(drawn) > 0) != of
                     assert different.sum() <= 3 * (np.abs(np.diff(of.astype(int), axis=0)).sum() + np.abs(np.diff(of.astype(int), axis=1)).sum() + 8)
                     seen += int(of.sum())
-                # The corners of visible objects must agree with the views that the batch reports.
+                # The corners of visible objects must match the views of the batch.
                 for kind, polygon in enumerate(polygons):
                     was = [views.from_source(row, np.reshape(one[0], (-1, 2))) for one in stored["segmentation"]]
                     assert any(np.allclose(np.reshape(polygon[0], (-1, 2)), there, atol=1e-3) for there in was), kind
@@ -94,7 +96,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
 
 def test_all_objects_stay_without_boxes(scenes: sp.Dataset) -> None:
     align = {"masks": sp.align.instance_masks(), "segmentation": sp.align.polygons()}
-    # An aligned field is loaded, even if it is JSON.
+    # Aligned fields are loaded by default, even JSON.
     loader = sp.Loader(scenes, 5, image="rrc64,scale=0.05..0.1", align={**align, "mask": None, "boxes": None, "quads": None}, end="uneven")
     for batch in loader:
         for row, index in enumerate(batch.indices):
@@ -137,7 +139,6 @@ def test_forms_of_polygons(tmp_path: Path) -> None:
         [],
         None,
     ]
-    # Mirroring reverses the direction of a polygon.
     (batch,) = sp.Loader(dataset, 6, image="resize60x80,flip=1", align={"segmentation": sp.align.polygons()}, shuffle=False)
     assert batch["segmentation"][0] == [[70, 20, 50, 20, 50, 40]]
 

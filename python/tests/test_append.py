@@ -21,7 +21,7 @@ CLASSES = ["cat", "dog"]
 
 
 def sample(number: int) -> dict[str, Any]:
-    """A sample with a field of each kind."""
+    """Returns a sample with a field of each kind."""
     random = np.random.default_rng(number)
     return {
         "image": jpeg(number),
@@ -245,7 +245,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
     whole(out, 1)
     assert len(sp.Dataset(out, generation=1)) == 4
     report = write(out, range(4, 40), append=True)
-    # If the program was killed at the very end, the generation may already exist. Otherwise the next call creates it.
+    # If the program was killed at the very end, the generation may already exist.
     assert report["outcome"] in ("complete", "already-complete") if when == "during" else report["outcome"] == "complete"
     assert (report["generation"], report["samples_of_dataset"]) == (2, 40)
     write(tmp_path / "one", range(40))
@@ -293,7 +293,7 @@ def test_a_packed_dataset_gets_samples_of_a_program_too(tmp_path: Path) -> None:
     with sp.Writer(out, append=True) as writer:
         writer.write({"image": jpeg(1), "label": "b"}, key="b/1.jpg")
     whole(out)
-    # Packing a folder with the same files gives the same fields.
+    # Packing a folder of such files gives the same fields.
     sp.pack(photos(tmp_path / "third", ["c/7.jpg"]), tmp_path / "again")
     assert sp.Dataset(tmp_path / "again").schema == dataset.schema
 

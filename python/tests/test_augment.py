@@ -23,8 +23,8 @@ def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
-    """Returns the result of a fused multiply-add: the product is exact in float64, and the sum is rounded far below
-    float32 precision.
+    """Returns the result of a fused multiply-add. float64 holds the product exactly, and its rounding of the sum is far
+    below float32 precision.
     """
     scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
     return (values.astype(np.float64) * scale + bias).astype(np.float32)
@@ -152,14 +152,14 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
     noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
     noise = (noisy - plain).astype(np.float64)
     count = noise.size
-    # Noise is added after the gain, whatever their order in the list. So its mean must be 0 and its standard deviation
-    # 0.5, each to within five standard errors.
+    # Noise is added after the gain, regardless of their order in the list. Its mean must be 0 and its standard
+    # deviation 0.5, each to within five standard errors.
     assert abs(noise.mean()) < 5 * 0.5 / count**0.5
     assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
     assert (rows(3) == noisy).all() and (masks >= 0).all()
     assert (rows(1, epoch=1) != noisy).mean() > 0.99
     assert (noise[0] != noise[1]).mean() > 0.99, "samples differ"
-    # The noise depends on the position in [height, width, bands], whatever the layout.
+    # The noise depends on the position in [height, width, bands], not on the layout.
     assert (rows(2, layout="chw").transpose(0, 2, 3, 1) == noisy).all()
     assert sp.augment.gaussian_noise((0.1, 0.2)) == "gaussian_noise(sigma=0.1..0.2)"
     short = rows(1, dtype={"cube": "float16"})

@@ -17,7 +17,7 @@ import shardpack as sp
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """50 samples with a picture, a caption, a document and bytes. Every fifth sample lacks a caption."""
+    """Writes 50 samples with a picture, a caption, a document and bytes. Every fifth sample lacks a caption."""
     out = tmp_path_factory.mktemp("batch") / "mixed"
     schema = {"image": "image", "label": "int64", "caption": "text", "meta": "json", "blob": "bytes"}
     with sp.Writer(out, schema) as writer:
@@ -98,7 +98,7 @@ class MissingValue(dict[str, Any]):
 
 
 def test_a_batch_of_fields_alone() -> None:
-    """Accelerate and Hugging Face make such batches."""
+    """Accelerate and Hugging Face make batches that have only fields."""
     batch = sp.Batch({"x": np.zeros((3, 2)), "y": [1, 2, 3]})
     for batch in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch))):
         assert len(batch) == 3 and list(batch.keys()) == ["x", "y"] and dict(batch)["y"] == [1, 2, 3]

@@ -27,7 +27,7 @@ def pixels(frame: bytes) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight clips of 5 to 12 frames in two classes. Frame 10 must come after frame 9."""
+    """Writes eight clips of 5 to 12 frames in two classes. Frame 10 must come after frame 9."""
     root = tmp_path_factory.mktemp("clips")
     for number in range(8):
         folder = root / ("run", "walk")[number % 2] / f"clip{number}"
@@ -83,7 +83,7 @@ def test_rows_have_an_axis_of_time(clips: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(clips, 8, image="resize32", frames=4, shuffle=False, fields=["image", "label"])))
     images, labels = batch
     assert images.shape == (8, 4, 32, 32, 3) and images.dtype == np.uint8 and sorted(labels) == [0] * 4 + [1] * 4
-    # Evenly spaced frames: 2, 5, 8 and 11 of 12.
+    # Four evenly spaced frames of 12 are 2, 5, 8 and 11.
     whole = sp.Loader(clips, 8, image="full", shuffle=False, fields=["image"])
     everything = next(iter(whole))["image"]
     assert [clip.shape for clip in everything] == [(clips[i]["image.frames"], 48, 64, 3) for i in range(8)]
@@ -106,7 +106,7 @@ def test_windows_are_in_a_row_and_drawn_by_key(clips: sp.Dataset) -> None:
                 assert len(first) == 1
                 rows.append(first[0])
             firsts.add(tuple(rows))
-    # Each epoch has one draw, with any number of threads.
+    # Each epoch has its own draw, which does not depend on the number of threads.
     assert len(firsts) == 4
     short = next(iter(sp.Loader(clips, 8, frames="window6,every=3", **options)))["image"]
     assert (np.asarray(short[0]) == everything[0][[0, 3, 4, 4, 4, 4]]).all()
@@ -254,7 +254,7 @@ def test_exported_clips_of_one_frame_and_of_none(tmp_path: Path) -> None:
         writer.write({"views": None, "image": jpeg(3)}, key="b")
     sp.export(tmp_path / "out", "webdataset", tmp_path / "tars")
     assert members(tmp_path / "tars") == {"a.views.000.jpg": jpeg(1), "a.jpg": jpeg(2), "b.jpg": jpeg(3)}
-    # Give the name, because the first sample may have no frames.
+    # Pass the name of the frames, because the first sample may have none.
     sp.convert("webdataset", tmp_path / "tars", tmp_path / "again", frames="views")
     again = sp.Dataset(tmp_path / "again")
     assert again.by_key("a")["views"].shape == (1, 48, 64, 3) and again.by_key("b")["views"] is None
@@ -275,7 +275,7 @@ def test_clips_are_added(source: Path, tmp_path: Path) -> None:
     assert np.abs(added["image"][2].astype(int) - pixels(jpeg(202)).astype(int)).max() <= 4
     batches = list(sp.Loader(dataset, 5, image="resize32", frames=4, fields=["image"]))
     assert [batch["image"].shape for batch in batches] == [(5, 4, 32, 32, 3)] * 2
-    # Files next to folders are not clips, as when the dataset was packed.
+    # As in packing, files next to folders are not clips.
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
     with pytest.raises(sp.UsageError, match="this picture is not in a folder"):

@@ -180,7 +180,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("command", [["pack", "a", "b"], ["export", "a", "zarr", "b"]])
 def test_ctrl_c_while_the_package_loads_is_no_traceback(tmp_path: Path, command: list[str]) -> None:
-    # This fake NumPy imitates a library that loads slowly, and sends Ctrl-C meanwhile.
+    # This stand-in for NumPy sends Ctrl-C, and then loads slowly.
     (tmp_path / "numpy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     script = tmp_path / "shardpack"

@@ -59,7 +59,6 @@ def test_keys_that_are_there(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out").generation == 1
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
     assert (report["samples"], report["known"], report["samples_of_dataset"]) == (2, 1, 6)
-    # Repeat the same call.
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
     assert (report["outcome"], report["samples"], report["known"]) == ("already-complete", 0, 3)
 

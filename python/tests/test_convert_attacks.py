@@ -1,5 +1,5 @@
-"""Tests that `convert` refuses sources built to hang it, to exhaust memory or to lose a value silently, and damaged
-sources. Cases that could take unbounded time or memory run in a separate process with limits on both.
+"""Tests that `convert` refuses damaged sources, and sources built to hang it, to exhaust memory or to lose a value
+silently. Cases that could take unbounded time or memory run in a separate process with limits on both.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def member(name: bytes, data: bytes, kind: bytes = b"0") -> bytes:
 
 
 GOOD = member(b"a.txt", b"hello") + member(b"a.cls", b"1")
-"""The tar members of a valid sample, `a`."""
+"""Tar members of the valid sample `a`."""
 END = bytes(1024)
 
 
 def damaged_gz(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=31)
-    # End with a block of an unknown kind.
+    # End with a deflate block of an invalid type.
     return packer.compress(data[: len(data) // 2]) + packer.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 100
 
 
@@ -183,7 +183,7 @@ def shard(values: list[bytes]) -> bytes:
 
 
 def write_mds(folder: Path, data: bytes | None, *, encoding: str = "str", samples: int = 1, **changes: Any) -> None:
-    """Writes a dataset of two shards: the given one, and a valid one."""
+    """Writes a dataset of the given shard and a valid shard."""
     well = shard([b"well"])
     raw = {"basename": "s.mds", "bytes": len(well if data is None else data), "hashes": {}} | changes.pop("raw", {})
     entry = {"format": "mds", "version": 2, "column_names": ["x"], "column_encodings": [encoding]}
@@ -259,7 +259,7 @@ def test_a_shard_that_unpacks_to_more_than_there_is_memory(tmp_path: Path) -> No
     write_mds(tmp_path, None, raw={"bytes": 600 << 20}, zip_data=zipped, compression="zstd")
     (tmp_path / "s.zst").write_bytes(b"".join(pieces) + packed.flush())
     assert "found 629145600\nhint: raise max_shard_bytes" in bounded("mds", tmp_path, max_shard_bytes=100 << 20)
-    # The index claims far more than the data unpack to. Memory is allocated only as bytes arrive.
+    # The index claims far more bytes than the data unpack to. Memory is allocated only as bytes are unpacked.
     write_mds(tmp_path, None, raw={"bytes": 4 << 30}, zip_data=zipped, compression="zstd")
     assert "expected 4294967296 bytes, as the index says, found: 629145600" in bounded("mds", tmp_path)
 
@@ -325,7 +325,7 @@ def test_arrays_that_claim_more_than_their_file(tmp_path: Path) -> None:
 
 
 def test_text_of_a_source_in_messages(tmp_path: Path) -> None:
-    # Use terminal control characters, and bytes that are not UTF-8.
+    # The names contain terminal control characters, and bytes that are not UTF-8.
     (tmp_path / "t.tar").write_bytes(GOOD + member(b"\x1b[2Jb\xff.txt", b"x") + member(b"\x1b[2Jb\xff.cls", b"1") + END)
     with pytest.raises(sp.SourceError) as caught:
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")

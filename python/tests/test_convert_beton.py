@@ -1,5 +1,5 @@
-"""Tests conversion from FFCV files. FFCV can no longer be installed, so code in this file writes the files, field by
-field, in the layout of FFCV's `types.py` and `fields/`.
+"""Tests conversion from FFCV files. FFCV can no longer be installed, so this file writes them field by field, in the
+layout of FFCV's `types.py` and `fields/`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_beton(file: Path, fields: dict[str, tuple[int, bytes]], samples: list[
     descriptors = b"".join(
         bytes([kind]) + name.encode().ljust(16, b"\0") + arguments.ljust(1024, b"\0") for name, (kind, arguments) in fields.items()
     )
-    # A picture takes 13 bytes without alignment. The other parts are aligned to 8 bytes.
+    # A picture takes 13 unaligned bytes. The other parts are aligned to 8 bytes.
     offsets, end = [], 0
     for kind, _ in fields.values():
         at = end if kind == 2 else -(-end // 8) * 8

@@ -137,7 +137,7 @@ def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.
 def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shardpack.convert import _zarr_store
 
-    # Pretend that the document passed the check of its text.
+    # Skip the check of the document.
     monkeypatch.setattr(_zarr_store, "checked", lambda name, text, most: text)
     settings = {"chunk_shape": [3], "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}], "index_codecs": [{"name": "bytes"}]}
     sources = [v2(tmp_path / f"{number}.zarr", b"", **PICKLES[case]) for number, case in enumerate(("second filter", "compressor", "inside of ours"))]
@@ -408,7 +408,7 @@ def test_filters_of_hdf5(tmp_path: Path) -> None:
 def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("x", (4,), "f4", chunks=(4,), compression="lzf")
-        # One zero, followed by copies of 264 bytes from a distance of one byte.
+        # The stream is one zero, then copies of 264 bytes from a distance of one byte.
         data.id.write_direct_chunk((0,), b"\0\0" + b"\xe0\xff\0" * (4 << 20))
     assert "row 0: the chunk at [0] unpacks to more than 80 bytes: damaged" in bounded("hdf5", tmp_path / "a.h5")
 
@@ -430,7 +430,7 @@ def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pyte
 
 
 def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
-    """Makes a dataset of texts that all refer to the same place in the file."""
+    """Makes a dataset of strings that all refer to the same bytes in the file."""
     with h5py.File(path, "w") as file:
         text = file.create_dataset("s/text", shape, h5py.string_dtype())
         text[(0,) * len(shape)] = data
@@ -453,7 +453,7 @@ def test_one_large_text_many_times(tmp_path: Path) -> None:
     "shape", [(200,), pytest.param((1, 200), marks=pytest.mark.long), pytest.param((2, 200), marks=pytest.mark.long)]
 )
 def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    # The source is read by groups, by rows, and as an array of varying shape.
+    # Read the source by groups, by rows, and as an array of varying shape.
     many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))
     message = "the sample has more than 1048576 bytes"
     for options in ({"samples": "groups"}, {"group": "s", "samples": "rows"}):

@@ -21,7 +21,7 @@ import shardpack as sp
 Image = pytest.importorskip("PIL.Image")
 
 NAMES = ["cat", "dog", "owl"]
-# Class number, and (left, top, right, bottom) in pictures of 40 × 24 pixels.
+# For each picture of 40 × 24 pixels: class number and (left, top, right, bottom) of each object.
 OBJECTS: dict[str, list[tuple[int, tuple[int, int, int, int]]]] = {
     "a.jpg": [(0, (1, 2, 11, 22)), (2, (20, 0, 40, 24))],
     "b.jpg": [],
@@ -198,7 +198,7 @@ def test_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="split is one of train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
 
-    # PNG optimisers store a few classes in few bits.
+    # PNG optimisers store masks of few classes in fewer than 8 bits.
     (root / "SegmentationClass" / "c.png").write_bytes(grey_of_4_bits(5, width=40, height=24))
     sp.convert("voc", root, tmp_path / "bits", split="train", names=NAMES, masks="SegmentationClass")
     (sample,) = content(tmp_path / "bits").values()
@@ -236,7 +236,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
     report = sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (3, 1)
-    # With names that do not match, all pictures would seem to have no objects.
+    # If no names matched, all pictures would seem to have no objects.
     for path in sorted(labels.glob("?.txt")):
         path.rename(path.with_name(f"{path.stem}_labels.txt"))
     with pytest.raises(sp.SourceError, match=r"no picture has a label file such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
@@ -334,7 +334,7 @@ def test_a_batch_of_coco_and_its_boxes(tmp_path: Path) -> None:
     )  # fmt: skip
     (batch,) = loader
     rows = {key: row for row, key in enumerate(batch.sample_keys)}
-    # The picture is twice as large and mirrored, so 1 to 11 of 40 pixels becomes 58 to 78 of 80.
+    # The picture is enlarged twice and mirrored, so columns 1 to 11 of 40 become columns 58 to 78 of 80.
     assert batch["boxes"][rows["a.jpg"]].tolist() == [[58, 4, 20, 40], [0, 0, 40, 48]]
     assert batch["classes"][rows["a.jpg"]].tolist() == [0, 2] and batch["boxes"][rows["b.jpg"]].shape == (0, 4)
 
@@ -354,7 +354,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     sp.convert("coco", path, tmp_path / "kept", boxes="xywh")
     assert content(tmp_path / "kept")["a.jpg"]["boxes"].tolist() == corners
     sp.convert("coco", path, tmp_path / "none", drop=["boxes"])
-    # Only a few boxes extend beyond their pictures, so they may belong to objects at the edge.
+    # Only a few boxes extend beyond their pictures. They may belong to objects at the edge.
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
@@ -379,7 +379,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "one").classes == NAMES and set(content(tmp_path / "one")) == set(OBJECTS) and report["notes"] == []
     add_split(root, "val")
     for names in ("[cat, dog, owl]", "{0: cat, 2: owl, 1: dog}"):
-        # The path on the original machine does not exist here.
+        # `path` is a folder of another machine, which does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
             with pytest.raises(sp.SourceError, match="data.yaml`: expected the pictures of one split, found: train, val\nhint: split='train'"):

@@ -50,7 +50,7 @@ def oriented(z: float) -> dict[str, Any]:
 
 
 def test_a_series_is_a_volume_in_the_order_of_its_places(tmp_path: Path) -> None:
-    # Neither the file names nor the instance numbers are in the order of the positions.
+    # The positions are in neither the order of the file names nor the order of the instance numbers.
     for number, z in enumerate([4.0, -2.0, 10.0]):
         save(tmp_path / "src" / f"IM{number}", plane(number), InstanceNumber=number, RescaleSlope=1, RescaleIntercept=-1024, **oriented(z))
     save(tmp_path / "src" / "other" / "x.dcm", plane(7, (3, 6, 5)), series=SERIES + ".9", WindowCenter=[40, 50])
@@ -140,7 +140,7 @@ def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
 
 
 def enhanced(path: Path, pixels: np.ndarray[Any, Any], slopes: list[float], places: list[float], **tags: Any) -> None:
-    """Saves an enhanced multi-frame file as newer scanners write it, without frame attributes at the top level."""
+    """Saves an enhanced multi-frame file without frame attributes at the top level, as newer scanners do."""
     save(path, pixels, PixelSpacing=None, SliceThickness=None, NumberOfFrames=len(pixels), **groups(slopes, places), **tags)
 
 

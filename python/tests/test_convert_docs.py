@@ -1,4 +1,4 @@
-"""Runs every code block of docs/python/converting.md on sources made here."""
+"""Runs every code block of docs/python/converting.md on sources that this file makes."""
 
 from __future__ import annotations
 

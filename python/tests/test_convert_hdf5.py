@@ -162,7 +162,7 @@ def test_a_wrong_name_in_drop_is_said(tmp_path: Path) -> None:
         r"`drop` names an unknown column: 'w'\n`drop` names an unknown column: 'wave'\nhint: did you mean 'waves'\?"
     )
     refuse(path, said, **options)
-    # This leaves out one whole sample, and one column in every sample.
+    # Leave out one whole sample, and one column in every sample.
     report = sp.convert("hdf5", path, tmp_path / "out", drop=["waves", "s1"])
     assert report["notes"] == [] and set(content(tmp_path / "out")) == {"s0", "s2"}
     with pytest.warns(UserWarning, match=r"`drop` names a column that no sample has: 'cub'\nhint: did you mean 'cube'\?"):

@@ -1,4 +1,4 @@
-"""Tests conversion of Parquet datasets on the Hugging Face Hub, which a server in this file imitates."""
+"""Tests conversion of Parquet datasets on the Hugging Face Hub, with a stand-in server."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_pictures_and_classes_of_a_split_at_one_commit(hub: Hub, tmp_path: Path)
 
 
 def test_only_the_columns_that_are_converted_are_read(hub: Hub, tmp_path: Path) -> None:
-    # The end of each file, up to 64 KiB, is read in any case.
+    # The last 64 KiB of each file are always read.
     hub.files |= {f"data/train-0000{part}-of-00002.parquet": parquet(0, 400, 100) for part in range(2)}
     sp.convert("hf", f"hf://datasets/me/pets@{COMMIT}/data", tmp_path / "out", split="train", drop=["image"])
     read = 0

@@ -116,7 +116,7 @@ def test_samples_without_the_first_column_are_named(tmp_path: Path) -> None:
         "sample `3`: no entry for 'image' under the key `image-3`",
         "sample `4`: no entry for 'image' under the key `image-4`",
     ]
-    # Each sample must be yielded once, whichever columns it has.
+    # Each sample must be yielded once, regardless of its columns.
     columns = {"note": "note-", "text": "label-", "image": "image-"}
     with pytest.raises(ValueError, match="no sample can be converted"):
         sp.convert("lmdb", src, tmp_path / "no", prefixes=columns, on_bad_input="skip")
@@ -160,7 +160,7 @@ def test_a_file_that_is_cut_short_does_not_kill_the_process(tmp_path: Path) -> N
 @pytest.mark.parametrize("skip", ["stop", "skip"])
 def test_a_child_that_cannot_load_lmdb_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: str) -> None:
     write(tmp_path / "a", {b"0": jpeg(0)})
-    # The child process also gets this path.
+    # The child process inherits this path.
     monkeypatch.setattr(_lmdb_entries.sys, "path", [path for path in sys.path if "site-packages" not in path])
     with pytest.raises(sp.SourceError, match="the process that reads the environment failed: ModuleNotFoundError: No module named 'lmdb'") as caught:
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input=skip)

@@ -1,4 +1,4 @@
-"""Tests that the option `masks` turns masks stored as pictures into class numbers, and that there is a note without it.
+"""Tests that the option `masks` turns masks stored as pictures into class numbers, and that a note suggests the option.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_masks_of_several_types_become_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=said):
         sp.convert("webdataset", source, tmp_path / "no", masks=["seg"])
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], schema={"seg": "array:uint16"})
-    # If all values fit the type of the first mask, no note is needed.
+    # No note is needed if all values fit the type of the first mask.
     sp.convert("webdataset", tar_of(tmp_path / "b.tar", [wide, narrow]), tmp_path / "b", masks=["seg"])
     for out, keys in (("out", "01"), ("b", "10")):
         found = content(tmp_path / out)

@@ -1,4 +1,4 @@
-"""Tests conversion from MosaicML's MDS. Code in this file writes the sources, and `mosaicml-streaming` if installed."""
+"""Tests conversion from MosaicML's MDS, on sources written by this file and, if installed, by `mosaicml-streaming`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Tests `convert` on sources with random changes to their structure. Checksums are corrected, so that they do not
-reveal a change. `convert` must either succeed or raise one of its own errors, within bounded time and memory.
+reveal the changes. `convert` must either succeed or raise one of its own errors, within bounded time and memory.
 
     SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py
 
@@ -42,7 +42,7 @@ _MEMORY = 1 << 30
 
 class Random(random.Random):
     calm = False
-    """True for few changes. Most sources with many changes fail the first check and never reach the code behind it."""
+    """True to make few changes. Most sources with many changes fail the first check, and never reach later code."""
 
 
 def chance(r: Random, share: float) -> bool:
@@ -80,7 +80,6 @@ def png() -> bytes:
     return out.getvalue()
 
 
-# Texts that replace a value.
 TEXTS = [
     "", "a", "../../x", "/etc/passwd", "a\0b", "\ud800", "\x1b[2J\x07\u202e", "x" * 5000, "0", "-1", "1e999", "NaN", "é" * 300, "a/b/../c",
     "__key__", "é\u0301", "0 0 1 1", "true", " ", "\n", "*", "!!python/object/apply:os.system [x]", "\ufeff", "CON", "~", "//", "/dev/zero",
@@ -391,7 +390,7 @@ def beton(r: Random, folder: Path) -> Any:
     file = write_beton(folder / "a.beton", fields, [[sample(number)[i] for i in chosen] for number in range(4)])
     data = bytearray(file.read_bytes())
     table = struct.unpack_from("<Q", data, 16)[0]
-    # The header, descriptors, rows of metadata, and the table of sizes.
+    # Change the header, descriptors, rows of metadata, and table of sizes.
     places = [*range(24), *range(24, 24 + 1041 * len(chosen), 13), *range(24 + 1041 * len(chosen), 24 + 1041 * len(chosen) + 400), *range(table, len(data))]
     for _ in range(r.choice([1, 1, 2]) if r.calm else r.randrange(1, 9)):
         data[r.choice(places)] = r.choice([0, 1, 6, 255, r.randrange(256)])
@@ -426,7 +425,7 @@ def parquet(r: Random, folder: Path) -> Any:
     data = bytearray(out.getvalue())
     if r.random() < 0.3:
         for _ in range(r.choice([1, 3])):
-            # Most changes are in the footer.
+            # Make most changes in the footer.
             at = r.randrange(max(0, len(data) - 600), len(data)) if r.random() < 0.6 else r.randrange(len(data))
             data[at] = r.choice([0, 255, r.randrange(256)])
     (folder / "a.parquet").write_bytes(data)
@@ -489,7 +488,7 @@ def dicom(r: Random, folder: Path) -> Any:
                 at = r.randrange(132, len(raw))
                 raw[at] = r.choice([0, 255, r.randrange(256), raw[at] ^ 1])
         if chance(r, 0.1):
-            # Sequences of undefined length, nested in each other.
+            # Append nested sequences of undefined length.
             raw += (b"\x08\x00\x40\x11SQ\0\0\xff\xff\xff\xff" + b"\xfe\xff\x00\xe0\xff\xff\xff\xff") * r.choice([3, 300, 5000])
         (folder / f"{number}.dcm").write_bytes(raw)
     return folder, r.choice([{}, {"samples": "files"}, {"uneven": True}, {"max_sample_bytes": 1000}])
@@ -696,8 +695,8 @@ def test_changed_sources_are_converted_or_refused(tmp_path: Path, format: str) -
     assert ended.returncode == 0, f"{lines[-1:]}: {ended.returncode}\n{ended.stderr[-3000:]}"
     assert not found, "\n".join(found)
     converted, refused, count = map(int, re.findall(r"\d+", lines[-1]))
-    # At least a tenth of the sources must be converted, and some refused. Otherwise the changes are too severe or
-    # have no effect, and the test checks nothing.
+    # At least a tenth of the sources must be converted, and some refused. Otherwise the changes are too severe or have
+    # no effect.
     assert count < 40 or converted * 10 >= count and refused > 0, lines[-1]
     print(f"{format}: {lines[-1]}, {time.monotonic() - started:.0f} s")
 

@@ -157,7 +157,7 @@ def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
         assert (report["samples"], report["samples_skipped"]) == (1, 1)
         sp.convert("nifti", tmp_path / "images", tmp_path / "any", any_affine=True, **options)
         assert np.array_equal(content(tmp_path / "any")["b.nii"]["mask"], (volume(4) % 3).T)
-    # Rounding by programs and quaternions must be accepted.
+    # Accept affines that are rounded, or stored as quaternions.
     turn = np.eye(4)
     turn[:2, :2] = [[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]
     save(tmp_path / "images" / "b.nii", volume(2), affine=turn @ AFFINE)

@@ -169,7 +169,7 @@ def test_values_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
 
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    """A row becomes a dict, which could hold only one of the columns."""
+    """A row becomes a dict, which could hold only one of two columns with the same name."""
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), tmp_path / "a.parquet")
     refuse(tmp_path / "a.parquet", "two columns have the name 'a'")
 
@@ -186,7 +186,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
 
 
 def not_utf8(count: int, bad: int) -> Any:
-    """Texts `row 000` and so on, one of which is not UTF-8."""
+    """Returns strings `row 000` and so on, one of which is not UTF-8."""
     _, offsets, letters = pa.array([f"row {i:03}" for i in range(count)]).buffers()
     damaged = bytearray(letters.to_pybytes())
     damaged[7 * bad] = 0xFF

@@ -18,7 +18,7 @@ from shardpack.convert._sizes import size_of
 
 pil = pytest.importorskip("PIL.Image")
 
-# In WebPs, some programs write the prefix of a JPEG's Exif segment before the Exif data.
+# Some programs write the prefix of a JPEG's Exif segment before the Exif data of a WebP.
 FILES: list[tuple[str, dict[str, Any], str]] = [
     ("JPEG", {}, "exif"), ("JPEG", {"progressive": True}, "exif"), ("PNG", {}, "exif"), ("WEBP", {}, "exif"),
     ("WEBP", {"lossless": True}, "exif"), ("WEBP", {}, "bare exif"), ("TIFF", {}, "tiff"), ("BMP", {}, "none"),
@@ -169,7 +169,7 @@ def boxes_of(*boxes: list[float]) -> list[dict[str, Any]]:
 
 
 def said_of_coco(tmp_path: Path, image: bytes, sides: dict[str, Any], *boxes: list[float], **options: Any) -> dict[str, Any]:
-    """Returns the report for a COCO file in which the first picture is `image`, annotated with these sides."""
+    """Returns the report for a COCO file whose first picture is `image`, annotated with these sides and boxes."""
     for number in range(100):
         root = tmp_path / f"coco{number}"
         if not root.exists():
@@ -202,7 +202,7 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
     for found in ("24", [24], True):
         with pytest.raises(sp.SourceError, match="as the upright picture has, found"):
             said_of_coco(tmp_path, whole, {"height": found, "width": 40}, box)
-    # None of the converted columns is in pixels.
+    # No converted column is in pixels, so the wrong size does not matter.
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7})
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7}, box, drop=["boxes"])
 
@@ -236,7 +236,7 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, as the upright picture has, found 40 and 24\n"):
         convert(wrong)
     assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
-    # An empty side is ignored.
+    # An empty `height` is ignored.
     assert convert("<size><width>40</width><height/></size>")["samples"] == 3
     with pytest.raises(sp.SourceError, match="expected `height` 24 and `width` 40, as the upright picture has, found None and 24\n"):
         convert("<size><width>24</width><height/></size>")

@@ -30,7 +30,7 @@ def message(number: int, data: bytes) -> bytes:
 
 
 def feature(values: Any) -> bytes:
-    """A `Feature`: a list of bytes, floats or ints."""
+    """Returns a `Feature` of bytes, floats or ints."""
     if all(isinstance(value, bytes) for value in values):
         return message(1, b"".join(message(1, value) for value in values))
     if all(isinstance(value, float) for value in values):

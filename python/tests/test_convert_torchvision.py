@@ -1,4 +1,4 @@
-"""Tests conversion from map-style datasets like torchvision's. torchvision need not be installed."""
+"""Tests conversion from map-style datasets like torchvision's, without torchvision."""
 
 from __future__ import annotations
 

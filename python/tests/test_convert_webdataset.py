@@ -207,7 +207,7 @@ def test_links_are_refused(tmp_path: Path) -> None:
 def test_every_truncation_is_found(tmp_path: Path) -> None:
     whole = write_tar(tmp_path / "whole.tar", samples(0, 3)).read_bytes()
     tar = tmp_path / "t.tar"
-    # Cut the tar at lengths up to the end of the last member, in steps that hit headers, data and padding.
+    # Cut the tar at every 256 bytes up to the end of the last member, within headers, data and padding.
     for length in range(0, 6 * 512 + 3 * 1536, 256):
         tar.write_bytes(whole[:length])
         with pytest.raises(ValueError, match=r"t\.tar`"):
@@ -232,7 +232,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     path.write_bytes(pack(again) + pack(again))
     with pytest.raises(ValueError, match=r"t\.tar.*`, sample `a/0000`: another sample has this key\nhint: prefix_keys=True"):
         sp.convert("webdataset", path, tmp_path / "never")
-    # Data that are not a tar count as damage.
+    # Trailing data that are not a tar count as damage.
     for rest in (b"x", b"x" * 5000, again[: len(again) - 9000]):
         path.write_bytes(pack(parts[0] + rest))
         with pytest.raises(ValueError, match=r": damage after sample"):
@@ -319,7 +319,7 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
     assert [type(item) for item in found] == [Sample, Problem]
     assert "expected members of at most 1048576 bytes in a compressed tar, found `b.bin` of 67108864" in str(found[1])
-    # In an uncompressed tar, seeking skips a member.
+    # An uncompressed tar can skip the large member by seeking.
     plain = write_tar(tmp_path / "t.tar", [*members[:2], ("b.txt", b"z"), members[2]])
     found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Sample, Problem, Sample]

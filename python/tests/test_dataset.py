@@ -120,7 +120,7 @@ def test_a_key_that_is_not_there_names_those_that_are_like_it(dataset: sp.Datase
     text = str(caught.value)
     assert text.startswith("no sample has the key 'cat/03.jpg'\nhint: did you mean 'cat/003.jpg'")
     assert caught.value.args == ("cat/03.jpg",)
-    # This key lacks its folder and has a different extension.
+    # This key lacks its folder and has the wrong extension.
     with pytest.raises(KeyError, match="did you mean 'owl/005.jpg'\\?$"):
         dataset.index_of("005.png")
     with pytest.raises(KeyError) as caught:

@@ -142,7 +142,7 @@ def test_cupy_is_named_if_it_is_not_installed(photos: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def framework(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces PyTorch by a framework without a GPU, on a machine without a driver."""
+    """Replaces PyTorch with a framework without a GPU, and simulates a machine without a driver."""
 
     def no_driver(number: int, decodes: bool) -> None:
         raise _shardpack.NoDeviceError(f"device {number}: no driver")
@@ -210,7 +210,7 @@ def test_a_driver_that_refuses_is_an_error(photos: Path, monkeypatch: pytest.Mon
 
 
 def test_copies_under_way_are_waited_for_at_the_end() -> None:
-    """A batch's memory is held until JAX's copies are done or the loader is closed."""
+    """A batch's memory is kept until JAX's copies have finished or the loader is closed."""
     waited: list[int] = []
     lent = _convert._Lent()
     for number in range(3):

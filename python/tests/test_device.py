@@ -112,7 +112,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    # Two epochs were loaded, and up to one more is prepared early.
+    # Two epochs were loaded, and up to one more was prefetched.
     assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
@@ -121,7 +121,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 clips of 3 to 12 frames of 144 × 200 pixels, tiled. Frame 2 of clip 5 is progressive, but tiled too."""
+    """Packs 24 clips of 3 to 12 frames of 144 × 200 pixels in tiles. Frame 2 of clip 5 is a progressive JPEG."""
     out, rng = tmp_path_factory.mktemp("clips") / "packed", np.random.default_rng(9)
     with sp.Writer(out) as writer:
         for number in range(24):
@@ -204,7 +204,7 @@ def test_a_dataset_that_stays_on_the_device_goes_on_in_the_middle(big: Path) -> 
 
 
 def _streets(out: Path, codec: str) -> sp.Dataset:
-    """Pictures with a class mask, a mask of two channels, boxes, points and a polygon."""
+    """Writes pictures with a class mask, a mask of two channels, boxes, points and a polygon."""
     rng = np.random.default_rng(8)
     schema = {"image": "image", **dict.fromkeys(["mask", "depth", "boxes", "points", "polygon"], "array")}
     with sp.Writer(out, schema, shuffle=False, codec=codec) as writer:
@@ -360,7 +360,7 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        # Each sample has one cube, and the host decoded none of them.
+        # The device decoded every cube.
         assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
 
 
@@ -456,6 +456,5 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
             if check:
                 assert stats["skipped"] == 1
             else:
-                # Either the device finds the damage, or the host does when it searches for markers. No other row is
-                # refused.
+                # The device finds the damage, or the host does when it searches for markers. No other row is refused.
                 assert sum(stats["refused"].values()) == 1, stats["refused"]

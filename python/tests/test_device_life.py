@@ -1,4 +1,4 @@
-"""Tests the life of a loader on a GPU: choice of the device, start, resuming, and end."""
+"""Tests how a loader on a GPU chooses its device, starts, resumes and ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_callers_device_stays_the_current_one(big: Path) -> None:
 
     def work() -> None:
         seen.append(current())
-        # In this thread, no framework has made a device current, and the loader must not do so either.
+        # No framework has made a device current in this thread, and the loader must not do so either.
         stage = _shardpack.Stage(0)
         seen.append(current())
         device = loader(big, 16, image="rrc32")

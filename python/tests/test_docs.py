@@ -28,7 +28,7 @@ PAGES: dict[str, Callable[[Path], None]] = {}
 
 
 def page(name: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Register the function that prepares the folder for a page."""
+    """Registers the function that prepares the folder for a page."""
 
     def note(setup: Callable[[Path], None]) -> Callable[[Path], None]:
         PAGES[name] = setup
@@ -169,8 +169,8 @@ def package(folder: Path) -> None:
 
 @page("../../README.md")
 def readme(folder: Path) -> None:
-    """Makes the datasets that the README's commands would make. They have only one batch of pictures, because the model
-    is large.
+    """Makes small versions of the datasets in the README. They have only one batch of pictures, because the model is
+    large.
     """
     pytest.importorskip("torchvision")
     photos(folder / "photos", 64)

@@ -1,5 +1,5 @@
 """Tests sources and datasets on Azurite, an emulator of Azure's store. The tests run only if the environment variable
-`AZURITE` names its program: npm install azurite; AZURITE=node_modules/.bin/azurite-blob.
+`AZURITE` names its program. Run `npm install azurite`, and set AZURITE=node_modules/.bin/azurite-blob.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs every example in a separate process, as its page describes, and checks its figures."""
+"""Runs every example in a separate process, as its page describes, and checks the figures that it prints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def run(name: str, *arguments: str | Path) -> str:
-    """Returns the output of an example, run with one thread per operation, because tests share the machine."""
+    """Returns the output of an example. It runs with one thread per operation, because tests share the machine."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py", *arguments],
@@ -73,7 +73,7 @@ def test_imagenet_recipe(tmp_path: Path) -> None:
     output = run("imagenet_recipe")
     assert losses(output)[-1] < losses(output)[0] and len(losses(output)) == 12
     right = int(re.findall(r"without augmentation: (\d+) of 150 right", output)[0])
-    # There are three classes, so chance would give 50.
+    # There are three equally frequent classes, so random guesses would give 50.
     assert right > 90
 
 
@@ -82,7 +82,7 @@ def test_simclr_dino() -> None:
     output = run("simclr_dino")
     assert len(losses(output)) == 10 and losses(output)[-1] < losses(output)[0]
     right = int(re.findall(r"nearest neighbours: (\d+) of 150", output)[0])
-    # There are three classes, so chance would give 50.
+    # There are three equally frequent classes, so random guesses would give 50.
     assert right > 60
 
 
@@ -125,7 +125,7 @@ def test_detect() -> None:
 
 
 def rate_beside_torchvision(output: str) -> None:
-    """The output has the loader's rate, and torchvision's rate if it is installed. No row was refused."""
+    """Asserts that the output has the loader's rate, torchvision's rate if it is installed, and no refused row."""
     other = r"torchvision with \d+ workers: [\d,]+" if importlib.util.find_spec("torchvision") else "torchvision: not installed"
     assert re.search(rf"loaded [1-9][\d,]* pictures a second; {other}; refused \{{\}}", output), output
 
@@ -151,7 +151,7 @@ def test_masked_autoencoder() -> None:
     pytest.importorskip("torch")
     output = run("masked_autoencoder")
     assert losses(output)[-1] < 0.95 * losses(output)[0]
-    # There are three classes, so chance would give 50.
+    # There are three equally frequent classes, so random guesses would give 50.
     assert int(re.findall(r"nearest neighbours: (\d+) of 150", output)[0]) > 60
     rate_beside_torchvision(output)
 
@@ -339,7 +339,7 @@ def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # Use more batches than the ring has slots. Run the GPU steps too, with the CPU as the device.
+    # Use more batches than the ring has slots. Run the GPU steps on the CPU.
     size = ["--cubes", "14", "--shape", "20,30,8", "--batch", "2", "--workers", "2", "--device", "cpu", "--codec", "zstd"]
     job = poster.prepare(poster.arguments(size), tmp_path)
     monkeypatch.setattr(poster, "augment", lambda cubes: cubes.permute(0, 3, 1, 2))

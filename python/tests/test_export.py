@@ -197,7 +197,7 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for key, count in (("a", 1100), ("b", 2)):
         before, after = (dataset.raw(dataset.index_of(key), "clip") for dataset in (first, again))
         assert bytes(before) == bytes(after) and again[again.index_of(key)]["clip.frames"] == count
-    # With too many frames, the export must fail, not a later conversion.
+    # The export must refuse too many frames, so that a later conversion does not fail.
     for module in (export_webdataset, convert_webdataset):
         monkeypatch.setattr(module, "MOST_FRAMES", 1099)
     with pytest.raises(ValueError, match=r"sample `a`, field `clip`: expected at most 1099 frames, .*found 1100"):
@@ -207,7 +207,7 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_numbers_that_a_part_lacks_are_missing(tmp_path: Path) -> None:
-    """In the columns of a concat, -1 and NaN mark missing values. They are not labels or scores."""
+    """-1 and NaN in the columns of a concat mark missing values, not labels or scores."""
     cube = np.zeros((3, 3), np.float32)
     first = write(tmp_path / "a", {"a": {"x": cube, "label": 1}, "b": {"x": cube, "label": 0}})
     second = write(tmp_path / "b", {"c": {"x": cube, "score": 2.5}})
@@ -356,7 +356,7 @@ def test_fields_of_a_program_that_have_such_names_are_written(tmp_path: Path) ->
     two = write(tmp_path / "two", {"a": {"left": jpeg(0), "right": jpeg(1), "width": 3, "left.note": 1}})
     sp.export(two, "webdataset", tmp_path / "2")
     assert set(members(tmp_path / "2")) == {"a.left.jpg", "a.right.jpg", "a.width.cls", "a.left.note.cls"}
-    # The packer's columns are left out: the shape, the figures, and the number of frames.
+    # The export leaves out the columns that packing adds: shapes, figures, and the number of frames.
     cubes = write(tmp_path / "cubes", {f"{i}": {"cube": cube[i:], "mask": cube[i:, :, 0] > 0} for i in range(3)})
     sp.export(cubes, "webdataset", tmp_path / "3")
     assert {name.partition(".")[2] for name in members(tmp_path / "3")} == {"cube.npy", "mask.npy"}

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Writes 60 samples, each with a vector."""
+    """Writes 60 samples with a vector."""
     out = tmp_path_factory.mktemp("frameworks") / "vectors"
     with sp.Writer(out) as writer:
         for number in range(60):
@@ -87,7 +87,7 @@ def test_accelerate_and_lightning_find_the_batch_size(dataset: sp.Dataset) -> No
         for batch in prepared:
             assert isinstance(batch, sp.Batch) and batch["x"].shape == (10, 4) and list(batch.keys()) == ["x"]
             seen += batch["x"][:, 0].tolist()
-            # Accelerate takes batches apart and makes new batches without keys and mask.
+            # Accelerate splits batches and makes new ones without keys and mask.
             with pytest.raises(AttributeError, match="sample_keys: .*\nhint: iterate over the Loader itself"):
                 batch.sample_keys
     assert sorted(seen) == list(range(60))
@@ -103,12 +103,12 @@ def test_a_framework_that_is_not_installed_is_named_with_its_extra(
 
 
 def late(rank: int, dataset: sp.Dataset, folder: Path) -> None:
-    """Runs a rank that makes its loader before the process group."""
+    """Runs a rank that creates its loader before the process group."""
     import torch.distributed as dist
 
     loader = sp.Loader(dataset, 5, threads=1)
     assert (len(loader), loader.world_size) == (12, 1)
-    # As if the loader were made in the process that starts the ranks.
+    # This copy behaves like a loader from the process that starts the ranks.
     travelled = pickle.loads(pickle.dumps(loader))
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     assert (len(loader), loader.rank, loader.world_size) == (6, rank, 2)

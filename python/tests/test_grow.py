@@ -98,8 +98,7 @@ def test_a_generation_of_the_same_number_is_not_taken_for_another(grown: Path, t
     with sp.Loader(opened, 2, image="rrc32", threads=1) as running:
         next(iter(running))
         state = running.state_dict()
-    # Pack the same files again, and add the same number of other files. The id, the generation and the counts are then
-    # equal.
+    # Pack the same files again, and add as many other files. The id, the generation and the counts are then the same.
     sp.pack(tmp_path / "first", grown, force=True)
     sp.add(grown, photos(tmp_path / "other", [f"{'ab0'[i % 3]}/x{i}.jpg" for i in range(4)]))
     other = sp.Dataset(grown)
@@ -138,7 +137,7 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
             sp.UsageError, match=f"the state is from generation {3 - generation}, but the dataset is generation {generation}"
         ):
             other.load_state_dict(state)
-    # The fingerprint must differ too, because some programs compare only that.
+    # The fingerprint must differ too, because some programs compare only the fingerprint.
     with loader(2) as other, pytest.raises(sp.UsageError, match="fingerprint"):
         other.load_state_dict({**states[0], "generation": 2})
     with loader(2) as same:

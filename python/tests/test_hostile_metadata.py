@@ -33,7 +33,7 @@ def exif(rng: random.Random) -> bytes:
         entries.append(struct.pack(order + "HHI", tag, kind, count) + (short if rng.random() < 0.6 else struct.pack(order + "I", value)))
     start = rng.choice((8, 8, 8, 8, *EDGES)) & 0xFFFFFFFF
     said = rng.choice((len(entries), len(entries), rng.choice(EDGES) & 0xFFFF))
-    # The next directory is this one again, or is at an arbitrary offset.
+    # Link to this directory again, or to an arbitrary offset.
     behind = rng.choice((0, 8, start, rng.choice(EDGES))) & 0xFFFFFFFF
     head = {"<": b"II", ">": b"MM"}[order] if rng.random() < 0.95 else rng.randbytes(2)
     tiff = head + struct.pack(order + "HI", rng.choice((42, 42, 42, 43)), start)
@@ -74,7 +74,7 @@ def hostile(rng: random.Random, plain: bytes) -> bytes:
 
 
 def bare(jpeg: bytes) -> bytes:
-    """Returns the picture without its metadata, with which Pillow cannot open some of the pictures."""
+    """Returns the picture without its metadata. Pillow cannot open some of the pictures with it."""
     out, at = jpeg[:2], 2
     while jpeg[at + 1] != 0xDA:
         end = at + 2 + struct.unpack_from(">H", jpeg, at + 2)[0]
@@ -85,7 +85,6 @@ def bare(jpeg: bytes) -> bytes:
 
 
 def turned(pixels: np.ndarray) -> list[bytes]:
-    """Returns one picture in each of the eight orientations."""
     flips = [pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]
     return [view.tobytes() + bytes(str(view.shape), "ascii") for flip in flips for view in (flip, flip.swapaxes(0, 1))]
 

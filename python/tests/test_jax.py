@@ -48,7 +48,7 @@ def test_copies_hold_what_is_copied_until_they_are_done(photos: Path) -> None:
             assert batch._core is not None
             copy = lent.copy(batch._core.tensor("image"))
             assert np.array_equal(copy, batch["image"])
-            # A consumer of the copy may donate it.
+            # The consumer may donate the copy.
             copy.delete()
             jax.block_until_ready(lent._held[-1][0])
             assert len(lent._held) == 1

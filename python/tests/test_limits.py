@@ -1,4 +1,4 @@
-"""Tests the size limits for files, and that their defaults are the same as in the command."""
+"""Tests the size limits for files, and that Python and the command have the same defaults."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_part_counts_by_its_own_size(large: Path) -> None:
     for options in ({"cube": "patch64x64"}, {"cube": "cycle100x100"}, {"cube": "center8x8", "bands": [1]}, {"bands": "0..2"}):
         both = zip(sp.Loader(small, 2, **options), sp.Loader(whole, 2, **options), strict=True)  # type: ignore[arg-type]
         assert [np.array_equal(one["cube"], other["cube"]) for one, other in both] == [True, True]
-    # A patch that is itself too large is refused.
+    # A patch that exceeds the limit is refused.
     with pytest.raises(sp.LimitError, match="raise `max_record`"):
         list(sp.Loader(small, 2, cube="patch250x250"))
 

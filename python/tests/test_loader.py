@@ -1,4 +1,4 @@
-"""Tests loaders with NumPy: batches, views, epochs, ends of epochs, options, threads."""
+"""Tests batches, views, epochs, options and threads of loaders, with NumPy tensors."""
 
 from __future__ import annotations
 
@@ -279,11 +279,11 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
     ("ranks", "cores", "affinity", "launcher", "expected"),
     [
         (None, 8, 8, 8, 0), ("1", 8, 8, 8, 0), ("x", 8, 8, 8, 0), ("4", 8, 8, 8, 2), ("16", 8, 8, 8, 1),
-        # Four ranks on eight cores: each is bound to two cores of its own, or each pair of ranks shares four cores.
+        # Four ranks on eight cores. Each rank is bound to two cores, or each pair of ranks shares four cores.
         ("4", 2, 2, 8, 0), ("4", 4, 4, 8, 1),
-        # A container has 8 of the 64 cores of a machine, and no rank is bound.
+        # A container has 8 of 64 cores, and no rank is bound to cores.
         ("8", 8, 8, 8, 1),
-        # A quota limits the container to fewer cores than the affinity shows, so the number of cores from Rust counts.
+        # A quota limits the container to fewer cores than its affinity, so the core count from Rust applies.
         ("2", 6, 64, 64, 3), ("4", 2, 16, 64, 1),
         # The launcher has ended, so its affinity is unknown.
         ("4", 2, 2, None, 1),

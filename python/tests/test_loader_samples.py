@@ -104,7 +104,7 @@ def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_p
     assert np.isnan(both.columns["score"][:48]).all() and both.columns["score"][48:].tolist() == [0, 0.25, 0.5, 0.75, 1, 1.25]
     assert both[0]["score"] is None and both[0]["note"] is None and both[53]["image"] is None
     assert both[53]["note"] == "note 5" and both[53]["label"] == 1
-    # The label is the number of the concat's class with the same name.
+    # Labels are the class numbers of the concat, matched by name.
     assert len(both.subset(both.labels == new)) == 3
     found = {}
     for batch in sp.Loader(both, 8, image="center8", fields=["image", "label", "score", "note"], end="uneven"):
@@ -116,7 +116,7 @@ def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_p
             assert np.isnan(score) if has_image else (score == int(key[-1]) / 4 and note == f"note {key[-1]}")
         assert batch.mask.all() and batch.present("label").all()
     assert found == dict(zip(both.keys, both.labels.tolist(), strict=True)) and len(found) == 54
-    # In the other order, the numbers differ but stand for the same classes.
+    # In reverse order, classes have other numbers but the same names.
     other = sp.concat([scored, one])
     assert other.classes is not None and other.classes[0] == "new"
     named = [{dataset.keys[i]: dataset.classes[label] for i, label in enumerate(dataset.labels)} for dataset in (both, other)]

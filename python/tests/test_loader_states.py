@@ -89,7 +89,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """24 samples of 1 MiB, about four of which are read at a time."""
+    """Writes 24 samples of 1 MiB. A read of 4 MiB covers about four of them."""
     path = tmp_path_factory.mktemp("runs") / "out"
     random = np.random.default_rng(1)
     with sp.Writer(path, {"noise": "array"}) as writer:

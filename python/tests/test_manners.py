@@ -1,4 +1,4 @@
-"""Tests how a loader behaves in its process: Ctrl-C, threads, forks, exit, and memory."""
+"""Tests how a loader handles Ctrl-C, threads, forks, exit and memory."""
 
 from __future__ import annotations
 

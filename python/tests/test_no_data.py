@@ -21,7 +21,7 @@ def envi(folder: Path, values: np.ndarray[Any, Any], number: int, line: str) -> 
 
 
 def scenes(folder: Path, dtype: str, line: str = f"data ignore value = {NO_DATA}\n") -> sp.Dataset:
-    """Eight cubes, each with a quarter of no-data values. float16 cannot represent −9998, and would round it to a
+    """Packs eight cubes, a quarter of whose values are no-data. float16 cannot represent −9998, and would round it to a
     neighbour of the no-data value.
     """
     (folder / "source").mkdir()
@@ -57,7 +57,7 @@ def test_patches_and_noise_leave_it_as_it_is(tmp_path: Path) -> None:
     options: dict[str, Any] = {"dtype": "float16", "std": {"cube": 1e4}, "fields": ["cube"], "batch_size": 8}
     options |= {"cube": "center8x8", "layout": "chw", "augment": [sp.augment.gaussian_noise(0.5), "hflip"]}
     for batch in sp.Loader(data, no_data=-2.0, **options):
-        # The view shows rows 2 to 9 of the twelve rows. Rows 0 to 2 have no data, so exactly its first row has none.
+        # Rows 0 to 2 have no data. The view shows rows 2 to 9, so only its first row has no data.
         assert np.all(batch["cube"][:, :, 0] == -2) and not np.any(batch["cube"][:, :, 1:] == -2)
 
 

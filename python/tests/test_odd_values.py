@@ -1,4 +1,4 @@
-"""Tests irregular values in a batch: arrays of several lengths, missing values, samples of a subset."""
+"""Tests batches with arrays of several lengths, missing values, and samples of a subset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import shardpack as sp
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """20 samples with 0 to 3 tokens. Every fifth sample has no `depth`."""
+    """Writes 20 samples with 0 to 3 tokens. Every fifth sample has no `depth`."""
     out = tmp_path_factory.mktemp("odd") / "odd"
     with sp.Writer(out, {"depth": "array:float32", "tokens": "array:int32", "number": "int64"}) as writer:
         for number in range(20):

@@ -1,4 +1,4 @@
-"""Tests that pictures from other programs, if they can be packed, decode to the same pixels as with Pillow."""
+"""Tests that pictures written by other programs decode to the same pixels as in Pillow, if they can be packed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_tiffs_have_the_pixels_of_pillow(tmp_path: Path, mode: str, compression:
             writer.write({"image": data})
     for place in (tmp_path / "out", tmp_path / "written"):
         difference = np.abs(loaded(place).astype(int) - rgb(data))
-        # We compute chroma in floats, whereas Pillow uses integer tables.
+        # shardpack computes chroma in floats, and Pillow with integer tables.
         assert difference.max() <= (2 if mode == "YCbCr" else 0)
         assert sp.Dataset(place).raw(0, "image") == data
 
@@ -147,7 +147,7 @@ def test_bmps_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "src" / "a.bmp").write_bytes(data[:6] + b"abcd" + data[10:])
     sp.pack(tmp_path / "src", tmp_path / "out")
     assert np.array_equal(loaded(tmp_path / "out"), rgb(data))
-    # A palette of four colours, and run lengths that skip all but two of the pixels.
+    # The picture has a palette of four colours, and run lengths that skip all but two pixels.
     header = struct.pack("<IiiHHIIiiII", 40, 8, 4, 1, 8, 1, 0, 0, 0, 4, 0)
     palette = bytes([9, 8, 7, 0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0])
     runs = bytes([2, 1, 0, 1])

@@ -71,7 +71,7 @@ def test_segment_indexes_are_no_fields_and_change_no_pixel(tmp_path: Path) -> No
     assert [field.name for field in dataset.schema] == [field.name for field in plain.schema]
     assert dataset[0].keys() == plain[0].keys() and dataset.raw(0).keys() == plain.raw(0).keys()
     assert dataset.recipe["image"] == {"jpeg": "keep", "segment_index": True} and plain.recipe["image"] == {"jpeg": "keep"}
-    # The bytes of a segment index are returned if its field is named.
+    # `raw` returns a segment index if its field is named.
     index = dataset.raw(0, "image.segments")
     assert index is not None and int.from_bytes(index[:4], "little") > 1
     options: dict[str, Any] = {"batch_size": 4, "image": sp.view.center_crop(32, short_side=96), "shuffle": False}
@@ -96,7 +96,7 @@ def test_indexes_are_added_to_an_older_dataset(tmp_path: Path) -> None:
     assert after.raw(0, "photo.segments") is not None and after[0].keys() == before.keys()
     assert np.array_equal(after[0]["photo"], before["photo"])
     assert sp.compact(tmp_path / "out", segment_index=True)["segment_index"]["shards"] == 0
-    # Additions use the settings of the dataset.
+    # Additions use the settings of the existing dataset.
     with sp.Writer(tmp_path / "out", append=True) as writer:
         writer.write({"__key__": "b", "photo": (tmp_path / "a.jpg").read_bytes(), "n": 2})
     grown = sp.Dataset(tmp_path / "out")
@@ -288,7 +288,7 @@ def test_a_datasets_columns_of_figures_are_not_shown_as_the_users(tmp_path: Path
     assert done.returncode == 0, done.stderr
     expected = {**(sp.Dataset(tmp_path / "out").fidelity or {})}
     found = sp.Dataset(rebuilt).fidelity or {}
-    # No column says why a picture was kept unchanged.
+    # No column stores why a picture was kept unchanged.
     expected["photo"] = {name: value for name, value in expected["photo"].items() if name != "kept_because"}
     assert found == expected
 

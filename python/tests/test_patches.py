@@ -55,14 +55,14 @@ def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArr
             writer.write({"cube": cube}, key=f"s{number}")
     dataset = sp.Dataset(tmp_path / "out")
     seen = []
-    # One patch is a small part of a scene. Forty patches cover each of its pixels more than once.
+    # One patch is a small part of a scene. Forty patches cover its pixels more than once on average.
     for each in (1, 2, 40):
         options: dict[str, Any] = {"patches_per_sample": each, "end": "uneven", "seed": 3}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
                 np.testing.assert_array_equal(batch["cube"][row], values[index][y : y + 16, x : x + 12])
                 seen.append(each)
-        # Load the same patches with converted values.
+        # Load the same patches as normalised float16.
         more = {"dtype": "float16", "mean": {"cube": 0.5}, "std": {"cube": 2.0}}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options, **more):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
@@ -94,7 +94,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
     again = sp.Loader(scenes, 5, threads=7, **options)
     again.load_state_dict(state)
     assert before + rows(again) == expected
-    # Like a copy that is sent to a worker.
+    # A pickled loader, as sent to a worker, must yield the same rows.
     assert rows(pickle.loads(pickle.dumps(sp.Loader(scenes, 4, **options)))) == expected
 
 

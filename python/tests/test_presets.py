@@ -1,5 +1,5 @@
-"""Large-scale jitter, random crops, mosaics, Mixup and CutMix with masks and boxes, and the recipes made of them. Compared
-with torchvision, if that is installed.
+"""Tests large-scale jitter, random crops, mosaics, Mixup and CutMix with masks and boxes, and the recipes that combine
+them. Compares with torchvision if it is installed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FIELDS = ["image", *ALIGN, "caption"]
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Pictures of several sizes: two bright squares on a colour that shows the number of the picture, with a mask of their
-    classes, their boxes, masks and polygons. No square touches the border of its picture.
+    """Writes pictures of several sizes: two bright squares on a colour that shows the number of the picture, with a
+    mask of their classes, their boxes, masks and polygons. No square touches the border of its picture.
     """
     rng, out = np.random.default_rng(4), tmp_path_factory.mktemp("presets") / "packed"
     schema = {
@@ -63,8 +63,8 @@ def tight(seen: NDArray[np.bool_]) -> list[int]:
 
 
 def check_objects(batch: sp.Batch, tolerance: float, *, has_whole_polygons: bool = False) -> int:
-    """Compares boxes, masks and polygons of objects with each other, and with the mask of classes. Returns their number.
-    Whole polygons are not clipped to the place of their picture in a mosaic, so they may reach beyond their boxes.
+    """Compares the boxes, masks and polygons of objects with each other and with the mask of classes. Returns the
+    number of objects. Whole polygons may reach beyond their boxes, because mosaics do not clip them to their picture.
     """
     count = 0
     for row in range(len(batch)):
@@ -110,7 +110,7 @@ def test_everything_follows_a_random_size(scenes: sp.Dataset, image: str) -> Non
         for batch in loader:
             count += check_objects(batch, 1.2)
             padded += int((batch["mask"] == 255).any(axis=(1, 2)).sum())
-            # Borders are grey, and the mask has its fill there.
+            # Borders are grey, and the mask is 255 there.
             border = batch["mask"] == 255
             assert (batch["image"][border] == 114).all()
     assert count > 15 and padded > 3
@@ -132,7 +132,7 @@ def test_random_sizes_are_those_of_torchvision(scenes: sp.Dataset, image: str) -
                 sample = scenes[int(index)]
                 (height, width), (rows, columns) = views.source[row], views.size[row]
                 left, top, wide, high = views.crop[row]
-                # The whole picture has this size before it is cropped; torchvision rounds both sides down.
+                # Compute the size of the whole picture before the crop. torchvision rounds both sides down.
                 size = [int(np.floor(height * rows / high + 1e-6)), int(np.floor(width * columns / wide + 1e-6))]
                 size = [max(1, side) for side in size]
                 at = [round(top * size[0] / height), round(left * size[1] / width)]
@@ -168,7 +168,7 @@ def test_everything_follows_a_mix(scenes: sp.Dataset, image: str, augment: str) 
     texts = augment.split(" or ")
     with sp.Loader(scenes, 5, image=image, align=ALIGN, fields=FIELDS, augment_batch=texts, seed=2) as loader:
         for batch in loader:
-            # A turned box is larger than its object.
+            # The upright box of a rotated object is larger than the object.
             if turned:
                 for boxes, masks in zip(batch["boxes"], batch["masks"], strict=True):
                     for box, mask in zip(boxes, masks, strict=True):

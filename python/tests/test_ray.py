@@ -25,7 +25,8 @@ import shardpack.ray  # noqa: E402
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[None]:
-    """Ray with two nodes on this machine. Each node has room for all tasks, and each task has its own process."""
+    """Starts Ray with two nodes on this machine. Each node has room for all tasks, and each task has its own process.
+    """
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
@@ -50,7 +51,7 @@ def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
 
 
 class Killer(threading.Thread):
-    """Kills the worker of a part once a shard is finished and another remains to be written."""
+    """Kills the worker of a part after its first shard, while another remains to be written."""
 
     def __init__(self, out: Path, part: str, shards: int) -> None:
         super().__init__(daemon=True)
@@ -122,7 +123,7 @@ def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None
 
 @pytest.fixture
 def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A client with an empty bucket `of-ray`, and its storage options."""
+    """Yields a client with an empty bucket `of-ray`, and its storage options."""
     moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
     boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)

@@ -1,4 +1,4 @@
-"""Tests augmentations of pictures: their names, their draws by key, and, if torchvision is installed, their results."""
+"""Tests the names and the draws of picture augmentations and, if torchvision is installed, their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAIN = [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.5)]
 
 @pytest.fixture(scope="module")
 def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 PNGs of 37 × 31 pixels, which every decoder decodes to the same levels."""
+    """Packs 40 PNGs of 37 × 31 pixels, which every decoder decodes to the same levels."""
     source = tmp_path_factory.mktemp("lossless")
     random = np.random.default_rng(2)
     y, x = np.mgrid[:37, :31]
@@ -170,17 +170,14 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))
 
 
-# Comparison with torchvision.
-
-
 def tensor(row: NDArray[np.uint8]) -> Any:
     torch = pytest.importorskip("torch")
     return torch.from_numpy(row.transpose(2, 0, 1).copy())
 
 
 def near(found: NDArray[np.uint8], expected: Any, moved: bool = False) -> bool:
-    """True if the pictures agree to within one level. If the augmentation moves pixels, one in a hundred may differ,
-    because its source lies between two pixels.
+    """True if the pictures agree to within one level. If the augmentation moves pixels, one pixel in a hundred may
+    differ, because its source lies between two pixels.
     """
     apart = np.abs(found.astype(int) - expected.permute(1, 2, 0).numpy()) > 1
     return bool(apart.any(axis=-1).mean() <= (0.01 if moved else 0))
@@ -264,6 +261,6 @@ def test_a_policy_does_what_torchvisions_may_do(lossless: Path, policy: str) -> 
             image = tensor(plain[index])
             matching = {name for name, apply in candidates if near(row, apply(image), name in MOVE)}
             assert matching, (epoch, index)
-            # Where the magnitude is 0, several operations match.
+            # With magnitude 0, several operations give the same picture.
             seen |= matching if len(matching) == 1 else set()
     assert seen == set(twin._AUGMENTATION_SPACE) - (set() if policy == "RandAugment" else {"Identity"}), seen

@@ -1,4 +1,4 @@
-"""Tests that nothing is lost silently: changed, skipped or misunderstood input gives a warning."""
+"""Tests that changed, skipped or misunderstood input gives a warning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import shardpack as sp
 
 
 def deep_png(value: int, side: int = 8) -> bytes:
-    """A PNG with 16 bits per sample."""
+    """Returns a PNG with 16 bits per sample."""
     out = io.BytesIO()
     Image.fromarray(np.full((side, side), value, np.uint16)).save(out, "png")
     return out.getvalue()
@@ -32,17 +32,14 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def told(found: list[warnings.WarningMessage]) -> list[str]:
-    """Asserts that the warnings point to the program and not into the package, and returns their texts."""
+    """Asserts that the warnings point to the program, not into the package, and returns their texts."""
     assert {warning.filename for warning in found} <= {__file__}
     return [str(warning.message) for warning in found]
 
 
-# Pictures of 16 bits.
-
-
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four pictures, three of them with 16 bits."""
+    """Packs four pictures, three of them with 16 bits."""
     source = tmp_path_factory.mktemp("deep")
     for number in range(3):
         (source / f"{number}.png").write_bytes(deep_png(65_525))
@@ -82,7 +79,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         for _ in range(3):
             list(loader)
     assert [text in message for message in told(found)] == [True]
-    # Three per epoch, and possibly some of the next epoch, which is prepared early.
+    # Three pictures per epoch, and possibly some of the next epoch, which is prefetched.
     assert 9 <= loader.stats()["narrowed_pictures"] <= 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -103,9 +100,6 @@ def test_a_writer_counts_pictures_with_alpha(tmp_path: Path) -> None:
         writer.write({"left": png(np.zeros((4, 4, 4), np.uint8)), "right": png(np.zeros((4, 4, 3), np.uint8))})
     told(list(found))
     assert writer.report is not None and writer.report["pictures_with_more_bands"] == 1
-
-
-# Damage
 
 
 def test_odd_pictures_are_told_and_damaged_ones_refused(tmp_path: Path) -> None:
@@ -139,9 +133,6 @@ def test_odd_pictures_are_told_and_damaged_ones_refused(tmp_path: Path) -> None:
     written = sp.Dataset(tmp_path / "written")
     assert written.raw(1, "image") == odd, "to the byte"
     assert np.array_equal(written[1]["image"], written[0]["image"])
-
-
-# Floats
 
 
 def floats() -> np.ndarray[Any, Any]:
@@ -184,12 +175,9 @@ def test_a_warning_that_is_an_error_leaves_the_dataset_whole(tmp_path: Path) -> 
     assert writer.report is not None and sp.verify(tmp_path / "out", deep=True)["whole"]
 
 
-# Views
-
-
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Photos of one size with masks, and with arrays of a different size."""
+    """Packs photos of one size with masks, and with arrays of a different size."""
     out = tmp_path_factory.mktemp("silence") / "masked"
     with sp.Writer(out, {"image": "image", "mask": "array", "code": "array"}) as writer:
         for number in range(8):
@@ -224,7 +212,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
 def test_a_view_of_the_size_of_whole_masks_is_refused(masked: sp.Dataset, image: str) -> None:
     with pytest.raises(sp.UsageError, match="picture `image` is cut, scaled or mirrored, but `mask` is not"):
         load(masked, "mask", "image", image=image)
-    # An array of a different size is not taken for aligned.
+    # An array of a different size is not expected to be aligned.
     assert load(masked, "image", "mask", image="rrc32")["mask"].shape == (4, 64, 64)
     assert load(masked, "image", "code", image="rrc32")["code"].shape == (4, 32, 32)
 
@@ -257,9 +245,6 @@ def test_a_mask_is_not_stored_as_a_picture_unawares(tmp_path: Path, field: str) 
     with sp.Writer(tmp_path / "meant", {field: "image"}) as writer:
         writer.write({field: file})
     assert sp.Dataset(tmp_path / "meant")[0][field].shape == (12, 10, 3)
-
-
-# Names of files.
 
 
 def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 
 
 def write(out: Path, numbers: range, **options: object) -> sp.Dataset:
-    """Samples of three classes with unequal sizes. Each patient has five samples."""
+    """Writes samples of three classes of unequal sizes. Each patient has five samples."""
     with sp.Writer(out, classes=["a", "b", "c"], **options) as writer:  # type: ignore[arg-type]
         for number in numbers:
             values = {"x": np.arange(3), "label": min(number % 10 // 4, 2), "site": number % 2, "weight": number / 7, "note": "-"}
@@ -53,7 +53,7 @@ def test_classes_have_their_share_in_each_part(dataset: sp.Dataset) -> None:
     assert (counts(train), counts(val)) == ([64, 64, 32], [16, 16, 8])
     train, val = dataset.split(0.77, stratify="label", seed=3)
     assert len(train) == 154 and np.abs(np.array(counts(train)) - 0.77 * np.array([80, 80, 40])).max() <= 1
-    # Splitting by arrays, lists or texts gives the same parts as splitting by the column.
+    # Splitting by arrays, lists or strings gives the same parts as splitting by the column.
     for by in (dataset.labels, dataset.labels.tolist(), [dataset.classes[label] for label in dataset.labels]):  # type: ignore[index]
         assert keys(dataset.split(0.8, stratify=by)[1]) == keys(dataset.split(0.8, stratify="label")[1])
     both = [f"{label} {site}" for label, site in zip(dataset.labels, dataset.columns["site"], strict=True)]
@@ -77,7 +77,7 @@ def test_patients_stay_together(dataset: sp.Dataset) -> None:
     numbers = np.array([int(key[8:11]) for key in dataset.keys])
     assert len(patients(dataset.split(0.8, groups=numbers)[1])) == 8
     assert keys(dataset.split(0.8, groups="site")[0]) == {key for key in dataset.keys if int(key[-4:]) % 2 == dataset.split(0.8, groups="site")[0].columns["site"][0]}
-    # The same applies with `stratify`. A patient counts as the class of most of its samples.
+    # With `stratify`, groups stay whole too. A patient has the class of most of its samples.
     train, val = dataset.split(0.75, groups=patient, stratify="label")
     assert len(train) == 150 and not patients(train) & patients(val)
     assert np.abs(np.array(counts(train)) - 0.75 * np.array([80, 80, 40])).max() <= 10
@@ -148,7 +148,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
             dataset.split(**given)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="share 0.5 of 0 samples"):
         dataset.subset([]).split(0.5)
-    # The hashes of this part all lie in one half of their range, so a second split by the same hash would fail.
+    # All hashes of this part lie in one half of the range, so a second split by the same hash would fail.
     part = dataset.split(0.5, growing=True)[0]
     with pytest.raises(sp.UsageError, match="to split a part of a growing split again, use another `?seed"):
         part.split(0.6, growing=True)

@@ -30,7 +30,7 @@ def test_the_identity_gives_the_scenes_back(
                 assert scene.key == f"s{scene.index}" and scene.index not in found
                 found[scene.index] = scene.values
             if shuffle is False:
-                # Scenes follow one another, so at most one is unfinished.
+                # Each scene ends before the next begins, so at most one is unfinished.
                 assert len(stitcher.missing) <= 1
     assert sorted(found) == list(range(len(SIZES)))
     for index, whole in found.items():
@@ -76,7 +76,7 @@ def test_sums_in_float32_take_half_of_the_memory(alike: sp.Dataset, layout: Any)
         stitcher = sp.stitch(loader, window="hann", dtype=dtype)  # type: ignore[arg-type]
         tracemalloc.start()
         for number, batch in enumerate(loader):
-            # Use many channels, so that the scene takes more memory than everything else.
+            # Use many channels, so that the scene dominates the memory use.
             guess = np.repeat(batch["cube"], 100, axis=-1 if layout == "hwc" else 1)
             if number == 0:
                 stitcher.add(batch, guess)
@@ -105,7 +105,7 @@ def test_seams_are_weighted_means(alike: sp.Dataset) -> None:
         whole = None
         stitcher = sp.stitch(loader, window=window)  # type: ignore[arg-type]
         for batch in loader:
-            # Predict the number of the patch's first row.
+            # Predict the first row of the patch as the value of all its pixels.
             guess = np.broadcast_to(batch.origins[:, :1, None].astype(np.float64), (len(batch), 20, 38))
             for scene in stitcher.add(batch, guess):
                 whole = scene.values

@@ -1,4 +1,4 @@
-"""Tests stores that do not answer, answer slowly or answer wrongly, together with Ctrl-C, forks and many loaders."""
+"""Tests stores that answer slowly, wrongly or not at all, together with Ctrl-C, forks and many loaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from PIL import Image
 import shardpack as sp
 from test_stores import _server as ranges
 
-# A server in this process. `mode` decides whether it answers, stays silent, or trickles its answer.
+# A server that runs in the tested program. `mode` decides whether it answers, stays silent, or trickles its answer.
 SERVER = """
     import http.server, os, re, signal, sys, threading, time, zlib
     from pathlib import Path
@@ -314,7 +314,7 @@ def test_certificates_are_checked(
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[bytes], tuple[int, list[int]]]]:
-    """Starts servers that answer every request with the same bytes, and counts connections to them."""
+    """Starts servers that answer every request with the same bytes, and counts their connections."""
     sockets: list[socket.socket] = []
 
     def start(answer: bytes) -> tuple[int, list[int]]:

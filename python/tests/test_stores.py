@@ -114,7 +114,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(tmp_path: Path
 
     class Server(http.server.ThreadingHTTPServer):
         def handle_error(self, *of: object) -> None:
-            """Prints nothing, because the client is expected to disconnect."""
+            """Prints nothing, because clients are expected to disconnect."""
 
     with Server(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -1,4 +1,4 @@
-"""Tests using the package's objects from several Python threads, with the GIL and on a free-threaded Python."""
+"""Tests the use of the package from several Python threads, with the GIL and on a free-threaded Python."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_each_batch_comes_to_one_of_the_threads_that_share_an_iteration(photos: 
             together(take)
             with sp.Loader(dataset, 1, epoch=epoch, **OPTIONS) as alone:
                 expected = [(int(batch.indices[0]), batch["image"].tobytes()) for batch in alone]
-            # Each thread receives its batches in the order of the epoch.
+            # Within each thread, batches follow the order of the epoch.
             places = {sample: place for place, (sample, _) in enumerate(expected)}
             assert Counter(sum(found, [])) == Counter(expected)
             assert all([places[sample] for sample, _ in own] == sorted(places[sample] for sample, _ in own) for own in found)
@@ -184,7 +184,7 @@ def test_a_loader_answers_and_closes_while_a_thread_waits_for_a_batch_that_does_
         try:
             assert begun.wait(60)
             began = time.monotonic()
-            # The waiting thread releases the lock every 100 ms, and then other threads go first.
+            # The waiting thread releases the lock every 100 ms, and lets other threads take it first.
             for _ in range(10):
                 assert loader.stats()["batches"] == 0
                 time.sleep(0.005)
@@ -217,7 +217,7 @@ def test_transforms_of_several_threads_change_each_row_once(photos: Path) -> Non
 
 
 def test_two_transforms_run_at_the_same_time(photos: Path) -> None:
-    # Each call waits for another. The barrier would break if calls ran one at a time.
+    # Each call waits for another call. The barrier breaks if calls run one at a time.
     meet = threading.Barrier(2)
 
     def change(row: sp.Row) -> None:

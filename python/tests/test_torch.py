@@ -1,4 +1,4 @@
-"""Tests the package with PyTorch: tensors without copies, data loaders with and without workers, and ranks."""
+"""Tests tensors without copies, data loaders with and without workers, and ranks in PyTorch."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
     batches = sp.torch.IterableDataset(sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch"))
     loader = torch.utils.data.DataLoader(batches, batch_size=None, timeout=600 if workers else 0, **context)
     epochs = []
-    # Run only one epoch with spawned workers, which slowly import everything again.
+    # Run only one epoch with spawned workers, because they import everything again.
     for epoch in range(2 if start == "fork" else 1):
         batches.set_epoch(epoch)
         epoch_keys = []
@@ -199,7 +199,6 @@ def test_tensors_are_indices(dataset: sp.Dataset) -> None:
 
 
 def double(sample: sp.Sample) -> tuple[Any, int]:
-    """A user's transform of a sample."""
     return torch.from_numpy(sample["image"]).permute(2, 0, 1), 2 * sample["label"]
 
 
@@ -220,7 +219,7 @@ def test_map_style_with_a_transform(dataset: sp.Dataset, workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) -> None:
-    """For ready-made batches, a DataLoader's default function copies mappings."""
+    """If batches are ready-made, a DataLoader's default function copies mappings."""
     loader = sp.Loader(dataset, 10, image="center16", threads=1, end="pad", to="torch")
     through = torch.utils.data.DataLoader(
         sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers, timeout=600 if workers else 0
@@ -235,7 +234,7 @@ def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) ->
 
 def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
     batches = list(sp.Loader(dataset, 8, image="center16", to="torch", fields=["image", "label"]))
-    # default_collate iterates over a mapping to get names, but a batch with named fields yields its values.
+    # `default_collate` iterates over a mapping to get names, but a batch yields its values.
     with pytest.raises(TypeError, match=r"expected the name of a field, found Tensor\nhint: dict\(batch\)"):
         torch.utils.data.default_collate(batches)
     stacked = torch.utils.data.default_collate([dict(batch) for batch in batches])

@@ -1,4 +1,4 @@
-"""Runs each example of docs/python/trainers.md, against the real library, where that is installed."""
+"""Runs each example of docs/python/trainers.md with the real library, if it is installed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRINTS = {
 
 
 def datasets(folder: Path) -> None:
-    """The datasets that the page assumes."""
+    """Makes the datasets that the page assumes."""
     photos(folder / "photos", 48)
     sp.pack(folder / "photos", folder / "train")
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Tests transforms of rows that are called in separate processes."""
+"""Tests transforms of rows in worker processes."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_closing_ends_a_process_in_the_middle_of_a_row(photos: Path) -> None:
     loader = sp.Loader(sp.Dataset(photos), transform=forever, transform_workers=2, threads=4, **OPTIONS)
     iterator = iter(loader)
     assert len(loader) > 0
-    # The first batch never arrives. A thread waits for it, and must end with the loader.
+    # The first batch never arrives. The thread that waits for it must end with the loader.
     import threading
 
     raised: list[BaseException] = []

@@ -15,7 +15,9 @@ from PIL import Image
 
 @pytest.fixture(scope="module")
 def ramps(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Pictures whose colours are their coordinates: red is x, and green is y. Every third picture is stored turned."""
+    """Packs pictures whose colours are their coordinates: red is x, and green is y. Every third picture is stored
+    rotated.
+    """
     source = tmp_path_factory.mktemp("ramps")
     for number in range(12):
         height, width = 120 + number * 5, 180 - number * 7
@@ -144,7 +146,7 @@ def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, si
             boxes = np.random.default_rng(row).uniform([0, 0], [width, height], (9, 2, 2))
             there = views.from_source(row, boxes)
             np.testing.assert_allclose(views.to_source(row, there), boxes, atol=1e-9)
-            # Wherever the picture is in the row, red is x and green is y in the whole picture.
+            # Red is x and green is y in the whole picture, wherever the picture is in the row.
             y, x = np.mgrid[y0 + 2 : y1 - 2, x0 + 2 : x1 - 2]
             back = views.to_source(row, np.stack([x, y], axis=-1) + 0.5)
             assert np.abs(back - pixels[y, x, :2] - 0.5).max() < 4

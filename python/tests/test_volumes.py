@@ -1,4 +1,4 @@
-"""Boxes of volumes that are moved across planes and lowered in resolution, compared with SciPy and NumPy."""
+"""Tests boxes of volumes that are moved across planes or lowered in resolution, against SciPy and NumPy."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ def rows(path: Path, **options: Any) -> list[tuple[NDArray[Any], NDArray[Any], N
 
 
 def matrix(scale: float) -> NDArray[np.float64]:
-    """From a place of the output, from the centre, to a place of the volume: depth, height, width."""
+    """Returns the matrix from an offset in the output to an offset in the volume (depth, height, width), both from the
+    centre.
+    """
     inverse = np.eye(3)
-    # The last rotation, about the axis of depth, is undone first.
+    # Undo the last rotation, about the axis of depth, first.
     for (first, second), angle in zip([(1, 2), (0, 2), (0, 1)], ANGLES, strict=True):
         turn, angle = np.eye(3), np.radians(angle)
         turn[second, second], turn[second, first] = np.cos(angle), -np.sin(angle)
@@ -51,7 +53,7 @@ def matrix(scale: float) -> NDArray[np.float64]:
 def moved(values: NDArray[Any], origin: NDArray[Any], scale: float, order: int, fill: float) -> NDArray[Any]:
     turn, half = matrix(scale), (np.array(BOX) - 1) / 2
     offset = origin + half - turn @ half
-    # With a border of the fill, the mean at the edge equals the loader's.
+    # Pad with the fill, so that SciPy mixes edge voxels with it as the loader does.
     around = np.pad(values, 1, constant_values=fill)
     return ndimage.affine_transform(around, turn, offset + 1, BOX, order=order, mode="constant", cval=fill)
 
@@ -72,12 +74,12 @@ def test_boxes_are_those_of_scipy(volumes: Path, scale: float) -> None:
         values = ((whole[index][0].astype(np.float64) - 3) / 90).reshape(*SIDES, -1)
         for channel, moved_box in enumerate(np.moveaxis(box.reshape(*BOX, -1), -1, 0)):
             expected = moved(values[..., channel], origin, scale, 1, 0.5)
-            # Weights, products and sums of float32.
+            # The loader computes weights, products and sums in float32.
             assert np.abs(moved_box - expected).max() <= 2**-20 * np.abs(values).max()
         classes = moved(whole[index][1], origin, scale, 0, 99)
         same += int((mask == classes).sum())
         outside += int((mask == 99).sum())
-    # SciPy chooses another voxel only where a place is between two to within its rounding.
+    # SciPy may choose a different voxel only for positions halfway between two voxels.
     assert same >= 0.999 * 18 * np.prod(BOX) and outside > 100
 
 
@@ -86,7 +88,7 @@ def test_a_low_resolution_is_that_of_pytorch(volumes: Path) -> None:
     lowered = rows(volumes, dtype="float32", augment=sp.augment.random_low_resolution(0.5))
 
     def axis(side: int) -> NDArray[np.float64]:
-        """Weights of the values of an axis, by the definitions of ``nearest-exact`` and ``trilinear``."""
+        """Returns the weights of values along an axis, by the definitions of ``nearest-exact`` and ``trilinear``."""
         low, weights = round(side * 0.5), np.zeros((side, side))
         taken = [int((n + 0.5) * side / low) for n in range(low)]
         for at in range(side):

@@ -1,4 +1,4 @@
-"""Tests writing from a program: values come back unchanged, and an error costs only one sample."""
+"""Tests that a writer stores values unchanged, and that an error loses only one sample."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def jpeg(number: int, height: int = 48, width: int = 64) -> bytes:
 
 
 def sample(number: int) -> dict[str, object]:
-    """A sample with a field of each kind."""
+    """Returns a sample with a field of each kind."""
     random = np.random.default_rng(number)
     return {
         "image": jpeg(number),
@@ -71,7 +71,7 @@ def files(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[ModuleType]:
-    """The reference reader of the specification. It shares no code with the package."""
+    """Loads the reference reader of the specification, which shares no code with the package."""
     pytest.importorskip("zstandard", reason="the specification's reader takes zstd from it")
     sys.path.insert(0, str(SPEC))
     spec = importlib.util.spec_from_file_location("spec_reader", SPEC / "reader.py")
@@ -161,14 +161,14 @@ def test_every_dtype_comes_back_to_the_bit(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_eight_threads_write_the_same_bytes_as_one(tmp_path: Path, shuffle: bool) -> None:
     def write(out: Path, threads: int) -> dict[str, str]:
-        # With a given schema, it does not matter which thread writes first.
+        # With a schema, any thread may write first.
         with sp.Writer(out, SCHEMA, shuffle=shuffle, codec="blosc2-lz4", filter="shuffle", layout="as-given", band_difference="off", shard_size=30_000) as writer:
 
             def add(number: int) -> None:
                 writer.write(sample(number), key=f"{number:03}", order=None if shuffle else number)
 
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-                # All methods run at the same time. Nothing is lost or duplicated.
+                # All threads write at the same time. No sample is lost or duplicated.
                 list(pool.map(add, reversed(range(1, 90))))
                 add(0)
         return files(out)
