@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes torchvision v2's results of each operation to crates/augment/tests: torchvision.txt for a small picture, and
+"""Writes the results of torchvision v2's operations to crates/augment/tests: torchvision.txt for a small picture, and
 torchvision_boxes.txt for boxes.
 
 Needs torch and torchvision, whose versions the files record. The tests of the crate read the files and need neither.
@@ -34,7 +34,7 @@ def picture() -> torch.Tensor:
 
 
 def boxes() -> list[str]:
-    """Return the lines for boxes: each box before and after an operation. A box without area has left the picture."""
+    """Return the lines for boxes, each before and after an operation. A box that has left the picture has no area."""
     random, lines = np.random.default_rng(6), []
     low = random.uniform(0, [WIDTH - 2, HEIGHT - 2], (8, 2))
     high = np.minimum(low + random.uniform(1, 12, (8, 2)), [WIDTH, HEIGHT])

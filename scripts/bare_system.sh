@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a bare Linux system in a folder, without compilers, and runs commands in it, for trying releases.
+# Makes a bare Linux system without compilers in a folder, and runs commands in it, for trying releases.
 #
 #   scripts/bare_system.sh make SUITE ARCH FOLDER     SUITE: bookworm, trixie, noble …; ARCH: amd64 or arm64
 #   scripts/bare_system.sh run FOLDER COMMAND…        with its own mounts and processes
@@ -15,8 +15,8 @@ fail() { printf 'bare system: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n
 make() {
   local suite=$1 arch=$2 folder=$3 scripts keyring components=main foreign=()
   command -v debootstrap >/dev/null || fail "missing: debootstrap" "hint: apt-get install debootstrap"
-  # An older debootstrap does not know the newer suites, but its script for an older suite of the same distribution
-  # works for them.
+  # An older debootstrap lacks scripts for newer suites, but the script of an older suite of the same distribution
+  # works.
   scripts=$(mktemp -d)
   trap 'rm -rf "$scripts"' RETURN
   cp -r /usr/share/debootstrap/. "$scripts/"

@@ -28,10 +28,9 @@ if [[ $long == yes ]]; then
 else
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-1}
 fi
-# Tests spend about half of their time waiting, so run two per core.
+# Tests wait about half of their time, so run two per core.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS-$((2 * $(getconf _NPROCESSORS_ONLN)))}
-# Incremental compilation pays off only from the second build on, and takes a gigabyte, so use it only if it was used
-# before.
+# Incremental compilation pays off only from the second build on, and takes 1 GB. Use it only if it was used before.
 [[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 started_all=$SECONDS
 
@@ -70,15 +69,15 @@ step() {
   fi
   printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$((SECONDS - started))"
   if [[ $verdict == FAILED ]]; then
-    # Show the names of the failures before the end of the log. With many test binaries, the two are far apart.
+    # Show the names of failures before the end of the log, because many test binaries may run in between.
     { grep -E '^(test .* FAILED|FAILED|ERROR)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
     printf '    (whole log: %s)\n' "$log"
   else
-    # Show the counts of the test runners, so that you notice a step that ran nothing.
+    # Show the test counts, to make a step that ran nothing visible.
     grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } !seen[$0]++ { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
-  # List the tests that did not run, with the reasons. Rust tests print a line for each: `skipped: …`.
+  # List the tests that did not run, and why. Each Rust test prints a line `skipped: …`.
   skipped=$(sed -nE "s/^skipped: (.*)/1 × \1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/1 × \1/p" "$log" |
     awk '{ n = $1; sub(/^[0-9]+ × +/, ""); sum[$0] += n } END { for (why in sum) print sum[why] " × " why }' | sort -k 3)
   if [[ -n $skipped ]]; then
@@ -137,9 +136,9 @@ if [[ $long == yes ]]; then
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
-  # A separate workspace, because its server requires a particular compiler.
+  # This is a separate workspace, because its server requires a particular compiler.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
-  # Another separate workspace, because it needs candle's crates.
+  # This is a separate workspace, because it needs candle's crates.
   step "candle example"  cargo test --manifest-path examples/candle/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi

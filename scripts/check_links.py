@@ -1,5 +1,4 @@
-"""Check the links in all Markdown files of the repository: to files, to folders, and to anchors as a code host makes
-them.
+"""Check the links in all Markdown files of the repository to files, folders, and the anchors that a code host creates.
 
     check_links.py [ROOT]     prints each dead link as FILE:LINE with the reason; exit code 1 if there is one
 

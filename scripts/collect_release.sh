@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Complete the folder of a release whose files were built on several machines: package the crates, write the bill of
-# materials and SHA256SUMS, and list everything. Nothing is uploaded.
+# Complete a release folder whose files were built on several machines: package the crates, write the bill of materials
+# and SHA256SUMS, and list all files. Nothing is uploaded.
 #
 #   scripts/collect_release.sh FOLDER             an error if a file of a release is missing
 #   scripts/collect_release.sh FOLDER --partial   only names missing files, for trials
 #
-# FOLDER holds the output of scripts/release.sh and scripts/release_macos.sh. The crates get into FOLDER/crates, in the
-# form in which `cargo publish --workspace` uploads them, in the order of their dependencies. The bill of materials is
-# made by cargo-cyclonedx, in the format CycloneDX 1.5.
+# FOLDER holds the output of scripts/release.sh and scripts/release_macos.sh. The crates are written to FOLDER/crates,
+# as `cargo publish --workspace` uploads them, in the order of their dependencies. cargo-cyclonedx writes the bill of
+# materials in the format CycloneDX 1.5.
 set -euo pipefail
 folder=$(cd "${1?expected FOLDER}" && pwd) partial=no
 case ${2-} in
@@ -19,7 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 missing=()
 
-# Without --no-verify, each crate would be compiled once more; the checks of the same commit have compiled them.
+# Without --no-verify, cargo would compile each crate again. The checks of the same commit have compiled them.
 allow=()
 [[ $partial == no ]] || allow=(--allow-dirty)
 rm -rf "$folder/crates" target/package
@@ -30,7 +30,8 @@ cp target/package/*-"$version".crate "$folder/crates/"
 
 bill=shardpack-$version.cdx
 if cargo cyclonedx --version >/dev/null 2>&1; then
-  # It writes a file next to the manifest of every member of the workspace. The package contains all others.
+  # This writes a file next to the manifest of every workspace member. Keep only the bill of the Python package, which
+  # includes all other crates.
   cargo cyclonedx --quiet --manifest-path python/Cargo.toml --format json --spec-version 1.5 --features cli,hdf5 \
     --target x86_64-unknown-linux-gnu --override-filename "$bill"
   mv "python/$bill.json" "$folder/"

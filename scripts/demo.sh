@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a packed, verified, streamed and unpacked dataset of each kind from a fresh checkout, with one command.
+# Packs, verifies, streams and unpacks a dataset of each kind from a fresh checkout, with one command.
 #
 #   scripts/demo.sh        everything stays under target/demo/
 #
-# If a step fails, the run ends with its exit code.
+# If a step fails, the script ends with its exit code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,8 +22,8 @@ scripts/setup.sh >target/setup.log 2>&1 </dev/null &
 setup=$!
 
 title "Build"
-# Build without object stores, whose libraries take as long to build as everything else, and without optimising across
-# crates, which would take some minutes more.
+# Build without object stores, whose libraries take as long to build as all other crates, and without link-time
+# optimisation, which takes some minutes more.
 export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack

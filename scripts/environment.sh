@@ -2,7 +2,7 @@
 
 # environment FOLDER PYTHON LIST…: installs the packages of each LIST into the virtual environment FOLDER. If FOLDER
 # does not exist, PYTHON makes it. FOLDER keeps a digest of each installed list, so that a second run only compares
-# them. The environment is made again after an interrupted run, and when one of its lists has changed.
+# them. The environment is recreated after an interrupted run, and when one of its lists has changed.
 environment() {
   local folder=$1 python=$2 list
   shift 2

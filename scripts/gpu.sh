@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs everything that needs a GPU: first compares the kernels with the host, then measures them.
+# Runs all tests and measurements that need a GPU. First compares the kernels with the host, then measures them.
 #
 #   scripts/gpu.sh FOLDER               FOLDER holds JPEGs, at any depth
 #   scripts/gpu.sh FOLDER --check-only  without measurements
@@ -70,9 +70,8 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
-    # Kernels for arrays read whole words at the ends of streams, and after damage they read memory that was never
-    # written. Their output does not depend on those bytes, as tests check on the CPU with two different contents of
-    # such memory.
+    # Kernels for arrays read whole words at the ends of streams, and read uninitialised memory after damage. Their
+    # output does not depend on these bytes. Tests on the CPU check this with two different contents of that memory.
     [[ $tool != initcheck ]] || continue
     # Use `all`, because cargo starts the test as a child process.
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \

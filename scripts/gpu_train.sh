@@ -33,7 +33,7 @@ for part; do
     steps)
       "$python" -m pytest -q -rs python/tests/test_device.py -k shape_of_blocks
       # `device-1` is the default loader. `@16x24` decodes in 16 blocks of 24 warps. `+urgent` trains in a stream of
-      # higher priority, and is compared with a ceiling in the same kind of stream.
+      # higher priority. Its ceiling uses the same kind of stream.
       "$python" benches/train.py "$folder" --models resnet18 --rounds 5 --seconds 3 --sides \
         ceiling device-1 device-1@8x24 device-1@16x24 device-1@32x16 device-1@66x8 \
         ceiling+urgent device-1+urgent device-1@16x24+urgent device-1@32x16+urgent

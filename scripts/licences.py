@@ -4,8 +4,8 @@
     scripts/licences.py            rewrites the last part of that file, from Cargo.lock
     scripts/licences.py --check    fails if that would change the file
 
-For crates with several licences, MIT is used if the crate has its text. Crates with the same licence text are listed
-together.
+For crates with several licences, MIT is chosen if the crate contains its text. Crates with the same licence text are
+listed together.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Make the demo's two datasets: a folder of pictures, and a folder of cubes with masks. The result is deterministic.
+"""Make the demo's two sources, a folder of pictures and a folder of cubes with masks. The output is deterministic.
 
     make_demo.py OUT [--pictures 300] [--seed 1]
 
@@ -101,8 +101,7 @@ def geotiff(path, values, **options):
 
 
 def savemat(path, variables, compress=False):
-    """Write real arrays to a MATLAB 5 file. Written by hand, because nothing else in the demo needs SciPy, which takes
-    140 MB.
+    """Write real arrays to a MATLAB 5 file, without SciPy, which takes 140 MB and which nothing else in the demo needs.
     """
 
     def element(kind, data):
@@ -147,7 +146,7 @@ def make_cubes(root, rng):
     values["planar"][:10, :20] = NO_DATA
     geotiff(cubes / "planar.tif", values["planar"], planarconfig="separate")
     geotiff(cubes / "interleaved.tif", values["interleaved"], planarconfig="contig", compression="zlib", predictor=False, bigtiff=True)
-    # Make one cube of integers stored as float32, as in satellite products. Packing must store them without loss.
+    # Make one cube of integers stored as float32, as in satellite products. Packing must store it without loss.
     values["counts"] = (values["counts"] * 10000).round()
     values["counts"][:, :5] = NO_DATA
     geotiff(cubes / "counts.tif", values["counts"], planarconfig="separate", byteorder=">")

@@ -22,7 +22,7 @@ KERNELS = ROOT / "crates/gpu/kernels"
 PTX = ROOT / "crates/gpu/ptx"
 CACHE = ROOT / "target/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.0.140"
-# Fuse products into sums only where the kernel requests it, so that results equal the CPU's bit for bit.
+# Fuse multiplications and additions only where the kernel requests it, so that results equal the CPU's bit for bit.
 OPTIONS = ["--gpu-architecture=compute_75", "--std=c++17", "--fmad=false", "--restrict"]
 
 
@@ -70,7 +70,7 @@ def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
     nvrtc.nvrtcGetPTX(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     ptx = re.sub(r"\n{2,}", "\n", text.value.decode())
-    # NVRTC turns calls of unknown functions into external symbols, which the driver cannot find.
+    # NVRTC turns calls of unknown functions into external symbols, which the driver cannot resolve.
     if missing := re.findall(r"\.extern \.func.*?(\w+)\n", ptx):
         sys.exit(f"make_ptx: {source.name} calls an unknown function: {', '.join(missing)}")
     return ptx

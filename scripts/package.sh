@@ -7,7 +7,7 @@
 #
 #   --profile dev   build like `cargo test`, with overflow checks and reusing what it has compiled; default: release
 #   --torch         install PyTorch even if only its build with CUDA is available: 3 GB to download, 7 GB on disk.
-#                   By default, PyTorch is installed only if its index of CPU builds answers: a tenth of that.
+#                   By default, PyTorch is installed only if its index of CPU builds is reachable: a tenth of that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -42,8 +42,8 @@ environment .venv-package .venv/bin/python "${lists[@]}"
 [[ $wheel == yes ]] || exit 0
 
 rm -rf target/wheels
-# With the features of the workspace's tests, `dev` compiles only this package. With different features, it would
-# compile most crates again.
+# With the same features as the workspace's tests, `dev` compiles only this package. Otherwise it would compile most
+# crates again.
 options="--profile $profile"
 [[ $profile == release ]] || options+=" --features cli,hdf5,shardpack/default,shardpack/hdf5,shardpack-io/conformance,shardpack-jpeg/default"
 MATURIN_PEP517_ARGS=$options "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python

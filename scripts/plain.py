@@ -1,4 +1,4 @@
-"""Count turns of phrase that make prose hard to read, per 10,000 words, and compare them with the ceilings.
+"""Count turns of phrase that make prose hard to read, per 10,000 words, and compare the counts with ceilings.
 
     plain.py [ROOT]              the counts of comments, docs and messages; exit code 1 if one is above its ceiling
     plain.py [ROOT] --worst N    the same, and N places to begin with

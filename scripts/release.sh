@@ -72,7 +72,7 @@ glibc=2.17 manylinux=manylinux2014
 environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt
 tools=$PWD/.venv-release/bin
 export PATH=$tools:$PATH
-# The files in the archives get the time of the last commit, so that the same source gives the same archives.
+# Files in the archives have the time of the last commit, so that the same source gives the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CARGO_PROFILE_RELEASE_STRIP=symbols
@@ -98,8 +98,8 @@ build_for() {
   local triple=$1-unknown-linux-gnu started=$SECONDS name stage
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
-  # The command has the same features as the wheel. Its dependencies are nevertheless compiled again, because maturin
-  # wraps zig differently.
+  # The command has the same features as the wheel, but its dependencies are compiled again, because maturin wraps zig
+  # differently.
   say "building the command for $1"
   cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli \
     --bin shardpack --target "$triple.$glibc"
@@ -170,7 +170,7 @@ if [[ $build == yes ]]; then
 fi
 
 if [[ $build == no && $asked == no ]]; then
-  # Take only the targets that the earlier run could build.
+  # Try only the targets that the earlier run could build.
   for target in "${targets[@]}"; do
     if compgen -G "$dist/*_$target.whl" >/dev/null; then there+=("$target"); else left_out+=("$target"); fi
   done
@@ -182,7 +182,7 @@ if [[ $sdist_builds == yes ]]; then
   folder=$(mktemp -d)
   tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
   started=$SECONDS
-  # This only checks that the sdist builds, so use the test profile, which reuses the crates compiled for the tests.
+  # Use the test profile, which reuses the crates compiled for the tests, because only the success of the build matters.
   CARGO_TARGET_DIR=$PWD/target MATURIN_PEP517_ARGS="--profile dev" python -m pip wheel --quiet --disable-pip-version-check \
     --no-deps --wheel-dir "$folder/wheel" "$folder/shardpack-$version"
   say "the sdist builds: $(basename "$folder"/wheel/*.whl), $((SECONDS - started)) s"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Build the wheel and the command for macOS on Apple silicon, on such a machine, and try both there. Nothing is
-# uploaded. Batches are made in the memory of the host: there is no GPU stage on macOS.
+# uploaded. Batches are in host memory, because there is no GPU stage on macOS.
 #
 #   scripts/release_macos.sh         into target/release-VERSION
 #
-# Needs Rust, CMake, Python 3.11 and the compilers of Xcode. Nobody has run this yet except the release workflow.
+# Needs Rust, CMake, Python 3.11 and the compilers of Xcode. Only the release workflow has run this so far.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -35,7 +35,7 @@ python3 -m venv "$work/env"
 for kind in pictures cubes; do
   "$work/$name/shardpack" pack --values auto "$work/demo/$kind" "$work/command-$kind" >/dev/null
   "$work/$name/shardpack" verify --deep "$work/command-$kind" >/dev/null
-  # The same bytes as the package writes.
+  # The command must write the same bytes as the package.
   diff -r "$work/out/$kind" "$work/command-$kind"
 done
 say "installed, packs, verifies and loads: $(cd "$dist" && echo *arm64*)"

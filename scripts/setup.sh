@@ -34,7 +34,7 @@ number=$(sed -n 's/^rustc \([0-9.]*\).*/\1/p' <<<"$found_rust")
 [[ $(printf '%s\n' "$wanted_rust" "$number" | sort -V | head -n 1) == "$wanted_rust" ]] ||
   fail "expected Rust $wanted_rust or newer, found: $found_rust" "$rust_hint"
 
-# Find the newest Python that the pinned wheels support, but try `python3` first, as most people expect.
+# Find the newest Python that the pinned wheels support, but prefer `python3`, as most people expect.
 find_python() {
   local candidate
   for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -51,8 +51,8 @@ compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
 }
 
-# Each line tests a tool and names the package that provides it. The tool is tested, not the package: a compiler or
-# CMake from elsewhere counts, and a tool that does not run counts as missing.
+# Each line tests a tool and names the package that provides it. A compiler or CMake from elsewhere counts as installed,
+# and a tool that does not run counts as missing.
 missing_packages() {
   compiles cc c && compiles c++ c++ && have make || echo build-essential
   cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it

@@ -25,8 +25,7 @@ from check_links import CODE, FENCE
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, API, SITE = (ROOT / "target" / name for name in ("site-source", "site-api", "site"))
 PACKAGE = ROOT / "python" / "shardpack"
-# Pages of the reference: the subject of each page, and the package's names on it. It is an error if a name is on no
-# page.
+# Pages of the reference, with the subject and the package's names on each page. It is an error if a name is on no page.
 PAGES = {
     "dataset": ("Datasets", ["Dataset", "Subset", "Concat", "concat", "Field", "Sample", "Row", "verify"]),
     "loader": ("Loaders and batches", ["Loader", "Batch", "Ragged", "Views", "stitch", "Stitcher", "Scene", "Shuffle", "Indices", "Weights"]),
@@ -69,7 +68,7 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
         return f"{repository}/{'tree' if goal.is_dir() else 'blob'}/main/{name}{hash_sign}{anchor}"
 
     def code(span: re.Match[str]) -> str:
-        # Without this, a type such as `Arc<dyn Trait>` would be parsed as HTML.
+        # Otherwise a type such as `Arc<dyn Trait>` would be parsed as HTML.
         text = span.group().strip("`").strip()
         return f"<code>{escape(text, quote=False)}</code>" if re.search(r"<[a-zA-Z]", text) else span.group()
 

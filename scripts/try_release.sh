@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Try the files of a release as a user would: in a bare Debian and a bare Ubuntu, without compilers and without a
-# network.
+# Try the files of a release as a user would, in a bare Debian and a bare Ubuntu without compilers and network.
 #
 #   scripts/try_release.sh FOLDER TARGET…      FOLDER: output of scripts/release.sh; TARGET: x86_64, aarch64
 #
-# In each system, the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo. The command
-# does the same on its own. All systems must write the same bytes. On x86-64, aarch64 runs in qemu-user, and only in
-# Debian, because Ubuntu's aarch64 packages are in a different archive. The script needs root and debootstrap. The
-# systems are kept in target/bare. A system that cannot be made, because its archive or the archive's key is missing, is
-# left out with a message. Each target needs at least one system.
+# In each system, the installed wheel packs, verifies and loads the pictures and cubes of the demo. Then the command
+# alone does the same. All systems must write the same bytes. On x86-64, aarch64 runs in qemu-user, and only in Debian,
+# because Ubuntu's aarch64 packages are in a different archive. The script needs root and debootstrap. The systems are
+# kept in target/bare. A system that cannot be made, because its archive or the archive's key is missing, is left out
+# with a message. Each target needs at least one system.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,7 +40,7 @@ try_in() {
   rm -rf "$root/try"
   mkdir -p "$root/try/wheels"
   cp "${wheels[@]}" "$root/try/wheels/"
-  # Download NumPy for the Python of that system here, because the system has no network.
+  # Download NumPy for the Python of the bare system here, because that system has no network.
   python=$(basename "$(readlink "$root/usr/bin/python3")")
   "$tools" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$root/try/wheels" \
     --python-version "${python#python}" --platform "manylinux_2_28_$target" --platform "manylinux_2_27_$target" \
@@ -68,7 +67,7 @@ print(f"try: {system}: shardpack {result['version']}: {result['samples']} sample
 E
   digests=$("$tools" -c 'import json, sys; print(json.dumps(json.loads(sys.argv[1])["digests"], indent=0))' "$result")
   compare "$system, wheel" "$digests"
-  # Compare the loaded values too: the sum of all pixels of an epoch, and the sum of all elements.
+  # Compare the loaded values too, by the sum of all pixels and the sum of all elements of an epoch.
   sums=$("$tools" -c 'import json, sys; print(json.loads(sys.argv[1])["sums"])' "$result")
   [[ -z $first_sums || $sums == "$first_sums" ]] || fail "$system: expected batches with the sums $first_sums, found $sums"
   first_sums=$sums

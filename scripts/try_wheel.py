@@ -1,4 +1,4 @@
-"""Pack, verify and load the pictures and cubes of a folder with the installed package in a bare system, for
+"""Pack, verify and load the pictures and cubes of a folder with the package installed in a bare system. Run by
 scripts/try_release.sh.
 
     try_wheel.py SOURCE OUT COMPAT     one line of JSON: seconds of each step, and a SHA-256 of every file written

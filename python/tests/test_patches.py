@@ -289,7 +289,7 @@ def test_the_length_is_that_of_the_epoch(scenes: sp.Dataset, ranks: int) -> None
             assert len(loader) == sum(1 for _ in loader), epoch
             lengths.add(len(loader))
     assert len(lengths) > 1, "scenes of several sizes, drawn anew"
-    # The same applies after resuming in the middle of a later epoch.
+    # After resuming within an epoch, `len` must still count the whole epoch.
     with sp.Loader(scenes, 8, epoch=3, **options) as loader:
         iteration = iter(loader)
         next(iteration)

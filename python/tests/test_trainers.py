@@ -62,7 +62,7 @@ def test_the_example_runs(name: str, code: str, tmp_path: Path, monkeypatch: pyt
         pytest.importorskip(library, exc_type=ImportError)
     datasets(tmp_path)
     monkeypatch.chdir(tmp_path)
-    # Ray refuses to start in a shell that shares few file descriptors, and sends figures of use unless told otherwise.
+    # Ray sends usage statistics unless they are turned off.
     monkeypatch.setitem(os.environ, "RAY_USAGE_STATS_ENABLED", "0")
     printed, names = io.StringIO(), {"__name__": "example"}
     with contextlib.redirect_stdout(printed):
