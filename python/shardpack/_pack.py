@@ -65,7 +65,7 @@ class StorageOptions(TypedDict, total=False):
     band_difference: Literal["auto", "on", "off"]
     """Store each band as its difference from the previous band."""
     prefer: Literal["speed", "device", "size"]
-    """What auto optimises for."""
+    """Criterion by which auto chooses."""
     shard_size: int | str
     """Size of a shard, in bytes or as a string such as ``"256MiB"``. Default 1 GiB."""
     seed: int

@@ -18,9 +18,9 @@ def is_url(path: object) -> bool:
 
 _MANUAL = "(docs/stores.md, \"Changing a dataset in a store\")"
 COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and upload the new files, `manifest.json` last {_MANUAL}"
-"""Hint for users who add samples to, or remove them from, a dataset in a store."""
+"""Hint for adding or removing samples of a dataset in a store."""
 COPY_AND_DELETE = f"copy the dataset to this machine, compact the copy, and delete the same files from the store, manifests first {_MANUAL}"
-"""Hint for users who compact a dataset in a store."""
+"""Hint for compacting a dataset in a store."""
 
 
 def refuse(function: str, *, hint: str = "copy the data to this machine first, or mount the store", **paths: object) -> None:

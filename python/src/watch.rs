@@ -1,10 +1,10 @@
 //! Runs long work without holding the interpreter. The work runs on its own thread, while the caller's thread
 //! checks for signals and reports progress.
 //!
-//! Work that writes is asked to stop, and the caller waits until it has ended ([`watch`]). Work that only reads is
-//! abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short work runs on the
-//! caller's thread ([`detached`]). All of these functions turn a panic into an exception, so no other file may release
-//! the interpreter (checked by `tests/integration/layers.rs`).
+//! Work that writes receives a request to stop, and the caller waits until it has ended ([`watch`]). Work that only
+//! reads is abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short work runs on
+//! the caller's thread ([`detached`]). All of these functions turn a panic into an exception, so no other file may
+//! release the interpreter (checked by `tests/integration/layers.rs`).
 
 use crate::errors::raise;
 use pyo3::prelude::*;
@@ -137,7 +137,7 @@ pub(crate) fn watch_with<P: Send, R: Send>(
 }
 
 /// Like [`watch`], for work that only reads. An exception is raised at once, and the work and its reads from a store
-/// are asked to stop. A request to a silent server times out later on its own thread.
+/// receive a request to stop. A request to a silent server times out later on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command() -> list[str]:
-    """Returns the command that the environment variable names, or else the one next to this Python or on the path."""
+    """Returns the command from the environment variable, or else from the folder of this Python or from the path."""
     beside = Path(sys.executable).parent / "shardpack"
     found = os.environ.get("SHARDPACK_BIN") or (str(beside) if beside.exists() else shutil.which("shardpack"))
     if not found:
