@@ -102,8 +102,8 @@ python=.venv/bin/python package=.venv-package/bin/python
 step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
-# Show the output, in which skipped tests say that they were skipped. Enable HDF5, as in the wheel. Leave out the
-# examples, because the lints have checked them, and linking two dozen programs takes a minute.
+# Show the output, because it names the skipped tests. Enable HDF5, as in the wheel. Leave out the examples, because the
+# lints have checked them, and linking two dozen programs takes a minute.
 step "rust tests"        cargo test --workspace --all-features --lib --bins --tests --no-fail-fast -- --show-output
 step "doc tests"         cargo test --workspace --all-features --doc --no-fail-fast
 wait "$setup"

@@ -51,8 +51,6 @@ def tracked() -> list[str]:
 
 
 def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
-    """Return the text of a page, rewritten for the site."""
-
     def target(link: str) -> str:
         path, hash_sign, anchor = link.partition("#")
         if not path or re.match(r"[a-z][a-z0-9+.-]*:|//", link):

@@ -23,7 +23,7 @@ FRAMES = 8
 
 
 class Net(nn.Module):
-    """A few convolutions over time, height and width."""
+    """Applies a few convolutions over time, height and width."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()

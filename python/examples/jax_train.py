@@ -1,4 +1,4 @@
-"""JAX: batches are ``jax.Array``. The step is compiled only once, because all batches have the same shape.
+"""Train with JAX. Batches are ``jax.Array`` of one shape, so the step is compiled only once.
 
     python jax_train.py [DATASET]
 """

@@ -51,7 +51,7 @@ def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
 
 
 def train(examples: Examples, classes: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """Return the weights of a softmax regression, and the mean and standard deviation of its inputs."""
+    """Train a softmax regression. Return its weights, and the mean and standard deviation of its inputs."""
     inputs, labels = examples
     mean, std = inputs.mean(0), inputs.std(0) + 1e-6
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Transforms from other libraries inside the loader: torchvision and albumentations row by row, kornia batch by batch.
+"""Use transforms of other libraries in the loader: torchvision and albumentations by row, kornia by batch.
 
     python own_transforms.py [DATASET]
 

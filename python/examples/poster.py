@@ -138,7 +138,7 @@ def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 
 class Cubes(TorchDataset[Tensor]):
-    """The cubes of a store for a DataLoader, augmented in its workers if ``augmented``."""
+    """Cubes of a store for a DataLoader, whose workers augment them if ``augmented``."""
 
     def __init__(self, job: Job, store: str, augmented: bool) -> None:
         self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented

@@ -23,7 +23,7 @@ import tiny
 
 
 class Net(nn.Module):
-    """A layer over the spectrum of each pixel, then two layers over the pixel's neighbours."""
+    """Applies a layer to the spectrum of each pixel, then two layers to the pixel's neighbours."""
 
     def __init__(self, bands: int, classes: int, mean: float, deviation: float) -> None:
         super().__init__()

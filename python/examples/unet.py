@@ -1,4 +1,4 @@
-"""A U-Net with the encoder of EfficientNet-b5 for cubes: the kind of model that segments surgical images."""
+"""A U-Net with the encoder of EfficientNet-b5 for cubes, as used to segment surgical images."""
 
 from __future__ import annotations
 

@@ -23,10 +23,8 @@ class BatchFormat:
     """Properties that all batches of a loader share."""
 
     convert: Convert
-    """Converts a field to the framework's tensor."""
     fields: Sequence[str]
     objects: Objects
-    """Reads the fields that are not tensors."""
     pictures: frozenset[str]
     unpacks: bool
     """True if the program passed ``fields``. A batch can then be unpacked in that order."""

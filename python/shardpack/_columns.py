@@ -73,7 +73,7 @@ class UnknownColumn(KeyError):
 
 
 class Keys(Sequence[str]):
-    """The keys of a dataset, looked up on every access."""
+    """The keys of a dataset. Each access looks up its key."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset

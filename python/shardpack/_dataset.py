@@ -341,7 +341,7 @@ class Dataset:
 
     @property
     def fidelity(self) -> dict[str, Any] | None:
-        """Errors caused by lossy steps, by field, as measured by packing. ``None`` for a lone shard."""
+        """Errors of lossy steps by field, as measured by packing. ``None`` for a lone shard."""
         return self._core.fidelity()
 
     @property

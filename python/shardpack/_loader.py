@@ -1,4 +1,4 @@
-"""The loader, which yields batches of a dataset, epoch after epoch."""
+"""The loader, which yields the batches of a dataset."""
 
 from __future__ import annotations
 

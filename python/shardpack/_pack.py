@@ -19,7 +19,7 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 Progress: TypeAlias = Callable[["dict[str, int]"], object]
 """Called about ten times a second with a dict: ``samples`` and ``samples_total``, ``skipped``, ``bytes_in`` and
 ``bytes_in_total`` (of the sources), ``bytes_out``, ``shards`` and ``shards_total``. If it raises an exception, the work
-stops and the exception is passed on.
+stops and the caller gets the exception.
 """
 
 
@@ -55,7 +55,7 @@ class StorageOptions(TypedDict, total=False):
     max_error: float
     """Maximum absolute error of a stored value, in the data's units: required with fixed, a bound for auto."""
     codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]
-    """Codec for arrays. auto tries the candidates."""
+    """Codec for arrays. auto chooses one by trial encodings."""
     level: int
     """Compression level for the codec."""
     filter: Literal["auto", "none", "shuffle", "bitshuffle", "bytedelta"]

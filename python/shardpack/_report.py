@@ -39,7 +39,7 @@ class ReportOptions(TypedDict, total=False):
     metric_baseline_runs: int
     """Number of runs of each metric on the original alone. Default 3."""
     candidates: StrPath
-    """A TOML file of candidates."""
+    """TOML file that lists candidates."""
     quality: int | Sequence[int]
     """Quality settings for re-encoded pictures."""
     target: str | Sequence[str]

@@ -255,7 +255,6 @@ class Stitcher:
 
 
 def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the weight of each pixel of a patch."""
     weights = np.ones(size)
     if window == "hann":
         for axis, side in enumerate(size):

@@ -57,7 +57,7 @@ def of_more_bands(pictures: int) -> None:
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:
-    """Warn about oddities in picture files that leave all pixels unchanged."""
+    """Warn about irregularities in picture files that do not affect their pixels."""
     if pictures:
         first = pictures[0]
         what = f"`{first['key']}`: {first['what']}".splitlines()[0]

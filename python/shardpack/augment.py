@@ -352,7 +352,7 @@ def random_gain(gain: Range, p: SupportsFloat = 1.0) -> str:
     gain : float or pair of float
         Largest distance of the factor from 1, or the range of the factor. The factor is at least 0.
     p : float, default 1
-        Probability.
+        Probability that a sample changes.
     """
     return _text("random_gain", gain=_range("gain", gain), p=_number("p", p, 1.0))
 
@@ -446,7 +446,7 @@ def gaussian_noise(sigma: Range, p: SupportsFloat = 1.0) -> str:
     sigma : float or pair of float
         Standard deviation in units of normalised values, or a range from which it is drawn for each sample.
     p : float, default 1
-        Probability.
+        Probability that a sample changes.
     """
     return _text("gaussian_noise", sigma=_range("sigma", sigma), p=_number("p", p, 1.0))
 

@@ -1,7 +1,7 @@
 """Packs a dataset on a Ray cluster: Ray tasks pack the parts, then :func:`shardpack.merge` joins them.
 
-Ray places and restarts the tasks, and each task calls :func:`shardpack.pack` with a ``part``. Only a few
-numbers per second pass through Ray's object store, and no samples. Install Ray with ``pip install ray``.
+Ray places and restarts the tasks, and each task calls :func:`shardpack.pack` with a ``part``. Ray's object store
+transfers only a few numbers per second, and no samples. Install Ray with ``pip install ray``.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _merge(out: str, spool: str | None, take_over: bool, storage_options: Mappin
 
 
 def _listed(src: str, out: str, parts: int, options: dict[str, Any], storage_options: Mapping[str, Any] | None) -> bytes:
-    """Return the file list of a source in a store, so that not every task has to list it."""
+    """Return the file list of a source in a store, so that tasks need not list the source."""
     given: Any = {name: value for name, value in options.items() if name not in ("take_over", "spool")}
     with tempfile.TemporaryDirectory(prefix="shardpack-listing-") as folder:
         file = os.path.join(folder, "listing")

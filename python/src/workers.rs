@@ -30,12 +30,12 @@ const MAX_ERROR: u32 = 1 << 20;
 /// Processes that transform rows. They are started on demand. A process that has ended is replaced when the next row
 /// needs it, unless no process has ever been ready.
 pub(crate) struct Workers {
-    /// `shardpack._workers.Workers`.
+    /// Python object of class `shardpack._workers.Workers`.
     processes: Py<PyAny>,
     /// One slot per process: its number, and its socket if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// Why the first process ended before it was ready. Other processes would end in the same way.
+    /// Reason why the first process ended before it was ready. Other processes would end in the same way.
     failed: OnceLock<Note>,
     had_one: AtomicBool,
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(name = "Writer", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
-    /// The report, once the dataset is complete.
+    /// Report of the complete dataset, as JSON.
     report: Mutex<Option<String>>,
     /// Stops a commit, and cancels its requests to a store.
     stop: Arc<AtomicBool>,

@@ -65,7 +65,7 @@ def on_host(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Lo
 
 
 def same(device: Any, host: Any) -> None:
-    """Assert that a field is equal in two batches, bit for bit."""
+    """Asserts that a field is equal in two batches, bit for bit."""
     if isinstance(host, list):
         assert device == host
         return
@@ -88,7 +88,7 @@ def same(device: Any, host: Any) -> None:
 
 
 def compare(dataset: Path | sp.Dataset, epochs: int = 1, rows: int = 16, **options: Any) -> dict[str, Any]:
-    """Assert that all batches of a loader equal the host's batches, and return the statistics of the loader."""
+    """Asserts that all batches of a loader equal the host's batches, and returns the statistics of the loader."""
     hosts = {name: value for name, value in options.items() if name != "resident"}
     with loader(dataset, rows, **options) as device, on_host(dataset, rows, **hosts) as host:
         batches = 0

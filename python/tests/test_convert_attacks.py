@@ -140,7 +140,7 @@ def test_members_that_are_nothing_but_names(tmp_path: Path) -> None:
     (tmp_path / "m.tar").write_bytes(b"".join(header(b"b.%d" % i, 0) for i in range(1001)) + END)
     (problem,) = webdataset.open(tmp_path / "m.tar").items
     assert "sample `b`: expected at most 1000 members, found more" in str(problem)
-    # A link is treated as the member to which it points.
+    # Long names count towards `max_sample_bytes`.
     many = b"".join(named(b"b.%03d" % i + b"x" * 4000) for i in range(9))
     (tmp_path / "s.tar").write_bytes(many + END)
     (problem,) = webdataset.open(tmp_path / "s.tar", max_sample_bytes=10_000).items

@@ -35,7 +35,7 @@ FIELDS = {
 
 
 def write_beton(file: Path, fields: dict[str, tuple[int, bytes]], samples: list[list[Any]], version: int = 2) -> Path:
-    """Write an FFCV file. Pictures are JPEG bytes or pixels; arrays are bytes."""
+    """Writes an FFCV file. Pictures are JPEG bytes or pixels, and arrays are bytes."""
     descriptors = b"".join(
         bytes([kind]) + name.encode().ljust(16, b"\0") + arguments.ljust(1024, b"\0") for name, (kind, arguments) in fields.items()
     )

@@ -329,7 +329,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
     for out in ("h", "z"):
         dataset = sp.Dataset(tmp_path / out)
         assert len(dataset) == 300 and (dataset[299]["mask"] == 7).all()
-    # `max_expansion` allows an array that is meant to consist of fill values alone.
+    # `max_expansion` allows an array that consists only of fill values.
     v2(tmp_path / "b.zarr", None, shape=[200_000], chunks=[200_000], dtype="|u1")
     with pytest.raises(ValueError, match="raise max_expansion"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")

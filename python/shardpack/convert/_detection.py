@@ -1,4 +1,6 @@
-"""Code shared by the object detection formats: reads pictures and annotation files, and checks boxes and classes."""
+"""Functions shared by the object detection formats. They read pictures and annotation files, and check boxes and
+classes.
+"""
 
 from __future__ import annotations
 

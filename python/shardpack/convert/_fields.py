@@ -36,6 +36,7 @@ class Fields:
     convention: Callable[[str], str] = same
     """Returns the field name for a column, by the naming convention of the format."""
     names: dict[str, str] = field(default_factory=dict)
+    """Mapping from column to field name."""
     kinds: dict[str, str] = field(default_factory=dict)
     """Mapping from field name to kind."""
     dropped: dict[str, int] = field(default_factory=dict)

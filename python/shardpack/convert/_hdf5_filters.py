@@ -52,7 +52,7 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
 
 
 _ATOMIC = 1
-"""Code in the settings of the nbit filter that means a plain number type, not a structured one."""
+"""Code of a plain number type in the settings of the nbit filter."""
 
 
 def check_chunks(
@@ -61,8 +61,8 @@ def check_chunks(
     """Refuse stored chunks that unpack to more than `chunk_bytes`.
 
     `index` is ``...``, a slice of the first axis, or a slice of each axis. `place` is the position of the
-    compressing filter, and `packer` is its number. `checked` holds the chunks that are already checked, each with
-    its offset, its stored bytes and `chunk_bytes`.
+    compressing filter, and `packer` is its number. `checked` holds the chunks that are already checked, as offset,
+    stored bytes and `chunk_bytes`.
     """
     most = chunk_bytes + _SLACK
     if index is ...:

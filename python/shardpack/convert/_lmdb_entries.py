@@ -21,7 +21,7 @@ Entry = list[Union[bytes, None]]
 """A key and its value. With prefixes: the part of the key after the prefix, and the value for each prefix or None."""
 
 _END = 0xFFFFFFFF
-"""Value that the child process sends in place of the number of parts of an entry, before its final JSON message."""
+"""Value that the child process sends before its final JSON message, in place of an entry's number of parts."""
 _PATIENCE_S = 5.0
 _MOST_SAID = 2000
 """Maximum number of bytes of the child's stderr that an error message includes, counted from the end."""

@@ -1,9 +1,9 @@
-"""The two layouts of samples in HDF5 and Zarr, which both store a tree of groups and arrays.
+"""Reads samples in two layouts from HDF5 and Zarr, which both store a tree of groups and arrays.
 
 By rows: the arrays are in one group, and their first axes have the same length. Row `i` of each array belongs to
 sample `i`.
 
-By groups: each member of one group, which is a group or an array, is a sample, and its name is the key.
+By groups: each member of one group (a group or an array) is a sample, and its name is the key.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Source:
     masks: frozenset[str] | None = None
     """Columns or fields of pictures that hold class numbers. None if the format has no option `masks`."""
     dropped: frozenset[str] = frozenset()
-    """Names in `drop` that have already been left out because they are not columns, such as whole samples."""
+    """Names in `drop` that are not columns and have already been left out, such as whole samples."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user, complete once the first sample is read."""
     types: Sequence[SameType] = ()

@@ -371,7 +371,7 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
 
 def _zstd_size(data: bytes) -> int:
     """Return the maximum unpacked size of zstd frames, from the sizes in their headers or from their blocks. Raise an
-    error if a frame is cut off.
+    error if a frame is truncated.
     """
     at = total = 0
     while at < len(data):

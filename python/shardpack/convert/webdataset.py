@@ -61,11 +61,11 @@ def open(
 ) -> Source:
     """Open WebDataset tars.
 
-    Consecutive members ``KEY.EXT`` with the same ``KEY`` are a sample. ``EXT`` in lower case is the column, for
-    example ``jpg``, ``cls``, ``json`` or ``seg.png``. Pictures become the field ``image``, ``cls`` becomes
-    ``label``, and ``seg.png`` becomes ``seg``. ``.txt`` is text, ``.json`` is JSON (a number alone is a scalar),
-    ``.npy`` is an array, ``.cls`` and similar are numbers, and everything else is bytes. Pickles (``.pyd``,
-    ``.pth``, ``.pt``) are refused.
+    Consecutive members ``KEY.EXT`` with the same ``KEY`` form a sample. ``EXT`` in lower case is the column, for
+    example ``jpg``, ``cls``, ``json`` or ``seg.png``. Pictures become the field ``image``, ``cls`` becomes ``label``,
+    and ``seg.png`` becomes ``seg``. ``.txt`` is text, ``.json`` is JSON (a number alone is a scalar), ``.npy`` is an
+    array, ``.cls`` and similar are numbers, and everything else is bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are
+    refused.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from ._values import parse_int
 
 _CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
-"""Files in the label folder that are not label files. Labelling programs write them."""
+"""Files in the label folder that labelling programs write and that are not label files."""
 
 
 def open(
