@@ -37,6 +37,7 @@ pub(crate) struct Workers {
     returned: Condvar,
     /// Reason why the first process ended before it was ready. Other processes would end in the same way.
     failed: OnceLock<Note>,
+    /// True after any process has been ready.
     had_one: AtomicBool,
 }
 

@@ -85,6 +85,7 @@ def bare(jpeg: bytes) -> bytes:
 
 
 def turned(pixels: np.ndarray) -> list[bytes]:
+    """Returns the picture in each of the eight Exif orientations."""
     flips = [pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]
     return [view.tobytes() + bytes(str(view.shape), "ascii") for flip in flips for view in (flip, flip.swapaxes(0, 1))]
 

@@ -33,7 +33,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder, a glob, a brace pattern, or a list of any of them. For a folder, the sorted files in it whose
+        A file, a folder, a glob, a brace pattern, or a list of any of them. A folder means the sorted files in it whose
         names end in one of `suffixes` or in a number such as ``-00000-of-00012``.
     suffixes
         Endings of file names, in lower case and with the dot.

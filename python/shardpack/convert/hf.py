@@ -74,6 +74,7 @@ class _File(NamedTuple):
 
     path: str
     size: int
+    """Size in bytes."""
 
 
 def _list(hub: Any, api: Any, name: str, revision: str) -> tuple[str, list[_File]]:
@@ -125,6 +126,7 @@ def _choose(files: list[_File], where: str, split: str | None, config: str | Non
 
 
 def _group(path: str) -> tuple[str, str]:
+    """Return the folder and the split of a file."""
     folder, _, name = path.rpartition("/")
     stem = _FILE.fullmatch(name)
     split = name if stem is None else stem[1]

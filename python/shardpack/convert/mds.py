@@ -284,6 +284,7 @@ def _read_all(stream: Any, most: int) -> bytes:
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
+    """Return the start of each sample and the end of the last."""
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
