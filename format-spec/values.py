@@ -381,5 +381,5 @@ def check_segments(index, media_type, jpeg):
         found = numbers(segments + 1, bits)
         need(min(found) == 0 and bits == max(found).bit_length() <= 16, f"segment index: {bits} bits of a DC coefficient")
         need(base + max(found) < 1 << 15, "segment index: a DC coefficient out of range")
-        need(base + found[0] == 0, "segment index: its first DC coefficient")
+        need(base + found[0] == 0, "segment index: first DC coefficient")
     need(cursor.pos == len(index), "segment index: bytes after its end")

@@ -80,9 +80,10 @@ impl Destination {
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
-        remote::Source::Local(path) => {
-            Err(Error::usage(format!("`{url}` is not in a store: it is the path `{}`", visible_path(&path))))
-        }
+        remote::Source::Local(path) => Err(Error::usage(format!(
+            "`{url}`: expected the URL of a store, found the local path `{}`",
+            visible_path(&path)
+        ))),
     }
 }
 
@@ -121,7 +122,9 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     if !is_url(path) {
         return match settings.first() {
             None => Ok(None),
-            Some((key, _)) => Err(Error::usage(format!("storage option `{key}`: a local path has no storage options"))),
+            Some((key, _)) => {
+                Err(Error::usage(format!("storage option `{key}`: applies only to URLs, but the path is local")))
+            }
         };
     }
     let text = path.to_str().map(str::to_owned);
@@ -222,7 +225,7 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage("this program was built without the feature `store`, which URLs need")
+        Error::usage("this build cannot open URLs: it was built without the feature `store`")
     }
 
     pub(super) fn output(_: &str, _: &Destination, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Output> {

@@ -35,7 +35,7 @@ _HABITS = {
     "persistent_workers": "the threads live as long as the loader",
     "worker_init_fn": "there are no worker processes; seed=… seeds all random draws",
     "generator": "seed=… seeds all random draws",
-    "drop_last": 'end="drop" (the default), "pad" or "uneven" decides about the last samples',
+    "drop_last": 'end="drop" (the default), "pad" or "uneven" decides what happens to an incomplete last batch',
     "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
     "normalize": 'dtype="float32" with mean=… and std=… normalises like torchvision',
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
@@ -184,7 +184,7 @@ def _fields(
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
-        raise _shardpack.UsageError(f"fields: the list has a name twice: {', '.join(chosen)}")
+        raise _shardpack.UsageError(f"fields: a name occurs twice in the list: {', '.join(chosen)}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
@@ -341,7 +341,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     if isinstance(bands, slice):
         if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
             raise _shardpack.UsageError(
-                f"bands: expected a slice with a start from 0 and an end, found {bands}\n"
+                f"bands: expected a slice with an end and a start of at least 0, found {bands}\n"
                 "hint: the number of bands is ds[0]['cube'].shape[2]"
             )
         chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
@@ -433,7 +433,7 @@ def _label(label: object, dataset: Dataset) -> int:
     if label not in names:
         near = difflib.get_close_matches(label, names, n=1)
         hint = f"\nhint: did you mean {near[0]!r}?" if near else ""
-        raise _shardpack.UsageError(f"weights: expected labels or class names, found {label!r}{hint}")
+        raise _shardpack.UsageError(f"weights: the dataset has no class {label!r}{hint}")
     return names.index(label)
 
 

@@ -70,12 +70,12 @@ def _convert(args: Sequence[str]) -> int:
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
     parser = _parser(f"convert {format}", "SRC… OUT", about)
     source = _documented(opener).get("src", "what to convert").replace("%", "%%")
-    parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help=f"{source} At the end, the folder of the dataset to write.")
+    parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help=f"{source} The last argument is the folder of the dataset to write.")
     common = parser.add_argument_group("fields")
     common.add_argument("--image", metavar="COLUMN", help="the column that becomes the field `image`")
     common.add_argument("--label", metavar="COLUMN", help="the column that becomes the field `label`")
     _add_names(common, "--classes", "Names of the classes, in the order of their labels.")
-    common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="for any other column; may be repeated")
+    common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="field name for another column; may be repeated")
     common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
     common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do with samples that cannot be converted [default: stop]")
@@ -115,14 +115,14 @@ def _convert(args: Sequence[str]) -> int:
         print(f"left out: {left_out['reason']}", file=sys.stderr)
     if report["samples_skipped"] != len(report["skipped"][:_LISTED]) or not report["samples_skipped_exact"]:
         at_least = "" if report["samples_skipped_exact"] else "at least "
-        print(f"left out in all: {at_least}{report['samples_skipped']:,} samples (--json lists up to 1000 reasons)", file=sys.stderr)
+        print(f"left out in total: {at_least}{report['samples_skipped']:,} samples (--json lists up to 1000 reasons)", file=sys.stderr)
     return 1 if report["samples_skipped"] else 0
 
 
 def _added(report: Mapping[str, Any], out: str) -> str:
     said = f"added {report['samples']:,} samples to `{out}` in {report['seconds']:.1f} s: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
     if report["outcome"] == "already-complete":
-        said = f"`{out}` already holds all samples: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
+        said = f"`{out}` already contains all samples: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
     if report["new_classes"]:
         said += f"\n  new classes: {', '.join(report['new_classes'])}"
     if report["known"]:
@@ -135,13 +135,13 @@ def _export(args: Sequence[str]) -> int:
     parser.add_argument("dataset", metavar="DATASET", help="folder of a dataset")
     parser.add_argument("format", metavar="FORMAT", choices=OUTWARD, help=" or ".join(OUTWARD))
     parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty, or must not exist yet")
-    parser.add_argument("--generation", metavar="N", type=int, help="generation of a dataset that has grown or shrunk, from 1 [default: the newest]")
+    parser.add_argument("--generation", metavar="N", type=int, help="generation of the dataset, from 1 [default: the newest]")
     parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
     parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")
     parser.add_argument(
         "--keys",
         choices=("dataset", "number"),
-        help="keys in tars: the keys of the dataset, or running numbers [default: dataset]",
+        help="keys in tars: the keys of the dataset, or consecutive numbers [default: dataset]",
     )
     given = parser.parse_args(args)
     options = {name: value for name in ("shard_size", "keys") if (value := getattr(given, name)) is not None}
@@ -162,7 +162,7 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the summary")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the summary")
     return parser
 
 

@@ -20,7 +20,7 @@ COUNTERS = {
     "read_bytes": "Bytes read from the dataset.",
     "output_bytes": "Bytes of the tensors handed out.",
     "skipped": "Damaged samples skipped.",
-    "narrowed_pictures": "Pictures with more than 8 bits a sample, decoded to 8 bits.",
+    "narrowed_pictures": "Pictures with more than 8 bits per sample, decoded to 8 bits.",
     "wrong_indexes": "Pictures whose segment index was wrong, decoded without it.",
     "extra_slots": "Slots added because the program kept all others.",
     "grown_slots": "Slots that needed more memory than predicted.",

@@ -17,7 +17,7 @@ def size(name: str, value: Size) -> int:
         except ValueError as error:
             raise _shardpack.UsageError(f"{name}: {error}") from None
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f'{name}: expected a number of bytes, or text such as "4GiB", found {value!r}')
+        raise TypeError(f'{name}: expected a number of bytes, or a string such as "4GiB", found {value!r}')
     number = int(value.__index__())
     if not 1 <= number <= 1 << 63:
         raise _shardpack.UsageError(f"{name}: expected 1 to 2^63 bytes, found {number}")

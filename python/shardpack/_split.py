@@ -78,5 +78,5 @@ def _text(option: str, value: Any) -> str:
     try:
         return str(operator.index(value))
     except TypeError:
-        expected = "integers, booleans or texts, one for each sample"
+        expected = "integers, booleans or strings, one for each sample"
         raise TypeError(f"{option}: expected {expected}, found {value!r}") from None

@@ -32,10 +32,10 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     for name, value in state.items():
         fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
         if not fits:
-            expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
+            expected = "a string" if name == "fingerprint" else f"an integer of {bits[name]} bits"
             raise ValueError(f"loader state: {name}: expected {expected}, found {value!r}")
     if not isinstance(unit, str):
-        raise ValueError(f"loader state: unit: expected text, found {unit!r}")
+        raise ValueError(f"loader state: unit: expected a string, found {unit!r}")
     if saved != generation:
         raise _shardpack.UsageError(
             f"the state is from generation {saved}, but the dataset is generation {generation}\n"

@@ -56,6 +56,6 @@ class Rows:
             found = np.asarray(value)
             if found.shape != into.shape or found.dtype != into.dtype:
                 raise ValueError(
-                    f"transform changed field {name!r}: expected {into.dtype} {list(into.shape)}, found {found.dtype} {list(found.shape)}"
+                    f"transform changed the type or shape of field {name!r}: expected {into.dtype} {list(into.shape)}, found {found.dtype} {list(found.shape)}"
                 )
             into[...] = found

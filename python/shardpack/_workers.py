@@ -61,7 +61,7 @@ class Workers:
         if process.exitcode is None:
             process.kill()
             process.join()
-            return "gave an invalid answer"
+            return "returned an invalid answer"
         if process.exitcode >= 0:
             return f"ended with exit code {process.exitcode}"
         return f"was killed by {signal.Signals(-process.exitcode).name}"
@@ -98,7 +98,7 @@ def _pickled(function: Transform) -> bytes:
         # The worker process imports the function from its module or the program's file.
         if b"__main__" not in pickled or file is not None:
             return pickled
-        reason = "its program has no file"
+        reason = "the program that defines it is not a file"
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     try:

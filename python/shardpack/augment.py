@@ -611,6 +611,6 @@ def _range(name: str, value: object, default: tuple[float, float] | None = None)
     if default is None and not isinstance(value, Sequence):
         return _number(name, value)
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or len(value) != 2:
-        raise ValueError(f"{name}: expected a lower and an upper end, found {value!r}")
+        raise ValueError(f"{name}: expected a lower and an upper bound, found {value!r}")
     low, high = (_number(name, end) for end in value)
     return None if default is not None and (float(value[0]), float(value[1])) == default else f"{low}..{high}"

@@ -187,7 +187,7 @@ def pack(
     >>> report = shardpack.ray.pack("/nfs/photos", "/nfs/train", parts=64)      # doctest: +SKIP
     """
     started = time.monotonic()
-    for name, hint in (("part", "`parts` is their number"), ("force", "remove the old dataset first")):
+    for name, hint in (("part", "pass the number of parts as `parts`"), ("force", "remove the old dataset first")):
         if name in options:
             raise UsageError(f"{name}={options[name]!r} is not allowed here\nhint: {hint}")  # type: ignore[literal-required]
     given: dict[str, Any] = {"threads": cpus, **options}

@@ -186,7 +186,7 @@ def random_crop(
     """
     ends = list(short_side) if isinstance(short_side, Sequence) else [short_side] * 2
     if isinstance(short_side, (str, bytes)) or len(ends) != 2:
-        raise ValueError(f"short_side: expected one length, or a lower and an upper end, found {short_side!r}")
+        raise ValueError(f"short_side: expected one length, or a lower and an upper bound, found {short_side!r}")
     low, high = (_integer("short_side", end) for end in ends)
     options = [("short", str(low) if low == high else f"{low}..{high}", ""), _fill(fill)]
     return _text("randcrop", size, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
@@ -242,12 +242,12 @@ def crop(
     Crop(view='rrc96,scale=0.05..0.25', augment=None, times=8, name='local')
     """
     if not isinstance(view, str):
-        raise TypeError(f"view: expected text such as 'rrc96', found {view!r}")
+        raise TypeError(f"view: expected a string such as 'rrc96', found {view!r}")
     words = [] if augment is None else [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"augment: expected results of functions in shardpack.augment, found {augment!r}")
     if not (name is None or isinstance(name, str)):
-        raise TypeError(f"name: expected text, found {name!r}")
+        raise TypeError(f"name: expected a string, found {name!r}")
     count = _integer("times", times, "a whole number")
     if count < 1:
         raise ValueError(f"times: expected at least 1, found {count}")
@@ -302,6 +302,6 @@ def _number(name: str, value: object) -> str:
 
 def _range(name: str, pair: Sequence[float]) -> str:
     if isinstance(pair, (str, bytes)) or not hasattr(pair, "__len__") or len(pair) != 2:
-        raise ValueError(f"{name}: expected a lower and an upper end, found {pair!r}")
+        raise ValueError(f"{name}: expected a lower and an upper bound, found {pair!r}")
     low, high = pair
     return f"{_number(name, low)}..{_number(name, high)}"

@@ -222,7 +222,9 @@ impl PyWriter {
         }
         result?.map_err(raise)?;
         let report = report().clone();
-        report.ok_or_else(|| PyRuntimeError::new_err("a defect of shardpack: no report"))
+        report.ok_or_else(|| {
+            PyRuntimeError::new_err("internal error: no report (this is a bug in shardpack, please report it)")
+        })
     }
 
     /// Discards everything that has not been committed.

@@ -130,7 +130,7 @@ def test_what_cannot_be_moved_is_refused(cubes: Path, photos: Path) -> None:
         ({"augment": [MOVED, MOVED]}, "arrays support only one of these augmentations: `random_affine` or `random_rotation`"),
         ({"augment": sp.augment.random_rotation(5, mask_fill=256)}, "`mask_fill` of field `mask`: expected a value of uint8"),
         ({"augment": MOVED, "dtype": {"cube": "float64"}}, "whose pixels are mixed: expected float16, bfloat16 or float32"),
-        ({"augment": MOVED, "fields": ["height"]}, "no decoded picture and no array with two or three axes is loaded"),
+        ({"augment": MOVED, "fields": ["height"]}, "no decoded picture or array with two or three axes is loaded"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             rows(cubes, **options)

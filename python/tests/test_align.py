@@ -258,12 +258,12 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         (
             {"align": {"mask": "mask,picture=image"}, "fields": ["mask"], "augment": [sp.augment.random_affine(5)]},
             sp.UsageError,
-            "picture that this field follows, but that picture is not loaded",
+            "pixels of this field's picture, but that picture is not loaded",
         ),
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
         ({"align": {"boxs": None}}, sp.UsageError, "align: no field 'boxs' is loaded .*; the fields are "),
-        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned without the picture"),
+        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned without its picture"),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(

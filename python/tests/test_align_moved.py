@@ -143,7 +143,7 @@ def test_a_mask_fill_that_the_type_lacks_is_refused(scenes: sp.Dataset) -> None:
     ]:
         with pytest.raises(sp.UsageError, match=said):
             rows(scenes, augment=[augment])
-    with pytest.raises(sp.UsageError, match="picture that this field follows, but that picture is not loaded"):
+    with pytest.raises(sp.UsageError, match="pixels of this field's picture, but that picture is not loaded"):
         sp.Loader(
             scenes, 4, image="full", fields=["mask"], align={"mask": sp.align.mask("image")},
             augment=[sp.augment.random_affine(5)],

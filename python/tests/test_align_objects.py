@@ -186,7 +186,7 @@ def test_what_does_not_follow_is_said(scenes: sp.Dataset) -> None:
         sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes", "masks"], align={"boxes": sp.align.boxes("xywh")})
     for align, said in [
         ({"masks": sp.align.mask()}, r"field `masks`, aligned as a mask: shape: expected \d+ × \d+, the size of the upright picture, found \[\d, \d+, \d+\]"),
-        ({"mask": sp.align.instance_masks()}, "align one mask for all objects as `mask`"),
+        ({"mask": sp.align.instance_masks()}, "if one mask covers all objects, align it as `mask`"),
         ({"segmentation": sp.align.boxes()}, "aligned field `segmentation`: expected arrays, found a field of kind Json"),
         ({"quads": sp.align.polygons(relative=True)}, "field `quads`, aligned as polygons relative: relative polygon: expected fractions"),
         ({"segmentation": sp.align.polygons(rows="quads")}, "aligned as boxes"),

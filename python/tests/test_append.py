@@ -95,7 +95,7 @@ def test_classes_are_matched_by_name(tmp_path: Path) -> None:
         assert writer.classes == ["cat", "dog", "owl"]
         for key, label in (("owl", 0), ("dog", 1), ("by name", "cat")):
             writer.write(sample(3) | {"label": label}, key=key)
-        with pytest.raises(sp.UsageError, match="sample `x`: field `label`: expected the number of a class, 0 to 1, found 2"):
+        with pytest.raises(sp.UsageError, match="sample `x`: field `label`: expected a class number, 0 to 1, found 2"):
             writer.write(sample(3) | {"label": 2}, key="x")
     assert writer.report is not None and writer.report["new_classes"] == ["owl"]
     dataset = sp.Dataset(tmp_path / "out")

@@ -113,7 +113,7 @@ def test_the_cache_is_an_argument(bucket: Bucket, tmp_path: Path) -> None:
     assert list((tmp_path / "cache").glob("*.block"))
     with pytest.raises(TypeError, match="cache: given twice"):
         sp.Dataset(bucket.url, storage_options={**bucket.options, "cache": "a"}, cache="b")
-    with pytest.raises(sp.UsageError, match="a local path has no storage options"):
+    with pytest.raises(sp.UsageError, match="applies only to URLs, but the path is local"):
         texts(tmp_path / "here")
         sp.Dataset(tmp_path / "here", cache=tmp_path / "cache")
 
@@ -135,7 +135,7 @@ def test_sources_in_a_bucket_are_packed_as_folders(bucket: Bucket, tmp_path: Pat
         sp.pack(url, bucket.url, shard_size="16KiB", part=part, listing=tmp_path / "listing", **where)
     sp.merge(bucket.url, **where)
     assert bucket.digests() == digests(tmp_path / "here")
-    with pytest.raises(sp.UsageError, match="a local path has no storage options"):
+    with pytest.raises(sp.UsageError, match="applies only to URLs, but the path is local"):
         sp.pack(source, tmp_path / "other", storage_options=bucket.options)
 
 

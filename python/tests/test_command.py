@@ -154,7 +154,7 @@ def test_what_is_left_out_is_exit_code_1(tmp_path: Path) -> None:
         end = tar.getmember("2.cls").offset
     (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:end])
     done = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "cut", "--on-bad-input", "skip", code=1)
-    assert "left out in all: at least 1 samples" in done.stderr
+    assert "left out in total: at least 1 samples" in done.stderr
 
 
 def test_export_and_back(rows: Path, tmp_path: Path) -> None:

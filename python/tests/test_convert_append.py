@@ -68,7 +68,7 @@ def test_columns_must_be_the_fields_of_the_dataset(tmp_path: Path) -> None:
     more = tar(tmp_path / "more.tar", range(4, 6), json=b"{}")
     with pytest.raises(ValueError, match=r"photos/004.*: the dataset has no field `json` .*\nhint: drop=\['json'\]"):
         sp.convert("webdataset", more, tmp_path / "out", append=True)
-    with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected a column of kind text, as the dataset has"):
+    with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected a column of kind text, as in the dataset"):
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["txt", "json"])
     with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected text, found"):
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["txt"], rename={"json": "text"})
@@ -154,7 +154,7 @@ def test_volumes_of_another_week_have_the_type_of_the_first(tmp_path: Path) -> N
     assert content(tmp_path / "whole").keys() == found.keys()
     save(tmp_path / "wide" / "d.nii", np.full((4, 5, 6), 1e9, np.float32))
     save(tmp_path / "wide-masks" / "d.nii", np.zeros((4, 5, 6), np.uint8))
-    with pytest.raises(ValueError, match="d.nii`: field `volume`: expected values that fit int16, as the dataset has, found float32"):
+    with pytest.raises(ValueError, match="d.nii`: field `volume`: expected values that fit int16, as in the dataset, found float32"):
         sp.convert("nifti", tmp_path / "wide", tmp_path / "out", masks=str(tmp_path / "wide-masks"), append=True)
     whole(tmp_path / "out")
 

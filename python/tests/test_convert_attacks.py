@@ -261,7 +261,7 @@ def test_a_shard_that_unpacks_to_more_than_there_is_memory(tmp_path: Path) -> No
     assert "found 629145600\nhint: raise max_shard_bytes" in bounded("mds", tmp_path, max_shard_bytes=100 << 20)
     # The index claims far more bytes than the data unpack to. Memory is allocated only as bytes are unpacked.
     write_mds(tmp_path, None, raw={"bytes": 4 << 30}, zip_data=zipped, compression="zstd")
-    assert "expected 4294967296 bytes, as the index says, found: 629145600" in bounded("mds", tmp_path)
+    assert "expected 4294967296 bytes, as in the index, found: 629145600" in bounded("mds", tmp_path)
 
 
 def test_hard_links_that_multiply(tmp_path: Path) -> None:

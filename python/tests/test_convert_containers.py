@@ -286,9 +286,9 @@ def test_text_of_zarr_that_counts_more_strings_than_a_chunk_has(tmp_path: Path, 
     string = STRING | {"filters": [{"id": "vlen-utf8"}]}
     for number, packed in enumerate([{}, {"compressor": {"id": "zlib"}}]):
         source = v2(tmp_path / f"{number}.zarr", zlib.compress(text) if packed else text, **string, **packed)
-        assert "row 0: the chunk does not hold 3 strings" in bounded("zarr", source)
+        assert "row 0: the chunk does not contain 3 strings" in bounded("zarr", source)
     source = v3(tmp_path / "3.zarr", text, data_type="string", fill_value="", codecs=[{"name": "vlen-utf8"}])
-    assert "row 0: the chunk does not hold 3 strings" in bounded("zarr", source)
+    assert "row 0: the chunk does not contain 3 strings" in bounded("zarr", source)
 
 
 MANY = 1 << 40
@@ -591,7 +591,7 @@ def test_links_within_the_file_are_followed(tmp_path: Path) -> None:
         file["view/label"] = h5py.SoftLink("../view/other")
         file["now"] = h5py.SoftLink("data")
         file["loop/a"], file["loop/b"] = h5py.SoftLink("/loop/b"), h5py.SoftLink("/loop/a")
-    with pytest.raises(ValueError, match="cannot read the member `label`: damage or a dead link"):
+    with pytest.raises(ValueError, match="cannot read the member `label`: damaged, or a dead link"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="view")
     with pytest.raises(ValueError, match="a chain of more than 16 links"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="loop")

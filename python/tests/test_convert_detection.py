@@ -256,8 +256,8 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "unknown `category_id`: 4"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"at least 0, found: \[9, 9, -3, 4\]"),
         ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "in the folders `val2017` and `images`"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "within float32"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "within float32"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "in the range of float32"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "in the range of float32"),
         ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"unknown `category_id`: \[1\]"),
         ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "annotations with an `image_id`"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` to be a list"),
@@ -320,7 +320,7 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
             sp.convert("yolo", root, tmp_path / "other", split="train", names=NAMES)
     with pytest.raises(sp.SourceError, match="expected a folder with `images` and `labels`"):
         sp.convert("yolo", tmp_path / "nowhere", tmp_path / "other")
-    with pytest.raises(sp.SourceError, match="needs|expected a data.yaml|not YAML"):
+    with pytest.raises(sp.SourceError, match="needs|expected a YOLO data.yaml|not YAML"):
         (root / "data.yaml").write_text("- 1\n")
         sp.convert("yolo", root / "data.yaml", tmp_path / "other")
 
@@ -382,7 +382,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
         # `path` is a folder of another machine, which does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
-            with pytest.raises(sp.SourceError, match="data.yaml`: expected the pictures of one split, found: train, val\nhint: split='train'"):
+            with pytest.raises(sp.SourceError, match="data.yaml` has the pictures of several splits: train, val\nhint: split='train'"):
                 sp.convert("yolo", source, tmp_path / "never")
             sp.convert("yolo", source, tmp_path / "val", split="val", force=True)
             assert sp.Dataset(tmp_path / "val").classes == NAMES and set(content(tmp_path / "val")) == {"d.jpg"}

@@ -104,7 +104,7 @@ def test_a_group_inside_and_arrays_of_varying_shape(tmp_path: Path) -> None:
             file[f"train/cube/{i}"] = np.full((i + 1, 2), i, np.float32)
         file["test/label"] = [4]
     with pytest.raises(
-        ValueError, match="expected the samples of one split, found groups of: test, train\nhint: group='test'"
+        ValueError, match="has the groups of several splits: test, train\nhint: group='test'"
     ):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out")
     sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="train")

@@ -160,7 +160,7 @@ def test_splits_and_configs_must_be_clear(hub: Hub, tmp_path: Path) -> None:
         sp.convert("hf", PINNED, tmp_path / "out", split="train")
     assert sp.convert("hf", PINNED, tmp_path / "out", config="big", split="test")["samples"] == 2
     del hub.files["data/train-00001-of-00002.parquet"]
-    with pytest.raises(ValueError, match="without `data/train-00001-of-00002.parquet`"):
+    with pytest.raises(ValueError, match="`data/train-00001-of-00002.parquet` is missing"):
         sp.convert("hf", PINNED, tmp_path / "other", config="data", split="train")
 
 
@@ -177,7 +177,7 @@ def test_what_the_hub_refuses_is_an_error(hub: Hub, tmp_path: Path, monkeypatch:
 
 def test_a_failed_request_is_not_skipped_as_damage(hub: Hub, tmp_path: Path) -> None:
     hub.broken = "train-00001-of-00002.parquet"
-    with pytest.raises(OSError, match="the hub did not give bytes"):
+    with pytest.raises(OSError, match="the hub did not return bytes"):
         sp.convert("hf", PINNED, tmp_path / "out", split="train", on_bad_input="skip")
     assert not (tmp_path / "out").exists()
     hub.broken = ""

@@ -134,7 +134,7 @@ def test_a_prefix_that_begins_as_another_does(tmp_path: Path) -> None:
     ("entries", "message"),
     [
         ({}, "the source has no samples"),
-        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: expected data, found a pickle, which is not loaded because it can run code\nhint: pass a function"),
+        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: expected data, found a pickle, which is not loaded because it can run code\nhint: pass value=…, a function"),
         ({b"a": jpeg(1), b"b": b"text"}, r"key `b`: expected a JPEG.*found bytes that begin with: 74 65 78 74"),
         ({b"a": b"\x08"}, r"key `a`: neither a picture nor a valid Caffe Datum: "),
         ({b"../a": jpeg(1)}, r"key `\.\./a`"),

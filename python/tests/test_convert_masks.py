@@ -108,7 +108,7 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
         sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", masks="seg")
     # A plain PNG next to a JPEG is often its mask.
     said = why(png(CLASSES.astype(np.uint8)), "png", masks=[])
-    assert "if it holds masks, rename={'png': 'mask'} and masks=['png']" in said
+    assert "if it contains masks, rename={'png': 'mask'} and masks=['png']" in said
     sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", rename={"png": "mask"}, masks=["png"])
     assert kinds(tmp_path / "out") == {"image": "image", "mask": "array"}
 

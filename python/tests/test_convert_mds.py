@@ -184,8 +184,8 @@ def test_damage_without_digests(tmp_path: Path) -> None:
     whole = (src / "shard.00000.mds").read_bytes()
     begin = struct.unpack_from("<I", whole, 4)[0]
     cases = {
-        r"expected \d+ bytes, as the index says": whole[:-1],
-        r"expected 3 samples, as the index says, found: 4": b"\4" + whole[1:],
+        r"expected \d+ bytes, as in the index": whole[:-1],
+        r"expected 3 samples, as in the index, found: 4": b"\4" + whole[1:],
         r"expected ascending offsets": whole[:4] + b"\xff\xff" + whole[6:],
         r"sample 0: column 'image': expected 4294967295 bytes": whole[:begin] + b"\xff" * 4 + whole[begin + 4 :],
     }

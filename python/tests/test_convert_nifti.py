@@ -59,7 +59,7 @@ def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
     save(tmp_path / "src" / "a.nii", values)
     save(tmp_path / "labels" / "a.nii", volume(1) % 3)
     options: dict[str, Any] = {"masks": str(tmp_path / "labels")}
-    with pytest.warns(UserWarning, match=r"field `volume`: the axes are \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\); the first is taken for time"):
+    with pytest.warns(UserWarning, match=r"field `volume`: the axes are \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\); the first is treated as time"):
         report = sp.convert("nifti", tmp_path / "src", tmp_path / "time", **options)
     assert len(report["notes"]) == 1 and "hint: channels='last' stores [z, y, x, c]" in report["notes"][0]
     found = content(tmp_path / "time")["a.nii"]

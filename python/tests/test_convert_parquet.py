@@ -154,7 +154,7 @@ def test_values_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
         write(tmp_path / "b.parquet", v=pa.array([[[1], [2, 3]]])),
         r"row 0: column 'v': the lists differ in length",
     )
-    refuse(write(tmp_path / "c.parquet", v=pa.array([[1, None]])), r"row 0: column 'v': a list of numbers has nulls")
+    refuse(write(tmp_path / "c.parquet", v=pa.array([[1, None]])), r"row 0: column 'v': a list of numbers contains nulls")
     refuse(
         write(tmp_path / "d.parquet", v=pa.array([b"\x80\x04}."])), r"row 0: column 'v': expected data, found a pickle"
     )

@@ -77,7 +77,7 @@ def test_other_values() -> None:
 def test_a_mask_of_another_size_is_named_or_skipped(tmp_path: Path) -> None:
     masks = [png(CLASSES, "P"), png(CLASSES[:20], "P"), png(CLASSES.T, "P"), png(CLASSES, "P")]
     source = tar_of(tmp_path / "a.tar", masks)
-    said = r"sample `1`: column 'seg.png': expected a mask of 24 × 40 pixels, as the upright picture has, found 20 × 40\nhint: on_bad_input"
+    said = r"sample `1`: column 'seg.png': expected a mask of 24 × 40 pixels, the size of the upright picture, found 20 × 40\nhint: on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "out", masks=["seg"])
     assert not (tmp_path / "out").exists()
@@ -95,7 +95,7 @@ def test_a_mask_is_as_its_picture_is_seen(tmp_path: Path) -> None:
     (batch,) = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize40x24", fields=["image", "seg"], align={"seg": sp.align.mask()})
     assert batch["image"].shape == (1, 40, 24, 3) and np.array_equal(batch["seg"][0], CLASSES.T)
     source = write_tar(tmp_path / "b.tar", [("0.jpg", turned), ("0.seg.png", png(CLASSES, "P"))])
-    said = "a mask of 40 × 24 pixels, as the upright picture has, found 24 × 40\nhint: the picture has the Exif orientation 6: turn the mask"
+    said = "a mask of 40 × 24 pixels, the size of the upright picture, found 24 × 40\nhint: the picture has the Exif orientation 6: turn the mask"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "b", masks=["seg"])
 
@@ -112,7 +112,7 @@ def test_pixels_and_arrays_have_sizes_too(tmp_path: Path) -> None:
             return self.sample
 
     for image in (pil.open(io.BytesIO(jpeg(1))), pixels(1)):
-        with pytest.raises(sp.SourceError, match="expected a mask of 24 × 40 pixels, as the upright picture has, found 24 × 39"):
+        with pytest.raises(sp.SourceError, match="expected a mask of 24 × 40 pixels, the size of the upright picture, found 24 × 39"):
             sp.convert("torchvision", Pets(image, CLASSES[:, 1:]), tmp_path / "no", masks=["mask"])
         sp.convert("torchvision", Pets(image, CLASSES), tmp_path / "out", masks=["mask"], force=True)
     # Pictures opened by PIL are stored without their orientation.
@@ -155,7 +155,7 @@ def test_pictures_that_shrink_are_refused_beside_masks(tmp_path: Path) -> None:
 def test_masks_of_voc(tmp_path: Path) -> None:
     root = write_voc(tmp_path / "voc")
     (root / "SegmentationClass" / "c.png").write_bytes(png(CLASSES.T, "P"))
-    said = "picture `c`: column 'mask': expected a mask of 24 × 40 pixels, as the upright picture has, found 40 × 24"
+    said = "picture `c`: column 'mask': expected a mask of 24 × 40 pixels, the size of the upright picture, found 40 × 24"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("voc", root, tmp_path / "out", names=NAMES, masks="SegmentationClass")
     report = sp.convert("voc", root, tmp_path / "out", names=NAMES, masks="SegmentationClass", on_bad_input="skip")
@@ -188,11 +188,11 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
         (whole, {}), (whole, {"height": None, "width": None}), (whole, {"height": 0, "width": 0}), (whole, {"height": 24.0, "width": 40}),
     ]:  # fmt: skip
         assert said_of_coco(tmp_path, image, sides, box)["samples"] == 2
-    said = "picture `a.jpg`: expected `height` 24 and `width` 40, as the upright picture has, found 24 and 400\nhint: on_bad_input"
+    said = "picture `a.jpg`: expected `height` 24 and `width` 40, the size of the upright picture, found 24 and 400\nhint: on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
     said = (
-        "expected `height` 40 and `width` 24, as the upright picture has, found 24 and 40\n"
+        "expected `height` 40 and `width` 24, the size of the upright picture, found 24 and 40\n"
         "hint: the picture has the Exif orientation 6: turn its objects in the same way"
     )
     with pytest.raises(sp.SourceError, match=said):
@@ -200,7 +200,7 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
     report = said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (1, 1) and report["skipped"][0]["key"] is None
     for found in ("24", [24], True):
-        with pytest.raises(sp.SourceError, match="as the upright picture has, found"):
+        with pytest.raises(sp.SourceError, match="the size of the upright picture, found"):
             said_of_coco(tmp_path, whole, {"height": found, "width": 40}, box)
     # No converted column is in pixels, so the wrong size does not matter.
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7})
@@ -233,12 +233,12 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     for sizes in ("", "<size><width>40</width><height>24</height></size>", "<size><width>0</width><height>0</height></size>", "<size/>"):
         assert convert(sizes)["samples"] == 3
     wrong = "<size><width>24</width><height>40</height></size>"
-    with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, as the upright picture has, found 40 and 24\n"):
+    with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, the size of the upright picture, found 40 and 24\n"):
         convert(wrong)
     assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
     # An empty `height` is ignored.
     assert convert("<size><width>40</width><height/></size>")["samples"] == 3
-    with pytest.raises(sp.SourceError, match="expected `height` 24 and `width` 40, as the upright picture has, found None and 24\n"):
+    with pytest.raises(sp.SourceError, match="expected `height` 24 and `width` 40, the size of the upright picture, found None and 24\n"):
         convert("<size><width>24</width><height/></size>")
     with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: 'tall'"):
         convert("<size><width>40</width><height>tall</height></size>")

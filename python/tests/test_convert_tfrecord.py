@@ -161,7 +161,7 @@ def test_a_damaged_record_takes_no_other_with_it(tmp_path: Path) -> None:
         ([message(1, b"\x0a\x7f")], "record 0: expected 127 bytes, found 0"),
         (
             [photo(0), example(image__encoded=[jpeg(1)])],
-            r"record 1: expected a column 'image/class/label', as the first sample has",
+            r"record 1: expected a column 'image/class/label', as in the first sample",
         ),
         (
             [example(a=[1]), example(a=[1, 2])],

@@ -144,7 +144,7 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ([("README", b"hello"), *samples(0, 1)], r"expected members named `KEY\.EXTENSION`, found: `README`"),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1))],
-            r"sample `b`: expected a column 'cls', as the first sample has, found: 'jpg'",
+            r"sample `b`: expected a column 'cls', as in the first sample, found: 'jpg'",
         ),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")],

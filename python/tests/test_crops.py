@@ -65,11 +65,11 @@ def test_floats_name_the_picture(photos: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda _: sp.view.crop(224), TypeError, "view: expected text such as 'rrc96', found 224"),  # type: ignore[arg-type]
+        (lambda _: sp.view.crop(224), TypeError, "view: expected a string such as 'rrc96', found 224"),  # type: ignore[arg-type]
         (lambda _: sp.view.crop("rrc8", times=0), ValueError, "times: expected at least 1, found 0"),
         (lambda _: sp.view.crop("rrc8", times=1.5), TypeError, "times: expected a whole number, found 1.5"),  # type: ignore[arg-type]
         (lambda _: sp.view.crop("rrc8", [1]), TypeError, "augment: expected results of functions in shardpack.augment"),  # type: ignore[list-item]
-        (lambda _: sp.view.crop("rrc8", name=1), TypeError, "name: expected text, found 1"),  # type: ignore[arg-type]
+        (lambda _: sp.view.crop("rrc8", name=1), TypeError, "name: expected a string, found 1"),  # type: ignore[arg-type]
         (lambda data: sp.Loader(data, crops="rrc8"), TypeError, "crops: expected a list of views"),
         (lambda data: sp.Loader(data, crops=[8]), TypeError, "crops: expected views such as 'rrc224'"),  # type: ignore[list-item]
         (lambda data: sp.Loader(data, crops=[]), sp.UsageError, "crops: expected at least one crop, found none"),

@@ -86,7 +86,7 @@ def test_sizes_are_checked(large: Path, value: str) -> None:
 
 def test_sizes_are_numbers_or_text(large: Path) -> None:
     for wrong in (1.5, None, True, b"4GiB"):
-        with pytest.raises(TypeError, match="max_record: expected a number of bytes, or text such as"):
+        with pytest.raises(TypeError, match="max_record: expected a number of bytes, or a string such as"):
             sp.Dataset(large, max_record=wrong)  # type: ignore[arg-type]
     for wrong in (0, -1, 1 << 64):
         with pytest.raises(sp.UsageError, match=r"max_record: expected 1 to 2\^63 bytes"):

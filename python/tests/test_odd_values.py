@@ -42,7 +42,7 @@ def test_arrays_of_several_lengths_come_as_a_list(odd: sp.Dataset, to: str) -> N
 def test_patches_and_names_do_without_them(odd: sp.Dataset) -> None:
     (batch, *_) = sp.Loader(odd, 8, fields=["number"])
     assert list(batch.keys()) == ["number"]
-    with pytest.raises(sp.UsageError, match="the list has a name twice"):
+    with pytest.raises(sp.UsageError, match="a name occurs twice in the list"):
         sp.Loader(odd, 8, fields=["number", "number"])
 
 

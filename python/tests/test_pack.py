@@ -177,7 +177,7 @@ def test_errors_speak_python(tmp_path: Path) -> None:
         ({"upright": 1}, TypeError, "upright: expected bool"),
         ({"threads": True}, TypeError, "threads: expected int, found bool"),
         ({"jpeg": "fast"}, sp.UsageError, "jpeg: expected tile, keep or reencode, found `fast`"),
-        ({"quality": 80}, sp.UsageError, 'quality: has no effect if `jpeg` is tile\nhint: the option has an effect with `jpeg="reencode"` only'),
+        ({"quality": 80}, sp.UsageError, 'quality: has no effect if `jpeg` is tile\nhint: the option needs `jpeg="reencode"`'),
         ({"shard_size": "8 potatoes"}, sp.UsageError, "unknown unit"),
         ({"values": "f16"}, sp.UsageError, "the source has pictures"),
     ]:

@@ -111,7 +111,7 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     assert "unit" not in loaders[0].state_dict()
     with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": "nonsense"})
-    with pytest.raises(ValueError, match="unit: expected text, found 7"):
+    with pytest.raises(ValueError, match="unit: expected a string, found 7"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": 7})
 
 

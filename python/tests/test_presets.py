@@ -90,7 +90,7 @@ def test_views_of_a_random_size_are_texts() -> None:
     assert view.scale_jitter((64, 96), (0.5, 1.5), 0, hflip=0) == "jitter64x96,scale=0.5..1.5,fill=0:0:0,flip=0.0"
     assert view.random_crop(480, (260, 1040)) == "randcrop480,short=260..1040"
     assert view.random_crop(8, 9, interpolation="nearest") == "randcrop8,short=9,interpolation=nearest"
-    with pytest.raises(ValueError, match="short_side: expected one length, or a lower and an upper end"):
+    with pytest.raises(ValueError, match="short_side: expected one length, or a lower and an upper bound"):
         view.random_crop(8, (1, 2, 3))
     with pytest.raises(TypeError, match="short_side: expected whole numbers of pixels"):
         view.random_crop(8, 1.5)  # type: ignore[arg-type]

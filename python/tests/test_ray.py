@@ -113,7 +113,7 @@ def test_paths_are_those_of_the_caller(tmp_path: Path, workers: None, monkeypatc
 
 def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None:
     for options, error, text in [
-        ({"part": (1, 2)}, sp.UsageError, "hint: `parts` is their number"),
+        ({"part": (1, 2)}, sp.UsageError, "hint: pass the number of parts as `parts`"),
         ({"force": True}, sp.UsageError, "hint: remove the old dataset first"),
         ({"shardsize": 1}, TypeError, "did you mean 'shard_size'"),
     ]:

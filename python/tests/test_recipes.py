@@ -58,12 +58,12 @@ def test_names_are_written_by_functions() -> None:
     for wrong in (lambda: sp.augment.random_erasing(p="1"), lambda: sp.augment.rand_augment(num_ops=2.5)):  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="expected a"):
             wrong()
-    with pytest.raises(ValueError, match="scale: expected a lower and an upper end"):
+    with pytest.raises(ValueError, match="scale: expected a lower and an upper bound"):
         sp.augment.random_erasing(scale=(0.1,))
     for shares in [(0.1,), "12"]:
         with pytest.raises(ValueError, match="translate: expected fractions of the width and height"):
             sp.augment.random_affine(5, shares)
-    with pytest.raises(ValueError, match="shear: expected a lower and an upper end"):
+    with pytest.raises(ValueError, match="shear: expected a lower and an upper bound"):
         sp.augment.random_affine(5, shear=(1, 2, 3))
     with pytest.raises(sp.UsageError, match="translation for a random affine map: expected fractions from 0 to 1"):
         sp.augment.random_affine(5, (0.5, 1.5))
@@ -84,7 +84,7 @@ def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     ]:
         with pytest.raises(sp.UsageError, match=said.replace("(", r"\(")):
             sp.Loader(sp.Dataset(lossless), augment=augment)
-    with pytest.raises(sp.UsageError, match="no field with decoded pictures is loaded"):
+    with pytest.raises(sp.UsageError, match="needs a field with decoded pictures, but none is loaded"):
         sp.Loader(sp.Dataset(cubes), augment="random_invert")
     with pytest.raises(TypeError, match=r"shardpack\.augment"):
         sp.Loader(sp.Dataset(lossless), augment=[3])  # type: ignore[list-item]
@@ -166,7 +166,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
             sp.Loader(dataset, **options)
     with pytest.raises(sp.UsageError, match="the dataset has no class names"):
         sp.Loader(sp.Dataset(lossless), augment_batch="mixup", image="rrc24")
-    with pytest.raises(sp.UsageError, match="sample 52, `owl/002.jpg`: label: expected a class below 2, found 2"):
+    with pytest.raises(sp.UsageError, match="sample 52, `owl/002.jpg`: label: expected a class number below 2, found 2"):
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))
 
 

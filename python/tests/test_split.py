@@ -139,8 +139,8 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify`, field `weight`: expected integers, found float64"),
         ({"shares": 0.5, "groups": "note"}, sp.UsageError, "found 'note' of kind text, which is not stored in the indexes"),
         ({"shares": 0.5, "groups": [1, 2]}, sp.UsageError, "expected 200, one for each sample, found 2"),
-        ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "integers, booleans or texts"),
-        ({"shares": 0.5, "groups": lambda key: None}, TypeError, "integers, booleans or texts"),
+        ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "integers, booleans or strings"),
+        ({"shares": 0.5, "groups": lambda key: None}, TypeError, "integers, booleans or strings"),
         ({"shares": 0.5, "groups": [1] * 200}, sp.UsageError, "share 0.5 of 200 samples in their groups"),
         ({"shares": 0.5, "stratify": "label", "growing": True}, sp.UsageError, "a split cannot be both growing and stratified"),
     ]:

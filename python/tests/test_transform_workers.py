@@ -178,7 +178,7 @@ with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "lab
 """
     pytest.importorskip("cloudpickle")
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
-    assert "its program has no file\nhint: define the function" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
+    assert "the program that defines it is not a file\nhint: define the function" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
     # Python cannot run a program from stdin again in another process.
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
     assert "RuntimeError: transform_workers: cannot start processes, because the program <stdin> is not a file" in done.stderr

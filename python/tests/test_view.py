@@ -56,7 +56,7 @@ def test_views_are_texts() -> None:
         (lambda: sp.view.resize(1.5), TypeError, "size: expected whole numbers of pixels, found 1.5"),
         (lambda: sp.view.resize("224"), TypeError, "size: expected whole numbers"),
         (lambda: sp.view.resize((1, 2, 3)), ValueError, "size: expected one number, or height and width, found 3"),
-        (lambda: sp.view.random_resized_crop(8, scale=0.5), ValueError, "scale: expected a lower and an upper end"),
+        (lambda: sp.view.random_resized_crop(8, scale=0.5), ValueError, "scale: expected a lower and an upper bound"),
         (lambda: sp.view.random_resized_crop(8, ratio=("a", "b")), TypeError, "ratio: expected a number, found 'a'"),
         (lambda: sp.view.random_resized_crop(8, hflip="yes"), TypeError, "hflip: expected a number, found 'yes'"),
         (lambda: sp.view.resize(8, interpolation="lanczos"), ValueError, "interpolation: expected 'nearest'"),  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def test_the_loader_says_which_numbers_are_allowed(ramps: sp.Dataset) -> None:
         (sp.view.resize(0), "such as rrc224"),
         (sp.view.pad(8, fill=256), "fill=RED:GREEN:BLUE"),
         ("rrc8,interpolation=lanczos", "interpolation=nearest, bilinear or bicubic"),
-        ("full,interpolation=bicubic", "each once"),
+        ("full,interpolation=bicubic", "each at most once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.Loader(ramps, 4, image=text)

@@ -229,7 +229,7 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
 def test_floats_are_no_numbers_of_classes(tmp_path: Path) -> None:
     for label in (1.5, 1.0, np.float32(1), np.array(0.5)):
         with sp.Writer(tmp_path / "out", classes=["a", "b"], force=True) as writer:
-            with pytest.raises(sp.UsageError, match=r"field 'label': expected the number or name of a class, found \d.\d\nhint: pass int\(label\)"):
+            with pytest.raises(sp.UsageError, match=r"field 'label': expected a class number or name, found \d.\d\nhint: pass int\(label\)"):
                 writer.write({"label": label, "score": 0.5})
             writer.write({"label": "b", "score": 0.5})
     for schema, classes in (({"label": "float64"}, ["a"]), (None, None)):
@@ -273,7 +273,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("image", b"GIF89a" + bytes(60), sp.UsageError, "GIF"),
             ("image", jpeg(1)[:500], sp.UsageError, "field `image`"),
             ("image", 3, sp.UsageError, "found the number 3"),
-            ("label", 2, sp.UsageError, "expected the number of a class, 0 to 1, found 2"),
+            ("label", 2, sp.UsageError, "expected a class number, 0 to 1, found 2"),
             ("label", "c", sp.UsageError, "there is no class `c`"),
             ("label", None, sp.UsageError, "found no value\nhint: "),
             ("cube", np.ones((2, 2, 3)), sp.UsageError, "expected an array of float32, found an array of float64"),
@@ -285,7 +285,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pathlib.Path('a.jpg')"),
             ("image", "a cat", sp.UsageError, "found text\nhint: pass the bytes of the file, not its name"),
             ("label", 1 << 64, sp.UsageError, "field 'label': expected an integer of at most 64 bits"),
-            ("label", (1 << 64) - 1, sp.UsageError, "expected the number of a class, 0 to 1"),
+            ("label", (1 << 64) - 1, sp.UsageError, "expected a class number, 0 to 1"),
             ("label", "\ud800", sp.UsageError, "field 'label': the text is not valid Unicode"),
             ("more", 1, sp.UsageError, "field `more`: the schema and the first sample have no such field, only image, label, cube"),
         ]:

@@ -188,7 +188,7 @@ pub(super) struct LsArgs {
     /// Keys to list: a pattern with `*`, `?` and `[a-z]`; `*` and `?` also match `/`
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
-    /// Samples to list: NAME, one of = != < <= > >=, and a value; may repeat
+    /// Samples to list: NAME, one of = != < <= > >=, and a value; repeatable
     #[arg(long, value_name = "COND")]
     pub r#where: Vec<String>,
     /// Columns after the key: scalar fields, class, index, bytes, shard
@@ -197,7 +197,7 @@ pub(super) struct LsArgs {
     /// Print at most N samples
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Print a JSON object on each line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
 }
@@ -218,7 +218,7 @@ pub(super) struct CatArgs {
     /// Field to write [default: the picture or the cube]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// File to write; `-` is stdout, also if it is a terminal [default: stdout]
+    /// File to write; `-` is stdout, even if it is a terminal [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Largest record or decoded field to accept
@@ -237,7 +237,7 @@ pub(super) struct SalvageArgs {
     pub dataset: PathBuf,
     /// Folder of the new dataset; or the same folder, to rebuild only its manifest
     pub out: PathBuf,
-    /// Copy the samples of all generations, also removed ones
+    /// Copy the samples of all generations, including removed ones
     #[arg(long)]
     pub all_generations: bool,
     /// Largest record or decoded field to accept

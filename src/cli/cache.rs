@@ -50,7 +50,7 @@ fn verify(args: &CacheFolderArgs) -> crate::Result<ExitStatus> {
     if args.json {
         show::json(&json!({ "whole": counts(check.whole), "damaged": counts(check.damaged) }))?;
     } else {
-        show::print(&format!("{} are whole, {} were damaged and removed\n", said(check.whole), said(check.damaged)))?;
+        show::print(&format!("{} are intact, {} were damaged and removed\n", said(check.whole), said(check.damaged)))?;
     }
     Ok(if check.damaged.blocks == 0 { ExitStatus::Fine } else { ExitStatus::Problem })
 }

@@ -113,7 +113,7 @@ fn pictures_text(of: &PictureSummary) -> String {
         rows.push(("below target", share(of.below_target)));
     }
     if let Some(score) = &of.ssimulacra2 {
-        let likeness = "100 is equal, 90 cannot be told apart, 70 is high quality";
+        let likeness = "100 is identical, 90 looks identical, 70 is high quality";
         rows.push((
             "SSIMULACRA2",
             format!("{} of {} scored ({likeness})", spread(score, 1), units::count(score.count)),

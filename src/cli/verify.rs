@@ -69,7 +69,7 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
     let mut hints: BTreeSet<Hint> = report.problems.iter().filter_map(|problem| problem.hint.clone()).collect();
     let summary = match (report.cancelled, report.problems.len() as u64) {
         (true, n) => format!("interrupted: {} so far in `{name}` ({read})", units::plural(n, "problem")),
-        (false, 0) => format!("`{name}` is whole: {checked}: {read}"),
+        (false, 0) => format!("`{name}` is intact: {checked}: {read}"),
         (false, n) if n == undecodable => {
             let files = if n == 1 { "file was" } else { "files were" };
             hints.insert(

@@ -34,7 +34,7 @@ fn parse(text: &str) -> crate::Result<Vec<Rung>> {
     let table: Table =
         text.parse().map_err(|error: toml::de::Error| crate::Error::from(error.to_string().trim_end()))?;
     if let Some(other) = table.keys().find(|key| *key != "candidate") {
-        bail!(Hinted::new(format!("expected [[candidate]] only, found `{}`", other.escape_debug()), EXAMPLE));
+        bail!(Hinted::new(format!("expected only [[candidate]] tables, found `{}`", other.escape_debug()), EXAMPLE));
     }
     let Some(Value::Array(all)) = table.get("candidate") else {
         bail!(Hinted::new("the file has no [[candidate]]", EXAMPLE));

@@ -118,10 +118,7 @@ fn pictures_that_cannot_be_loaded_are_bad_input() {
     fs::write(src.join("a.tif"), tiff(1)).unwrap();
     fs::write(src.join("b.tif"), tiff(34887)).unwrap();
     let error = run(&src, &out, &PackOptions::default()).unwrap_err();
-    assert!(
-        error.to_string().contains("sample `b.tif`: cannot decode the picture: compression of a TIFF picture"),
-        "{error:#}"
-    );
+    assert!(error.to_string().contains("sample `b.tif`: cannot decode the picture: TIFF compression"), "{error:#}");
     let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
     let skipped = &report.report.skipped;
     assert_eq!((report.report.samples, skipped.len()), (1, 1));

@@ -252,13 +252,13 @@ class Refused(BenchTest):
 
     def test_options_that_do_not_fit_the_dataset(self):
         out = self.pictures(4)
-        self.assertIn("there are no arrays to load: the fields are", self.expect(2, "bench", out, "--cube", "raw").err)
+        self.assertIn("no arrays are loaded; the dataset has", self.expect(2, "bench", out, "--cube", "raw").err)
         self.expect(2, "bench", out, "--fields", "label", "--image", "rrc32")
         shutil.rmtree(out)
         shutil.rmtree(self.tmp / "src")
         out = self.cubes(2)
         result = self.expect(2, "bench", out, "--image", "rrc224")
-        self.assertRegex(result.err, r"`--image rrc224`: there are no pictures to load: the fields are .*cube")
+        self.assertRegex(result.err, r"`--image rrc224` has no effect: no pictures are loaded; the dataset has the fields .*cube")
         self.assertRegex(self.expect(2, "bench", out, "--cube", "patch25x6").err, "sample 0, .*at most 24 × 20, the array's size, found 25 × 6")
         self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*expected a range within 0[.][.]17, found 2 starting at 16")
         self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)

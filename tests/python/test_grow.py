@@ -33,7 +33,7 @@ class GrowTest(CommandTest):
         before = digests(self.data)
         added = self.expect(0, "add", self.data, self.week).out
         self.assertIn("added 20 samples", added)
-        self.assertIn("generation 2 of 50 samples", added)
+        self.assertIn("generation 2 with 50 samples", added)
         self.assertIn("1 new class, numbered after the others: `class 3`", added)
         after = digests(self.data)
         self.assertEqual({name: after[name] for name in before if name != "manifest.json"},
@@ -58,7 +58,7 @@ class GrowTest(CommandTest):
         refused = self.expect(2, "remove", self.data, "--keys", keys).err
         self.assertIn("1 of 2 keys are not in the dataset, so nothing was removed: `no such key`", refused)
         keys.write_text("class 3/week-0003.jpg\n")
-        self.assertIn("generation 3 of 49 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
+        self.assertIn("generation 3 with 49 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
         self.check(3)
         self.assertTrue(any(b"week-0003" in path.read_bytes() for path in self.data.iterdir()))
         self.assertIn("deleted 2 older generations", self.expect(0, "compact", self.data).out)
@@ -114,11 +114,11 @@ class GrowTest(CommandTest):
         key = lambda out: "class 0/0000.jpg" in self.expect(0, "ls", out).out.splitlines()
         (self.data / "manifest.json").write_text('{"format": "shar')
         told = self.expect(0, "salvage", self.data, self.tmp / "saved").out
-        self.assertIn("older generations left out", told)
+        self.assertIn("left out 1 shard of older generations", told)
         self.assertIn("hint: `--all-generations` copies them too", told)
         self.assertFalse(key(self.tmp / "saved"))
         told = self.expect(0, "salvage", self.data, self.tmp / "all", "--all-generations").out
-        self.assertTrue(told.startswith("note: removed samples are copied too, in 1 shard of older generations"), told)
+        self.assertTrue(told.startswith("note: samples are also copied from 1 shard of older generations, including removed samples"), told)
         self.assertTrue(key(self.tmp / "all"))
         for path in self.data.glob("manifest*"):
             path.unlink()
@@ -133,7 +133,7 @@ class GrowTest(CommandTest):
         # A run that is killed at the very end leaves the same state, so repeating the call must succeed.
         again = self.expect(0, "remove", self.data, "--keys", keys).out
         self.assertIn("nothing to remove: ", again)
-        self.assertIn("generation 2 of 28 samples", again)
+        self.assertIn("generation 2 with 28 samples", again)
         keys.write_text("class 0/0000.jpg\n")
         self.assertIn("not in the dataset", self.expect(2, "remove", self.data, "--keys", keys).err)
 

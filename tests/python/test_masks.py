@@ -103,7 +103,7 @@ class Masks(CommandTest):
         where = (self.tmp / "images", self.tmp / "out", "--masks", self.tmp / "labels")
         stopped = self.expect(2, "pack", *where)
         self.assertIn("`a/00.jpg`: expected a mask `a/00.*`, found none", stopped.err)
-        self.assertIn("01.png`: expected 60 × 90 pixels, as the upright picture has, found 90 × 60", stopped.err)
+        self.assertIn("01.png`: expected 60 × 90 pixels, the size of the upright picture, found 90 × 60", stopped.err)
         self.assertIn("02.png`: label mask: expected a grey or palette PNG, found Rgb", stopped.err)
         self.assertFalse((self.tmp / "out").exists())
         skipped = self.expect(1, "pack", *where, "--on-bad-input", "skip", "--json").json()

@@ -170,7 +170,7 @@ impl VolumeWarp {
         let of_channels = self.low.is_empty() || self.low.len() as u64 == shape.channels;
         if !of_channels || !self.low.iter().flatten().all(is_low) || !self.low.is_empty() && !self.sampling.mixes() {
             let (low, size) = (&self.low, part.size);
-            return Err(Error::usage(format!("low resolution of a box of {size:?}: found {low:?}")));
+            return Err(Error::usage(format!("low resolutions of the channels do not fit a box of {size:?}: {low:?}")));
         }
         Ok(())
     }

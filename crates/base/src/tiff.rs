@@ -173,7 +173,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     pub fn values(&self, tag: u16) -> Result<Option<TiffValues<'a>>, F::Error> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let bytes = entry.count.checked_mul(value_width(entry.kind).unwrap_or(0)).ok_or_else(|| {
-            let found = format!("{} values", entry.count);
+            let found = format!("{} values that extend past its end", entry.count);
             self.file.broken(format!("TIFF tag {tag}"), "values within the file".into(), found)
         })?;
         Ok(Some(TiffValues { words: self.words, kind: entry.kind, bytes: self.bytes(entry, bytes)? }))

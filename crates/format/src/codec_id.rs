@@ -47,7 +47,7 @@ impl Codec {
             2 => Ok(Self::Zstd),
             3 => Ok(Self::Blosc2),
             4 => Ok(Self::Jpeg),
-            other => Err(Error::format("codec code", "1..=4", other)),
+            other => Err(Error::format("codec code", "1 to 4", other)),
         }
     }
 

@@ -257,7 +257,7 @@ impl ArrayDescriptor {
                 let offset: Vec<f32> = table(cur.take(table_bytes)?);
                 Transform::Fixed { bits, scale, offset }
             }
-            other => return Err(Error::format("array transform", "0..=3", other)),
+            other => return Err(Error::format("array transform", "0 to 3", other)),
         };
         if transform_code != 3 && bits != 0 {
             return Err(Error::format("array bits", "0 unless the transform is fixed point", bits));
@@ -322,7 +322,7 @@ impl ArrayDescriptor {
         if let Transform::Fixed { bits, scale, offset } = &self.transform {
             let fits = if self.stored == Dtype::U8 { *bits == 8 } else { (9..=16).contains(bits) };
             if !fits {
-                return Err(("fixed-point bits", "8 in uint8, 9..=16 in uint16", bits.to_string()));
+                return Err(("fixed-point bits", "8 in uint8, 9 to 16 in uint16", bits.to_string()));
             }
             let bands = usize::try_from(self.bands()).ok();
             if Some(scale.len()) != bands || Some(offset.len()) != bands || self.shape.is_empty() {

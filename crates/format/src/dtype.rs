@@ -36,7 +36,7 @@ macro_rules! dtypes {
             pub fn from_code(code: u8) -> Result<Self> {
                 match code {
                     $($code => Ok(Dtype::$name),)*
-                    other => Err(Error::format("dtype code", "1..=12", other)),
+                    other => Err(Error::format("dtype code", "1 to 12", other)),
                 }
             }
 

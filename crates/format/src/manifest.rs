@@ -213,7 +213,7 @@ impl Manifest {
             if !names.insert(shard.name.to_ascii_lowercase()) {
                 return Err(Error::format(
                     "shard names",
-                    "different names, even if case is ignored",
+                    "unique names, ignoring case",
                     format!("{:?} twice", shard.name),
                 ));
             }

@@ -65,7 +65,7 @@ impl<'a> Bmp<'a> {
             16 => (long(18)?, long(22)?.cast_signed(), word(28)?, 0),
             40 | 52 | 56 | 64 | 108 | 124 => (long(18)?, long(22)?.cast_signed(), word(28)?, long(30)?),
             other => {
-                return Err(Error::format("header of a BMP", "a Windows or OS/2 header", format!("{other} bytes")));
+                return Err(Error::format("BMP header", "a Windows or OS/2 header", format!("{other} bytes")));
             }
         };
         let is_top_first = height < 0;
@@ -122,7 +122,7 @@ impl<'a> Bmp<'a> {
         let bmp = Self { width, height, is_top_first, bits: bits as usize, coding, palette, entry_bytes, pixels };
         let stored = bmp.row_bytes().saturating_mul(u64::from(height));
         if coding != Coding::Runs && stored > pixels.len() as u64 {
-            return Err(Error::format("pixels of a BMP", format!("{stored} bytes"), pixels.len()));
+            return Err(Error::format("BMP pixels", format!("{stored} bytes"), pixels.len()));
         }
         Ok(bmp)
     }
@@ -193,7 +193,7 @@ impl<'a> Bmp<'a> {
         pixels.fill(if self.bits == 24 { [0; 3] } else { color(0) });
         let mut rest = self.pixels;
         let (mut x, mut y) = (0_usize, 0_usize);
-        let early = || Error::format("run lengths of a BMP", format!("{height} rows"), "the end of the file");
+        let early = || Error::format("BMP run lengths", format!("{height} rows"), "the end of the file");
         let mut put = |x: usize, y: usize, color: [u8; 3]| {
             // Drop pixels past the end of a row.
             let row = if self.is_top_first { Some(y) } else { (height - 1).checked_sub(y) };

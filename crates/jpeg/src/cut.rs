@@ -211,7 +211,7 @@ impl<'a> CutPlan<'a> {
                     End::Restart(n) if index < last => {
                         if u32::from(n) != index & 7 {
                             let (expected, found) = (format!("RST{}", index & 7), format!("RST{n}"));
-                            return Err(Error::format("restart marker of a JPEG", expected, found).at(self
+                            return Err(Error::format("JPEG restart marker", expected, found).at(self
                                 .header
                                 .scan_offset
                                 + segments.offset() as u64
@@ -228,7 +228,7 @@ impl<'a> CutPlan<'a> {
                         return Err(self.miscounted(last, index, segments.offset()));
                     }
                     End::Marker(_) | End::Cut => {
-                        let error = Error::format("scan of a JPEG", "a marker at its end", "the end of the file");
+                        let error = Error::format("JPEG scan", "a marker at its end", "the end of the file");
                         return Err(error.at(self.jpeg.len() as u64));
                     }
                 }
@@ -249,7 +249,7 @@ impl<'a> CutPlan<'a> {
     /// Returns the error for a frame that needs `expected` markers, if at least `found` markers were found.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
-        Error::format("restart markers of a JPEG", format!("{expected}, according to its frame header"), found)
+        Error::format("JPEG restart markers", format!("{expected}, according to its frame header"), found)
             .at(self.header.scan_offset + scanned as u64)
     }
 }

@@ -26,7 +26,7 @@ impl fmt::Display for JpegError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotJpeg => f.write_str("not a JPEG"),
-            Self::Truncated { needed } => write!(f, "JPEG header cut off: at least {needed} bytes expected"),
+            Self::Truncated { needed } => write!(f, "JPEG header truncated: expected at least {needed} bytes"),
             Self::Damaged { offset, what } => write!(f, "damaged JPEG header, offset {offset}: {what}"),
         }
     }

@@ -50,12 +50,12 @@ impl<'a> Frames<'a> {
             .ok_or_else(|| wrong("number of frames", format!("1 to {}", rest.len() / WORD), count.to_string()))?;
         let lengths = lengths.as_chunks::<WORD>().0;
         if let Some(empty) = lengths.iter().position(|length| *length == [0; WORD]) {
-            return Err(wrong("length of a frame", "at least 1".into(), format!("0, of frame {empty}")));
+            return Err(wrong("length of a frame", "at least 1".into(), format!("0 for frame {empty}")));
         }
         // The sum cannot overflow, because there are fewer than 2^32 lengths and each is below 2^32.
         let total: u64 = lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
         if total != pictures.len() as u64 {
-            return Err(wrong("bytes of its frames", pictures.len().to_string(), total.to_string()));
+            return Err(wrong("total size of the frames", pictures.len().to_string(), total.to_string()));
         }
         Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
     }
@@ -159,9 +159,9 @@ mod tests {
             (&list[..9], "number of frames: expected 1 to 1, found 2"),
             (&[0; 4][..], "number of frames: expected 1 to 0, found 0"),
             (&[0xff; 64], "number of frames: expected 1 to 15, found 4294967295"),
-            (&list[..17], "bytes of its frames: expected 5, found 6"),
-            (&[&list[..], b"x"].concat(), "bytes of its frames: expected 7, found 6"),
-            (&empty, "length of a frame: expected at least 1, found 0, of frame 0"),
+            (&list[..17], "total size of the frames: expected 5, found 6"),
+            (&[&list[..], b"x"].concat(), "total size of the frames: expected 7, found 6"),
+            (&empty, "length of a frame: expected at least 1, found 0 for frame 0"),
         ] {
             let error = of(bytes).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

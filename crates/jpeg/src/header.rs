@@ -206,7 +206,7 @@ impl JpegHeader {
         }
         let count = usize::from(self.component_count);
         if !(1..=4).contains(&count) {
-            return Err("a number of components outside 1..=4");
+            return Err("a number of components outside 1 to 4");
         }
         let specs = body.get(6..).ok_or(SHORT)?;
         if specs.len() != 3 * count {
@@ -216,10 +216,10 @@ impl JpegHeader {
             let [id, hv, table] = *spec;
             *component = Component { id, h: hv >> 4, v: hv & 15, table };
             if !(1..=4).contains(&component.h) || !(1..=4).contains(&component.v) {
-                return Err("a sampling factor outside 1..=4");
+                return Err("a sampling factor outside 1 to 4");
             }
             if table > 3 {
-                return Err("a quantisation table outside 0..=3");
+                return Err("a quantisation table number outside 0 to 3");
             }
         }
         Ok(())

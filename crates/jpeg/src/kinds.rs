@@ -125,7 +125,7 @@ impl Color {
 pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     let header = parse(jpeg)?;
     if header.precision > 8 {
-        return Err(Error::format("samples of a JPEG", "8 bits at most", header.precision));
+        return Err(Error::format("JPEG samples", "8 bits at most", header.precision));
     }
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels > bounds.max_pixels {
@@ -136,7 +136,7 @@ pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> 
     if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {
-            return Err(Error::limit("scans of a JPEG", "scans for its size", allowed, found));
+            return Err(Error::limit("JPEG scans", "scans for its size", allowed, found));
         }
     }
     Ok(header)

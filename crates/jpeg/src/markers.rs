@@ -31,7 +31,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let header = parse(jpeg)?;
     if header.stray_bytes > 0 {
         let found = format!("{} bytes between two segments", header.stray_bytes);
-        return Err(Error::format("segments of a JPEG", "consecutive segments", found));
+        return Err(Error::format("JPEG segments", "consecutive segments", found));
     }
     let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
     let mut interval = header.restart_interval;
@@ -47,7 +47,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
             let (marker, offset) = walk.marker(&mut stray).map_err(|error| damaged(&error))?;
             if stray > 0 {
                 let found = format!("{stray} bytes outside segments");
-                return Err(Error::format("segments of a JPEG", "consecutive segments", found).at(offset));
+                return Err(Error::format("JPEG segments", "consecutive segments", found).at(offset));
             }
             match marker {
                 0xD9 => return Ok(()),
@@ -67,7 +67,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
                 0x01 | 0xD0..=0xD7 => {}
                 marker => {
                     let expected = "a table, a scan, or the end of the image";
-                    return Err(Error::format("marker of a JPEG", expected, format!("FF {marker:02X}")).at(offset));
+                    return Err(Error::format("JPEG marker", expected, format!("FF {marker:02X}")).at(offset));
                 }
             }
         }
@@ -112,7 +112,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
             }
             End::Restart(n) if u64::from(n) != count & 7 => {
                 let (expected, found) = (format!("RST{}", count & 7), format!("RST{n}"));
-                return Err(Error::format("restart marker of a JPEG", expected, found).at(at(segments.offset() - 2)));
+                return Err(Error::format("JPEG restart marker", expected, found).at(at(segments.offset() - 2)));
             }
             End::Restart(_) => count += 1,
             End::Marker(_) => {
@@ -120,7 +120,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
                 return match expected {
                     Some(expected) if expected != count => {
                         let expected = format!("{expected}, according to its headers");
-                        Err(Error::format("restart markers of a JPEG", expected, count).at(at(here)))
+                        Err(Error::format("JPEG restart markers", expected, count).at(at(here)))
                     }
                     _ => Ok(start + here),
                 };
@@ -136,7 +136,7 @@ fn cut_off(jpeg: &[u8]) -> Error {
 
 fn damaged(error: &JpegError) -> Error {
     match error {
-        JpegError::Damaged { offset, what } => Error::format("JPEG", "segments as in T.81", what).at(*offset),
+        JpegError::Damaged { offset, what } => Error::format("JPEG", "valid segments (ITU-T T.81)", what).at(*offset),
         JpegError::Truncated { needed } => {
             Error::format("JPEG", "an end of image (FF D9)", format!("the end of the file before byte {needed}"))
         }

@@ -122,7 +122,7 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
 /// if `orientation` is not in 1..=8.
 pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut Vec<u8>) -> Result<()> {
     if !(1..=8).contains(&orientation) {
-        return Err(Error::usage(format!("Exif orientation: expected 1..=8, found {orientation}")));
+        return Err(Error::usage(format!("Exif orientation: expected 1 to 8, found {orientation}")));
     }
     if let Some(profile) = icc {
         check_profile(profile).map_err(|found| Error::usage(format!("invalid ICC profile: {found}")))?;

@@ -96,7 +96,7 @@ impl SegmentIndexer {
         self.index = expected;
         match result? {
             None => Err(Error::format("segment index", "none, because the picture allows none", "one")),
-            Some(_) if !same => Err(Error::format("segment index", "the segments of its picture", "others")),
+            Some(_) if !same => Err(Error::format("segment index", "the segments of the picture", "different ones")),
             Some(_) => Ok(()),
         }
     }

@@ -261,7 +261,7 @@ impl OpenedJpeg<'_> {
         let needed = pitch.checked_mul(height - 1).and_then(|n| n.checked_add(row));
         if row > pitch || needed.is_none_or(|needed| needed > out.len()) {
             return Err(Error::usage(format!(
-                "pixels of a JPEG: expected room for {width} × {height} pixels of {} bytes, found {} bytes in rows of {pitch}",
+                "JPEG pixels: expected room for {width} × {height} pixels of {} bytes, found {} bytes in rows of {pitch}",
                 format.bytes(),
                 out.len()
             )));

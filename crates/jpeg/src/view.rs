@@ -358,7 +358,7 @@ impl View {
                 let within = |at: u32, extent: u32, side: u32| at.checked_add(extent).is_some_and(|end| end <= side);
                 if !within(rect.x, rect.width, width) || !within(rect.y, rect.height, height) {
                     return Err(Error::usage(format!(
-                        "rectangle: expected within {width} × {height} pixels, found {rect:?}"
+                        "rectangle: expected one within {width} × {height} pixels, found {rect:?}"
                     )));
                 }
                 sized(rect, rect.height, rect.width)

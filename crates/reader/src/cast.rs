@@ -60,7 +60,7 @@ fn labels(shard: &Shard, position: usize, dtype: Dtype, classes: &[i64]) -> Resu
         };
         let Some(packed) = number.and_then(|number| packed(dtype, number)) else {
             let found = found.map_or_else(|| "none".to_owned(), |class| class.to_string());
-            let expected = format!("a class below {}", classes.len());
+            let expected = format!("a class number below {}", classes.len());
             return Err(shard.in_record(record, FormatError::format("field `label`", expected, found)).into());
         };
         out.extend(packed);

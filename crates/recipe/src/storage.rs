@@ -213,7 +213,7 @@ impl StorageOptions {
         StorageOption::new(
             "no_segment_index",
             Takes::Switch,
-            "Store no segment index next to kept JPEGs",
+            "Do not store segment indexes for kept JPEGs",
             |options, given| {
                 let on = given.switch()?;
                 if let PictureOptions::Keep { segment_index } = &mut options.pictures {
@@ -345,7 +345,7 @@ impl StorageOptions {
         StorageOption::new(
             "no_shuffle",
             Takes::Switch,
-            "Keep the order of the sources",
+            "Keep the order of the sources: do not shuffle",
             |options, given| {
                 if given.switch()? {
                     options.shuffle = None;
@@ -410,12 +410,11 @@ fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
         return Ok(());
     }
     let words: Vec<_> = with.iter().map(|jpeg| jpeg.spelled()).collect();
-    let mut hint = Hint::new("the option has an effect with ");
+    let mut hint = Hint::new("the option needs ");
     for (number, word) in words.iter().enumerate() {
         hint = if number > 0 { hint.then(" or ") } else { hint };
         hint = hint.and([Setting::word("jpeg", *word)]);
     }
-    let hint = if words.len() == 1 { hint.then(" only") } else { hint };
     let text = format!("has no effect if `jpeg` is {}", jpeg.spelled());
     Err(ArgumentError::of(option.about.name, text).with_hint(hint))
 }

@@ -52,10 +52,10 @@ impl BadKind {
             Self::Unknown => "unknown content",
             Self::Unsupported => "unsupported content",
             Self::Damaged => "damaged",
-            Self::WrongKind => "other kind of sample",
-            Self::NoSplit => "in no split",
-            Self::NoClass => "in no class folder",
-            Self::NoClip => "no whole clip",
+            Self::WrongKind => "wrong kind of sample",
+            Self::NoSplit => "not in a split",
+            Self::NoClass => "not in a class folder",
+            Self::NoClip => "incomplete clip",
             Self::Mask => "no usable mask",
         }
     }
@@ -97,7 +97,7 @@ impl Flaw {
 impl From<std::io::Error> for Flaw {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Self::damaged("cut off"),
+            std::io::ErrorKind::UnexpectedEof => Self::damaged("the file is truncated"),
             _ => Self::new(BadKind::Unreadable, error.to_string()),
         }
     }

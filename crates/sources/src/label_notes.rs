@@ -321,7 +321,7 @@ mod tests {
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };
-        assert!(list(&on).unwrap_err().to_string().contains("in no class folder: 2"));
+        assert!(list(&on).unwrap_err().to_string().contains("not in a class folder: 2"));
     }
 
     #[test]

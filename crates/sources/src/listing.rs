@@ -232,7 +232,7 @@ impl Listing {
         }
         let (mut file, _) = self.files.open_local(path).map_err(SourceError::io("open", path))?;
         let check = |file: &File| {
-            let metadata = file.metadata().map_err(SourceError::io("look at", path))?;
+            let metadata = file.metadata().map_err(SourceError::io("read the metadata of", path))?;
             unchanged(path, bytes, mtime_ns, &metadata)
         };
         check(&file)?;
@@ -252,7 +252,7 @@ impl Listing {
             if self.files.has(path) {
                 return Ok(());
             }
-            let metadata = fs::metadata(path).map_err(SourceError::io("look at", path))?;
+            let metadata = fs::metadata(path).map_err(SourceError::io("read the metadata of", path))?;
             unchanged(path, bytes, mtime_ns, &metadata)
         };
         if entry.frames.is_empty() {
@@ -268,7 +268,7 @@ impl Listing {
 }
 
 fn unchanged(path: &Path, bytes: u64, mtime: i64, now: &Metadata) -> Result<()> {
-    let mtime_now = mtime_ns(now).map_err(SourceError::io("look at", path))?;
+    let mtime_now = mtime_ns(now).map_err(SourceError::io("read the metadata of", path))?;
     if (now.len(), mtime_now) == (bytes, mtime) {
         return Ok(());
     }

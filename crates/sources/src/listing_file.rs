@@ -75,14 +75,20 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
             let mut start = [0; 20];
             let is_ours = found.read_exact(&mut start).is_ok() && start.starts_with(b"{\"shardpack_listing\"");
             if !is_ours {
-                return Err(refusal(file, "path", "a new file or a listing", "another file", "choose another name"));
+                return Err(refusal(
+                    file,
+                    "path",
+                    "a new file or a listing",
+                    "an existing file of another kind",
+                    "choose another name",
+                ));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(SourceError::io("open", file)(error)),
     }
     let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(SourceError::io("make a file in", folder))?;
+    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(SourceError::io("create a file in", folder))?;
     let mut out = Hashed { out: BufWriter::new(temporary), hash: Sha256::new() };
     write_lines(listing, options, &mut out)
         .and_then(|()| out.out.into_inner().map_err(io::IntoInnerError::into_error))
@@ -218,7 +224,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         }
     }
     let now = options.labels.as_deref().map(|path| side_file(path, &options.files)).transpose();
-    let now = now.map_err(SourceError::io("look at", options.labels.as_deref().unwrap_or(file)))?;
+    let now = now.map_err(SourceError::io("read the metadata of", options.labels.as_deref().unwrap_or(file)))?;
     if now != head.labels {
         let text = |table: &Option<SideFile>| match table {
             Some(table) => format!("{} bytes, modified at {} ns", table.bytes, table.mtime_ns),
@@ -321,7 +327,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         self.hash.update(&self.line);
         serde_json::from_slice(&self.line)
-            .map_err(|error| refusal(self.file, what(), "a listing line", error.to_string(), again()))
+            .map_err(|error| refusal(self.file, what(), "a listing line", format!("a parse error: {error}"), again()))
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {

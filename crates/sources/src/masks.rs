@@ -86,7 +86,7 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     }
     let (path, [h, w]) = (mask.path.to_string_lossy(), found);
     Err(flaw(format!(
-        "mask `{}`: expected {height} × {width} pixels, as the {what} has, found {h} × {w}",
+        "mask `{}`: expected {height} × {width} pixels, the size of the {what}, found {h} × {w}",
         path.escape_debug()
     )))
 }

@@ -157,7 +157,7 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
         bad.to_string().replace(&format!("{}/", masks.display()), "")
     };
     assert_eq!(bad.list.len(), 4, "{error}");
-    assert_eq!(text("turned"), "`turned.npy`: mask `turned`: expected 3 × 4 pixels, as the cube has, found 4 × 3");
+    assert_eq!(text("turned"), "`turned.npy`: mask `turned`: expected 3 × 4 pixels, the size of the cube, found 4 × 3");
     assert_eq!(text("bands"), "`bands.npy`: mask `bands`: label mask: expected one band, found shape [3, 4, 2]");
     assert!(
         text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected decodable data"),
@@ -184,7 +184,7 @@ fn masks_of_pictures_have_their_upright_size() {
     let keys: Vec<_> = listing.samples.iter().map(|sample| (sample.key.as_str(), sample.mask.is_some())).collect();
     assert_eq!(keys, [("a.jpg", true), ("turned.jpg", true)]);
     let told = listing.bad[0].to_string();
-    assert!(told.ends_with("expected 33 × 17 pixels, as the upright picture has, found 17 × 33"), "{told}");
+    assert!(told.ends_with("expected 33 × 17 pixels, the size of the upright picture, found 17 × 33"), "{told}");
 }
 
 #[test]

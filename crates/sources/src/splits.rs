@@ -64,7 +64,7 @@ pub struct Split {
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
     if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
-        let expected = "a folder that holds a folder for each split";
+        let expected = "a folder with a subfolder for each split";
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found: "a file" });
     }
     let (mut whole, folders) = enumerate_tree(src, &SourceOptions { splits: true, ..options.clone() })?;
@@ -114,7 +114,7 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
         let note =
             format!("each folder is packed into a separate dataset, but no folder has the name of a split: {names}");
         let hint = Hint::new("without ").and([Setting::named("splits")]);
-        notes.push(Note::new(note).with_hint(hint.then(" , these folders become classes, or parts of one dataset")));
+        notes.push(Note::new(note).with_hint(hint.then(", these folders become classes, or parts of one dataset")));
     }
     notes
 }

@@ -83,7 +83,7 @@ fn folders_and_files_that_are_no_splits_get_a_note() {
     let classes = splits(&["ant/1.jpg", "bee/1.jpg"]);
     assert!(classes.notes[0].text.contains("no folder has the name of a split: `ant`, `bee`"), "{:?}", classes.notes);
     let file = enumerate(&root.path().join("beside.jpg"), &SourceOptions::default()).unwrap_err().to_string();
-    assert!(file.ends_with("expected a folder that holds a folder for each split, found a file"), "{file}");
+    assert!(file.ends_with("expected a folder with a subfolder for each split, found a file"), "{file}");
 }
 
 #[test]

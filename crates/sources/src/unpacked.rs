@@ -107,7 +107,7 @@ pub fn read_meta(path: &Path, files: &Files) -> Result<Map<String, Value>, Flaw>
         return Err(flaw(format!("expected at most {MAX_META_BYTES} bytes, found more")));
     }
     check_json(&text, &Limits::default()).map_err(|error| flaw(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| flaw(format!("expected a JSON object, found {error}")))
+    serde_json::from_slice(&text).map_err(|error| flaw(format!("cannot parse the JSON object: {error}")))
 }
 
 #[cfg(test)]

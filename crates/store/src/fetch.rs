@@ -157,7 +157,7 @@ async fn try_once(
         };
         let arrived = at.arrived.saturating_add(piece.len() as u64);
         if arrived > whole {
-            let words = format!("the answer is longer than the expected {whole} bytes");
+            let words = format!("the response is longer than the expected {whole} bytes");
             return Err(RequestError::again(ErrorKind::InvalidData, words));
         }
         at.arrived = arrived;
@@ -172,7 +172,7 @@ async fn try_once(
         }
     }
     if at.arrived < whole {
-        let words = format!("the answer ends after {} of {whole} bytes", at.arrived);
+        let words = format!("the response ends after {} of {whole} bytes", at.arrived);
         return Err(RequestError::again(ErrorKind::ConnectionReset, words));
     }
     Ok(Answer { range: all, ..answer })
@@ -239,7 +239,7 @@ async fn first_byte(folder: &StoreFolder, key: &Key, options: GetOptions) -> Res
         }
     };
     let result = timeout(folder.options.first_byte_timeout, one).await.map_err(|_| {
-        let words = format!("no answer within {:?}", folder.options.first_byte_timeout);
+        let words = format!("no response within {:?}", folder.options.first_byte_timeout);
         RequestError::again(ErrorKind::TimedOut, words)
     })?;
     if folder.options.hedge {

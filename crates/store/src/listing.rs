@@ -51,7 +51,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
             }
             Ok(Ok(None)) => return Ok(()),
             Ok(Err(error)) => return Err(diagnose(&error, &folder.secrets)),
-            Err(_) => return Err(RequestError::again(ErrorKind::TimedOut, format!("no answer within {most:?}"))),
+            Err(_) => return Err(RequestError::again(ErrorKind::TimedOut, format!("no response within {most:?}"))),
         }
     }
 }

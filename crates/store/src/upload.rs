@@ -204,7 +204,7 @@ async fn attempts<T>(
         let error = match tokio::time::timeout(most, request()).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => diagnose(&error, &folder.secrets),
-            Err(_) => RequestError::again(ErrorKind::TimedOut, format!("no answer within {most:?}")),
+            Err(_) => RequestError::again(ErrorKind::TimedOut, format!("no response within {most:?}")),
         };
         attempts.pause_after(error).await.map_err(|error| {
             let words = format!("{} (attempt {})", error.words, attempts.number);

@@ -134,7 +134,7 @@ impl Survey {
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
             let hint = start_over("`shardpack salvage` rebuilds a manifest, but removed samples may come back; ");
-            return Err(Error::usage(format!("{what} holds shards without a manifest: {}", list(&strays)), hint));
+            return Err(Error::usage(format!("{what} contains shards without a manifest: {}", list(&strays)), hint));
         }
         Ok(())
     }

@@ -270,7 +270,7 @@ impl<'a> Growth<'a> {
 }
 
 pub(crate) fn interrupted(out: &Path) -> String {
-    format!("`{}` holds the files of an interrupted `add` or `remove`", out.display())
+    format!("`{}` contains the files of an interrupted `add` or `remove`", out.display())
 }
 
 pub(crate) fn damaged(error: Error) -> Error {
@@ -299,7 +299,8 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let (now, now_bytes) = read_manifest(target, MANIFEST_NAME)?;
     let generation = next.generation();
     if next.dataset_id != now.dataset_id || generation < now.generation() {
-        let what = format!("`{}` holds another dataset, or an older generation of this one", folder.path().display());
+        let what =
+            format!("`{}` contains another dataset, or an older generation of this one", folder.path().display());
         return Err(Error::refused(what, "remove that folder"));
     }
     if generation > now.generation() {

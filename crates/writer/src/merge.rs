@@ -37,7 +37,7 @@ pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
-        return Err(Error::usage(format!("{} holds no parts of a dataset", what()), "pack the parts first"));
+        return Err(Error::usage(format!("{} contains no parts of a dataset", what()), "pack the parts first"));
     }
     let lock = RunLock::take(target, None, &Holder::this_process())?;
     let report = merge_locked::<T>(target)?;
@@ -53,13 +53,17 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     if let Some(manifest) = &survey.manifest {
         let id = manifest.dataset_id.to_string();
         if let Some(other) = journals.iter().find(|j| j.head.dataset_id != id) {
-            let text = format!("{} holds dataset {id}, and a part of dataset {}", what(), other.head.dataset_id);
+            let text =
+                format!("{} contains dataset {id}, but also a part of dataset {}", what(), other.head.dataset_id);
             return Err(Error::usage(text, "pack the parts into a separate folder"));
         }
         return already_complete(target, manifest, started);
     }
     let Some(first) = journals.first() else {
-        return Err(Error::usage(format!("{} holds no part with a readable journal", what()), "pack the parts again"));
+        return Err(Error::usage(
+            format!("{} contains no part with a readable journal", what()),
+            "pack the parts again",
+        ));
     };
     refuse_mixture(&journals, &what())?;
     let head = &first.head;

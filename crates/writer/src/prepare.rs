@@ -45,7 +45,7 @@ pub(crate) fn prepare_or(
             let hint = Hint::new("run the command once with ").and([Setting::on("force")]).then(" and without ");
             let hint = hint.and([Setting::named("part")]).then(", or remove the folder");
             return Err(Error::usage(
-                format!("{} holds a dataset that an interrupted run has partly removed", what()),
+                format!("{} contains a dataset that an interrupted run has partly removed", what()),
                 hint,
             ));
         }

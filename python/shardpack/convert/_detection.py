@@ -98,7 +98,7 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
         return found
-    text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, as the upright picture has, found {short(height)} and {short(width)}"
+    text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, the size of the upright picture, found {short(height)} and {short(width)}"
     if found.stored == (height, width):
         text += f"\n{_turned(found)}: turn its objects in the same way"
     raise ValueError(text)
@@ -157,11 +157,11 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
         with np.errstate(over="ignore"):
             array = np.array(values, np.float64).reshape(-1, width).astype(np.float32)
     except OverflowError:
-        raise ValueError(f"expected numbers within float32 for {what}, found a larger one") from None
+        raise ValueError(f"expected numbers in the range of float32 for {what}, found a larger one") from None
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise ValueError(f"expected finite numbers within float32 for {what}, found: {short(values[row])}")
+        raise ValueError(f"expected finite numbers in the range of float32 for {what}, found: {short(values[row])}")
     return array
 
 

@@ -102,7 +102,7 @@ class Fields:
         for name, kind in known.items():
             if name not in self.names.values():
                 found = ", ".join(repr(column) for column in self.names) or "none"
-                raise SourceError(f"{where}: field `{shown(name)}`: expected a column of kind {kind}, as the dataset has, found: {found}")
+                raise SourceError(f"{where}: field `{shown(name)}`: expected a column of kind {kind}, as in the dataset, found: {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
         """Return the kind of a field in the dataset being appended to."""
@@ -148,7 +148,7 @@ class Fields:
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
         if not np.can_cast(numbers.dtype, wanted):
-            hint = f"\nhint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} holds the numbers of all masks"
+            hint = f"\nhint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} can hold the numbers of all masks"
             raise SourceError(
                 f"column {self.masks[name]!r}: expected class numbers of type {wanted}, found {numbers.dtype}{hint if self.known is None else ''}"
             )
@@ -219,7 +219,7 @@ class Fields:
         for column, name in self.names.items():
             if name not in sample:
                 found = ", ".join(repr(column) for column in values) or "none"
-                raise SourceError(f"expected a column {column!r}, as the first sample has, found: {found}")
+                raise SourceError(f"expected a column {column!r}, as in the first sample, found: {found}")
         return sample
 
     def _another_name(self, column: str) -> str:
@@ -240,7 +240,7 @@ def _whole(column: str, value: Any) -> Any:
         return value
     if not float(value).is_integer():
         hint = "schema={'label': 'float64'} stores such numbers, which are not classes"
-        raise SourceError(f"column {column!r}: expected the number or name of a class, found {value}\nhint: {hint}")
+        raise SourceError(f"column {column!r}: expected a class number or name, found {value}\nhint: {hint}")
     return int(value)
 
 
@@ -258,7 +258,7 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
 def _if_masks(source: Source, column: str, name: str) -> str:
     if name != "image" or source.masks is None:
         return ""
-    return f"; if it holds masks, rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
+    return f"; if it contains masks, rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
 
 
 def field_name(column: str) -> str:

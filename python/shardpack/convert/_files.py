@@ -191,7 +191,7 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
     if len(splits) > 1:
         raise SourceError(
-            f"`{shown(folder)}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
+            f"`{shown(folder)}` has files of several splits: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
         )
     refuse_gap(str(folder), names, lambda name: True)
     return names
@@ -215,7 +215,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:
             raise SourceError(
-                f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}, without `{shown(lost)}`\n"
+                f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}: `{shown(lost)}` is missing\n"
                 "hint: to convert a part, pass a list, or a pattern such as {00000..00003}"
             )
 

@@ -71,4 +71,4 @@ def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any
     found = f"{mask.shape[0]} × {mask.shape[1]}"
     if turned is not None:
         found += f"\nhint: the picture has the Exif orientation {turned}: turn the mask in the same way"
-    raise SourceError(f"column {column!r}: expected a mask of {expected} pixels, as {whose} has, found {found}")
+    raise SourceError(f"column {column!r}: expected a mask of {expected} pixels, the size of {whose}, found {found}")

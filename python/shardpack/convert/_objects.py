@@ -122,5 +122,5 @@ def list_objects(
 def _list(store: _shardpack.Objects, folder: str) -> list[str]:
     names = store.list()
     if not names:
-        raise SourceError(f"`{shown(folder)}`: no objects below this name")
+        raise SourceError(f"`{shown(folder)}`: no objects with this prefix")
     return names

@@ -124,7 +124,7 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
-            f"{where}: expected the samples of one split, found groups of: {', '.join(splits)}\n"
+            f"{where} has the groups of several splits: {', '.join(splits)}\n"
             f"hint: group={splits[0]!r}"
         )
     if not columns:
@@ -141,7 +141,7 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
         or min(len(c.shape) for c in columns.values()) < 2
     ):
         raise SourceError(
-            f"{where}: the first axes of the arrays differ in length, so they cannot count the samples: {found}\n"
+            f"{where}: the first axes of the arrays differ in length, so the number of samples is unclear: {found}\n"
             "hint: drop=[…] leaves arrays out; samples='groups' makes each array a sample"
         )
 

@@ -22,7 +22,7 @@ class SameType:
             raise ValueError(f"dtype: expected one of {', '.join(sorted(DTYPES))}, found: {dtype!r}")
         self._field = field
         self._asked = dtype is not None
-        self._as = ", as the first sample has"
+        self._as = ", as in the first sample"
         self._dtype = None if dtype is None else np.dtype(dtype)
 
     @property
@@ -32,7 +32,7 @@ class SameType:
     def follow(self, dtype: str) -> None:
         """Use the element type from the dataset being appended to, unless a type was requested."""
         if not self._asked and dtype:
-            self._dtype, self._as = np.dtype(dtype), ", as the dataset has"
+            self._dtype, self._as = np.dtype(dtype), ", as in the dataset"
 
     def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return the array with the common element type. Raise an error if the conversion would change a value."""
@@ -46,7 +46,7 @@ class SameType:
             return made
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             first = "" if self._asked else self._as
-            hint = "" if "dataset" in first else "\nhint: dtype='float64' holds the values of all scanners"
+            hint = "" if "dataset" in first else "\nhint: dtype='float64' can hold the values of all scanners"
             raise SourceError(
                 f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} of "
                 f"{array.min():g} to {array.max():g}{hint}"

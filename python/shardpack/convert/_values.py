@@ -99,7 +99,7 @@ def parse_json(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=_object)
     except RecursionError:
-        raise ValueError("JSON is nested too deep") from None
+        raise ValueError("JSON is nested too deeply") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

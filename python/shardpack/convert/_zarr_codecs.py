@@ -72,9 +72,9 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     try:
         document = json.loads(text)
     except RecursionError:
-        raise SourceError("the metadata are nested too deep") from None
+        raise SourceError("the metadata are nested too deeply") from None
     except ValueError as error:
-        raise SourceError(f"expected metadata in JSON, found: {error}") from None
+        raise SourceError(f"cannot parse the metadata as JSON: {error}") from None
     if not isinstance(document, dict):
         raise SourceError(f"expected metadata as an object, found: {type(document).__name__}")
     version = _VERSIONS[name]
@@ -315,7 +315,7 @@ def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | No
     if len(data) > most:
         raise ValueError(_too_large(most))
     if count is not None and (len(data) < 4 or int.from_bytes(bytes(data[:4]), "little") != count):
-        raise ValueError(f"the chunk does not hold {count} strings, or is damaged")
+        raise ValueError(f"the chunk does not contain {count} strings, or is damaged")
     return data
 
 

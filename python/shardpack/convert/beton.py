@@ -154,7 +154,7 @@ class _Beton:
             raise SourceError(f"{self.where}: fields that cannot be read\n{listed}\nhint: write the file again with FFCV's own fields only")
         twice = next((field.name for number, field in enumerate(fields) if field.name in [other.name for other in fields[:number]]), None)
         if twice is not None:
-            raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps 16 letters)")
+            raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps only 16 characters)")
         return fields
 
     def described(self) -> list[tuple[str, tuple[Any, ...]]]:

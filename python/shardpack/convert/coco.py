@@ -105,7 +105,7 @@ def open(
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         if path.is_dir():
-            raise SourceError(f"`{shown(path)}`: expected a JSON file of COCO, found a folder\nhint: pass the file in `annotations`")
+            raise SourceError(f"`{shown(path)}`: expected a COCO JSON file, found a folder\nhint: pass the file in `annotations`")
         raise FileNotFoundError(2, "no such file", str(path))
     try:
         content = parse_json(path.read_bytes())
@@ -113,7 +113,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise SourceError(f"`{shown(path)}`: {error}") from None
     lists = ("images", "annotations", "categories")
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
-        raise SourceError(f"`{shown(path)}`: not a COCO file: no list `images`")
+        raise SourceError(f"`{shown(path)}`: not a COCO file: it has no list `images`")
     for name in lists:
         if not isinstance(content.get(name, []), list):
             raise SourceError(f"`{shown(path)}`: expected a list `{shown(name)}`, found: {type(content[name]).__name__}")

@@ -203,10 +203,10 @@ class _Group(Mapping[str, Any]):
             raise
         except Exception as error:
             raise SourceError(
-                f"{self._where}: cannot read the member `{shown(name)}`: damage or a dead link: {error}"
+                f"{self._where}: cannot read the member `{shown(name)}`: damaged, or a dead link: {error}"
             ) from error
         if node is None:
-            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`: damage or a dead link")
+            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`: damaged, or a dead link")
         if isinstance(node, h5py.Group):
             return _Group(self._opened, node, f"{self._where}, `{shown(name)}`")
         if not isinstance(node, h5py.Dataset):

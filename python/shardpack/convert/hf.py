@@ -170,8 +170,9 @@ class _Stream(io.RawIOBase):
         try:
             data = bytes(self._file._fetch_range(self._at, end))
         except Exception as error:
-            raise OSError(errno.EIO, f"the hub did not give bytes {self._at} to {end}: {error}", self._path) from error
+            why = f"the hub did not return bytes {self._at} to {end}: {error}"
+            raise OSError(errno.EIO, why, self._path) from error
         if len(data) != end - self._at:
-            raise OSError(errno.EIO, f"the hub gave {len(data)} bytes instead of {end - self._at}", self._path)
+            raise OSError(errno.EIO, f"the hub returned {len(data)} bytes instead of {end - self._at}", self._path)
         self._at = end
         return data

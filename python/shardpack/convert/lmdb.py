@@ -94,7 +94,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
     except OSError as error:
         raise SourceError(
             f"`{shown(path)}`: cannot start a process to read it: {error}\n"
-            "hint: own_process=False reads it in this process, which damage may kill"
+            "hint: own_process=False reads it in this process, but damaged data may crash it"
         ) from error
 
 
@@ -153,7 +153,7 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
     if looks_pickled(data):
         raise ValueError(
             "expected data, found a pickle, which is not loaded because it can run code\n"
-            "hint: pass a function that decodes such an entry, value=…"
+            "hint: pass value=…, a function that decodes such an entry"
         )
     if kind == "image":
         raise ValueError(
@@ -165,7 +165,7 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(
             f"neither a picture nor a valid Caffe Datum: {error}\n"
-            "hint: pass a function that decodes such an entry, value=…"
+            "hint: pass value=…, a function that decodes such an entry"
         ) from error
 
 

@@ -212,7 +212,7 @@ def _read_shard(folder: Path, shard: Mapping[str, Any], max_bytes: int) -> bytes
         _check_digest(stored, packed)
         data = _unpack(stored, str(shard.get("compression")), expected)
     if len(data) != expected:
-        raise ValueError(f"expected {expected} bytes, as the index says, found: {len(data)}")
+        raise ValueError(f"expected {expected} bytes, as in the index, found: {len(data)}")
     return data
 
 
@@ -290,7 +290,7 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
     count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
     if count != samples:
-        raise ValueError(f"expected {samples} samples, as the index says, found: {count}")
+        raise ValueError(f"expected {samples} samples, as in the index, found: {count}")
     if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
         raise ValueError(f"expected ascending offsets from at least {head} to {len(data)}")
     return tuple(offsets)

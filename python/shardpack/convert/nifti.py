@@ -160,8 +160,8 @@ def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
 def _unsaid(where: str, values: dict[str, Any]) -> str:
     axes = ", ".join(f"{axis} = {side}" for axis, side in zip(values["meta"]["axes"], values["volume"].shape, strict=True))
     return (
-        f"field `volume`: the axes are [{axes}] ({where}); the first is taken for time, because the file does not tell time "
-        "from channels\n"
+        f"field `volume`: the axes are [{axes}] ({where}); the first is treated as time, because the file does not say "
+        "whether it is time or channels\n"
         "hint: channels='last' stores [z, y, x, c], which loaders can cut into boxes; channels='first' stores [c, z, y, x]"
     )
 

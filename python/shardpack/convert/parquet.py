@@ -295,7 +295,7 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
             "the lists differ in length\nhint: schema={…: 'json'} keeps them as they are"
         ) from None
     if array.dtype == object:
-        raise ValueError("a list of numbers has nulls")
+        raise ValueError("a list of numbers contains nulls")
     return array.astype(dtype)
 
 

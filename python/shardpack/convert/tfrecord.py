@@ -214,7 +214,7 @@ def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
     if len(numbers) != 1:
         raise ValueError(
             f"expected one number, as in the first record, found: {len(numbers)}\n"
-            "hint: drop it, or convert with lists of one length"
+            "hint: drop the feature, or write lists of one length"
         )
     return numbers[0]
 

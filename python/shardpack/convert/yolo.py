@@ -96,7 +96,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     splits = {name: config[name] for name in SPLITS if config.get(name)}
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
-            f"`{shown(path)}`: expected the pictures of one split, found: {', '.join(splits)}\n"
+            f"`{shown(path)}` has the pictures of several splits: {', '.join(splits)}\n"
             f"hint: split='{next(iter(splits))}'; sp.concat reads several datasets as one"
         )
     split = split or next(iter(splits), None)
@@ -159,7 +159,7 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     except Exception as error:  # Its constructors of dates and numbers raise anything.
         raise SourceError(f"`{shown(path)}`: not YAML: {error}") from None
     if not isinstance(config, dict):
-        raise SourceError(f"`{shown(path)}`: expected a data.yaml of YOLO, found: {type(config).__name__}")
+        raise SourceError(f"`{shown(path)}`: expected a YOLO data.yaml, found: {type(config).__name__}")
     return config
 
 

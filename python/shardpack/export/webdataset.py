@@ -54,7 +54,7 @@ def write(
                     if len(value) > MOST_FRAMES:
                         raise ValueError(
                             f"sample `{key}`, field `{field}`: expected at most {MOST_FRAMES} frames, the limit of `convert`, "
-                            f"found {len(value)}\nhint: fields=[…] without it"
+                            f"found {len(value)}\nhint: leave the field out with fields=[…]"
                         )
                     places.setdefault(field, f"{field}.000.jpg")
                     members += [(f"{name}.{field}.{at:03}.jpg", frame) for at, frame in enumerate(value)]

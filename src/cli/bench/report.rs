@@ -197,7 +197,7 @@ impl Report<'_> {
             .queued_s
             .map(|seconds| format!("; the threads waited for a core {} of the time", percent(seconds / all.max(1e-9))));
         format!(
-            "time of {whose}, {} together{}\n{}\n\
+            "time of {whose}, {} in total{}\n{}\n\
              the consumer waited {} of the time, and found {:.1} batches ready on average; {} skipped\n",
             units::seconds(all),
             queued.unwrap_or_default(),
@@ -237,7 +237,7 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     }
     let hedges = match traffic.hedges {
         0 => String::new(),
-        n => format!(", {} sent twice because the first answer was slow", units::count(n)),
+        n => format!(", {} sent twice because the first response was slow", units::count(n)),
     };
     format!(
         "network: {} for {}; {} retried{hedges}; at most {} in flight, {} held\n",

@@ -69,9 +69,9 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
         0 => String::new(),
         n => format!("skipped {} with keys that the dataset already has\n", units::plural(n, "sample")),
     };
-    let whole = format!("generation {} of {}", added.generation, units::plural(added.samples, "sample"));
+    let whole = format!("generation {} with {}", added.generation, units::plural(added.samples, "sample"));
     if report.outcome == Written::AlreadyComplete {
-        return format!("nothing to add: `{name}` already has samples with these keys; it remains {whole}\n{known}");
+        return format!("nothing to add: `{name}` already has samples with these keys; it stays at {whole}\n{known}");
     }
     let reused = match report.shards_reused {
         0 => String::new(),
@@ -126,7 +126,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     }
     if removed.removed == 0 {
         show::print(&format!(
-            "nothing to remove: `{}` no longer has these keys; it stays at generation {} of {}\n",
+            "nothing to remove: `{}` no longer has these keys; it stays at generation {} with {}\n",
             args.dataset.display(),
             removed.generation,
             units::plural(removed.samples, "sample"),
@@ -134,7 +134,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     } else {
         let name = args.dataset.display();
         show::print(&format!(
-            "removed {} from `{name}`: generation {} of {}; rewrote {}, {}\n\
+            "removed {} from `{name}`: generation {} with {}; rewrote {}, {}\n\
              older generations still hold the removed samples; `shardpack compact {name}` deletes them\n",
             units::plural(removed.removed, "sample"),
             removed.generation,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Convert a folder of pictures or cubes into a dataset.
 ///
 /// JPEGs are stored in tiles with the same pixels, so that a reader can decode a part of a picture.
-/// Cubes of integers, also integers in floats, are stored without loss. Other cubes are stored as
+/// Cubes of integers, even if they are floats, are stored without loss. Other cubes are stored as
 /// float16, and the error is measured and printed. An interrupted run continues if you repeat the
 /// command. Options are explained in docs/options.md.
 #[derive(Debug, Args)]

@@ -150,7 +150,7 @@ pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
         let out = args.out.display();
         show::print(&match report.outcome {
             Written::AlreadyComplete => {
-                format!("already complete: `{out}` holds {samples} in {shards}, {size}; nothing was left to merge\n")
+                format!("already complete: `{out}` contains {samples} in {shards}, {size}; nothing was left to merge\n")
             }
             _ => format!("merged {samples} in {shards}, {size}, into `{out}`\n"),
         })?;
@@ -206,7 +206,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     if report.outcome == Written::AlreadyComplete {
         let size = units::bytes(report.bytes_out);
         return format!(
-            "already packed: `{out_name}` holds {samples} with the same names, sizes, labels and options, {size}; \
+            "already packed: `{out_name}` contains {samples} with the same names, sizes, labels and options, {size}; \
              nothing was written\n"
         );
     }

@@ -237,7 +237,7 @@ fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
 
 fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
     usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
-        Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
+        Error::format("blosc2 chunk size", format!("{HEADER_BYTES} to {}", bytes.len()), chunk_bytes).at(12)
     })
 }
 
@@ -367,7 +367,7 @@ fn walk_stream(
             (Ok(value), Some(1)) => {
                 Ok(ChunkStream { kind: StreamKind::Run(value), offset, bytes: 1, out_offset, out_bytes })
             }
-            _ => Err(Error::format("blosc2 run", "-255..=-1 and the token 1", format!("{size}")).at(at as u64)),
+            _ => Err(Error::format("blosc2 run", "-255 to -1, and the token 1", format!("{size}")).at(at as u64)),
         };
     };
     if bytes == 0 {

@@ -82,5 +82,5 @@ fn decoded(written: c_int, expected: c_int) -> Result<()> {
     if written == expected {
         return Ok(());
     }
-    Err(Error::format("lz4 block", format!("{expected} bytes decoded"), format!("{written}")))
+    Err(Error::format("lz4 block", format!("{expected} decoded bytes"), format!("{written}")))
 }

@@ -213,5 +213,5 @@ fn what_does_not_fit_is_refused() {
     refused(Some(still()), Voxels { origin: [0; 3], size: [1; 3] }, "output buffer");
     let array = Finish { volume: Some(still()), ..Finish::NOTHING };
     let error = array.apply(Dtype::F32, [1, 1, 1], Layout::AsShape, &[0; 4], &mut [0; 4]).unwrap_err();
-    assert!(error.to_string().contains("boxes of volumes only"), "{error}");
+    assert!(error.to_string().contains("only to boxes cut from volumes"), "{error}");
 }

@@ -109,7 +109,7 @@ impl ReencodeOptions {
     pub(super) fn check(&self) -> Result<()> {
         match self.quality {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
-                return Err(Error::usage(format!("JPEG quality: expected 1..=100, found {quality}")));
+                return Err(Error::usage(format!("JPEG quality: expected 1 to 100, found {quality}")));
             }
             // There is no lower bound, because ruined pictures have negative scores.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {

@@ -30,7 +30,7 @@ impl Ink {
         let photometric = directory.integer_or(262, usual)?;
         let refused = |found: String| {
             let expected = "gray, RGB, a palette, CMYK or YCbCr";
-            Err(Error::format("colours of a TIFF picture", expected, found))
+            Err(Error::format("TIFF colours", expected, found))
         };
         let needed = match photometric {
             0 | 1 | 3 => 1,
@@ -44,7 +44,7 @@ impl Ink {
             other => return refused(format!("photometric interpretation {other}")),
         };
         if bands < needed {
-            return Err(Error::format("bands of a TIFF picture", format!("at least {needed}"), bands));
+            return Err(Error::format("TIFF bands", format!("at least {needed}"), bands));
         }
         Ok(match photometric {
             0 => Self::Gray { is_inverted: true },
@@ -108,7 +108,7 @@ impl Depth {
 
 /// Reads the colours of a palette. Its tag lists all reds, then all greens, then all blues.
 fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]>> {
-    let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
+    let bad = |found: String| Error::format("TIFF palette", "three levels for each value", found);
     let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
     let count = usize::from(Depth(bits).most()) + 1;
     if levels.len() < 3 * count {
@@ -154,11 +154,7 @@ impl YCbCr {
         });
         let (Some(across), Some(down)) = (across, down) else {
             let [across, down] = subsampling;
-            return Err(Error::format(
-                "chroma subsampling of a TIFF picture",
-                "1, 2 or 4",
-                format!("{across} x {down}"),
-            ));
+            return Err(Error::format("TIFF chroma subsampling", "1, 2 or 4", format!("{across} x {down}")));
         };
         let luma = floats(directory, 529, [0.299, 0.587, 0.114])?;
         let reference = floats(directory, 532, [0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?;

@@ -99,7 +99,7 @@ impl<'a> Tiff<'a> {
                 };
                 let expected = "unsigned, of 8 or 16 bits, or one band of 1, 2 or 4";
                 let found = format!("{bands} {name}, of {bits} bits");
-                return Err(Error::format("samples of a TIFF picture", expected, found));
+                return Err(Error::format("TIFF samples", expected, found));
             }
         };
         let compression = Compression::of(directory.integer_or(259, 1)?, directory.integer_or(292, 0)?)?;
@@ -109,15 +109,15 @@ impl<'a> Tiff<'a> {
         let is_tiled = directory.values(322)?.is_some();
         let rows = u32::try_from(directory.integer_or(278, height.into())?).unwrap_or(height).min(height);
         let chunk = match is_tiled {
-            true => (side(322, "width of a TIFF tile")?, side(323, "height of a TIFF tile")?),
-            false if rows == 0 => return Err(Error::format("rows of a TIFF strip", "at least one", 0)),
+            true => (side(322, "TIFF tile width")?, side(323, "TIFF tile height")?),
+            false if rows == 0 => return Err(Error::format("rows per TIFF strip", "at least one", 0)),
             false => (width, rows),
         };
         // A few writers use the tags of strips for tiles.
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
-        let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
+        let none = || Error::format("TIFF strips or tiles", "their offsets", "none");
         // The picture has alpha only if its first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
@@ -195,8 +195,8 @@ impl<'a> Tiff<'a> {
                 || self.bits != 8)
         {
             return Err(Error::format(
-                "YCbCr of a TIFF picture",
-                "8 bits, bands together, no predictor",
+                "TIFF YCbCr data",
+                "8-bit samples, interleaved bands and no predictor",
                 "another coding",
             ));
         }

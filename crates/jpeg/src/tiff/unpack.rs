@@ -36,7 +36,7 @@ impl Compression {
                     _ => "",
                 };
                 let expected = "none, CCITT, LZW, JPEG, deflate, PackBits or zstd";
-                return Err(Error::format("compression of a TIFF picture", expected, format!("{other}{name}")));
+                return Err(Error::format("TIFF compression", expected, format!("{other}{name}")));
             }
         })
     }

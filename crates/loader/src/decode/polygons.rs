@@ -59,7 +59,7 @@ pub(crate) fn of_json(
     if let Some(problem) = walk.problem {
         return Err(problem);
     }
-    read.map_err(|error| Error::format("polygons", "JSON", error))?;
+    read.map_err(|error| Error::format("polygons", "JSON", format_args!("a parse error: {error}")))?;
     if shape.is_stored {
         walk.unit.check(relative)?;
     }
@@ -197,7 +197,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a text"))
+        Err(self.walk.refuse(LISTS, "a string"))
     }
 
     fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
@@ -310,7 +310,7 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a text"))
+        Err(self.walk.refuse(LISTS, "a string"))
     }
 
     fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
@@ -374,7 +374,7 @@ mod tests {
             ("{}", "found an object"),
             ("[[1,2,3]]", "an odd number of values"),
             ("[[1,2,[3,4]]]", "numbers and lists in one list"),
-            (r#"[["a"]]"#, "found a text"),
+            (r#"[["a"]]"#, "found a string"),
             ("[[true]]", "found a boolean"),
             ("[[1e300,5]]", "numbers in the range of float32"),
             ("[[0.25,0.5]]", "polygons in pixels: no number in the sample is above 1"),

@@ -17,7 +17,7 @@ use shardpack_reader::{Dataset, Error, Result};
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
-        return refuse("the field follows a picture, but pictures are loaded as stored bytes (`raw`)".into());
+        return refuse("the field is aligned with a picture, but pictures are loaded as stored bytes (`raw`)".into());
     };
     let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_followed = |name: &String| match named {
@@ -32,13 +32,12 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
             Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
         }
         ([], Some(named)) => {
-            refuse(format!("the field follows `{}`, which is not a picture field", named.escape_debug()))
+            refuse(format!("the field is aligned with `{}`, which is not a picture field", named.escape_debug()))
         }
-        ([], None) => refuse("the field follows a picture, but no picture field is loaded".into()),
-        (several, _) => refuse(format!(
-            "several pictures are loaded: name the picture that the field follows: one of {}",
-            several.join(", ")
-        )),
+        ([], None) => refuse("the field is aligned with a picture, but no picture field is loaded".into()),
+        (several, _) => {
+            refuse(format!("several pictures are loaded: choose one to align the field with: {}", several.join(", ")))
+        }
     }
 }
 
@@ -162,10 +161,10 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
             let Some(boxes) = boxes else {
-                return refuse(name, format!("the rows follow {}, which is not aligned as boxes", quoted(of)));
+                return refuse(name, format!("the rows belong to {}, which is not aligned as boxes", quoted(of)));
             };
             if !matches!(align, Align::Rows { .. }) && align.picture() != boxes.picture() {
-                return refuse(name, format!("the boxes {} follow a different picture", quoted(of)));
+                return refuse(name, format!("the boxes {} are aligned with a different picture", quoted(of)));
             }
         }
     }
@@ -175,7 +174,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     }
     if !options.view.augment.is_none() {
         let hint = Hint::new("to mirror both, use ").and([Setting::number("flip", 0.5)]).then(" in the view");
-        return refuse(first, "the field cannot be flipped or turned without the picture that it follows".into())
+        return refuse(first, "the field cannot be flipped or turned without its picture".into())
             .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
@@ -186,8 +185,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
         return refuse(
             first,
-            "an augmentation moves the pixels of the picture that this field follows, but that picture is not loaded"
-                .into(),
+            "an augmentation moves the pixels of this field's picture, but that picture is not loaded".into(),
         )
         .map_err(|error| error.with_hint(hint));
     }

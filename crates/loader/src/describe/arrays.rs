@@ -132,7 +132,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
-            return Err(Error::usage("flips and turns: no decoded array with two or three axes is loaded"));
+            return Err(Error::usage(
+                "flips and turns need a decoded array with two or three axes, but none is loaded",
+            ));
         }
         let hint = match options.view.augment.flip_columns {
             true => Hint::new(
@@ -159,16 +161,16 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
         let missing = match options.view.cube {
-            CubeMode::Volume { .. } => "volume other than masks",
-            _ => "decoded array with three axes, other than masks,",
+            CubeMode::Volume { .. } => "volume other than a mask,",
+            _ => "decoded array with three axes, other than a mask,",
         };
-        return Err(Error::usage(format!("band augmentation: no {missing} is loaded")));
+        return Err(Error::usage(format!("band augmentation needs a {missing} but none is loaded")));
     }
     let lowers = |change: &BandAugmentation| matches!(change, BandAugmentation::RandomLowResolution { .. });
     let is_flat = |plan: &&FieldPlan| is_banded(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (true, Some(flat)) = (options.view.augment_bands.iter().any(lowers), plans.iter().find(is_flat)) {
         let name = flat.name.escape_debug();
-        let error = Error::usage(format!("random_low_resolution: field `{name}` is not cut to boxes of volumes"));
+        let error = Error::usage(format!("random_low_resolution: field `{name}` is not a volume cut into boxes"));
         return Err(error.with_hint("cut volumes with `patchDxHxW`"));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
@@ -190,10 +192,10 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
     match (patch, bands) {
         (false, _) if matches!(options.view.cube, CubeMode::Volume { .. }) => {
-            Err(Error::usage("patch: no array with three or four axes is loaded"))
+            Err(Error::usage("patches need an array with three or four axes, but none is loaded"))
         }
-        (false, _) => Err(Error::usage("patch: no array with two or three axes is loaded")),
-        (_, false) => Err(Error::usage("bands: no array with three axes is loaded")),
+        (false, _) => Err(Error::usage("patches need an array with two or three axes, but none is loaded")),
+        (_, false) => Err(Error::usage("`bands` needs an array with three axes, but none is loaded")),
         _ => Ok(()),
     }
 }

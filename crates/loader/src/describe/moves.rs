@@ -54,7 +54,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         let is_other = |plan: &&FieldPlan| is_moved(plan) && !matches!(plan.kind, FieldType::Volume(_));
         if let (Some(_), Some(other)) = (moves.of_volumes(), plans.iter().find(is_other)) {
             let name = other.name.escape_debug();
-            return Err(Error::usage(format!("random_affine_3d: field `{name}` is not cut to boxes of volumes"))
+            return Err(Error::usage(format!("random_affine_3d: field `{name}` is not a volume cut into boxes"))
                 .with_hint(
                     "cut volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes",
                 ));
@@ -62,7 +62,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         return match plans.iter().any(is_moved) {
             true => Ok(()),
             false => Err(Error::usage(
-                "augmentation: no decoded picture and no array with two or three axes is loaded, so there is nothing \
+                "augmentation: no decoded picture or array with two or three axes is loaded, so there is nothing \
                  to move",
             )),
         };
@@ -87,7 +87,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
             (false, _) => Ok(()),
         };
     }
-    let error = Error::usage("picture augmentation: no field with decoded pictures is loaded");
+    let error = Error::usage("picture augmentation needs a field with decoded pictures, but none is loaded");
     Err(match changes.iter().any(|change| change.outside().is_some()) {
         true => error.with_hint("arrays support only one of these augmentations: `random_affine` or `random_rotation`"),
         false => error,

@@ -23,7 +23,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
         let Some((field, position)) = field.filter(|field| objects_of(field.kind)).zip(schema.stored_position(name))
         else {
             return Err(Error::usage(format!(
-                "objects: field `{}` has no arrays, texts, JSON or bytes",
+                "objects: field `{}` contains no arrays, text, JSON or bytes",
                 name.escape_debug()
             )));
         };

@@ -107,7 +107,9 @@ impl PatchPlan {
         });
         if let Some((name, scene)) = volume {
             let Some(scene) = scene else {
-                return Err(Error::usage(format!("patch grid: the volumes of field `{name}` differ in size")));
+                return Err(Error::usage(format!(
+                    "patch grid: the volumes of field `{name}` differ in size, but a grid needs equal sizes"
+                )));
             };
             self.most = self.count(grid, scene)?;
             return Ok(self);

@@ -226,9 +226,9 @@ impl FromStr for Align {
         };
         if !options.is_empty() {
             return Err(fail(
-                "for mask picture=FIELD and fill=; for instances picture=FIELD and rows=FIELD; for boxes picture=FIELD, \
-                 format=, unit= and visible=; for keypoints picture=FIELD, unit=, swap= and rows=FIELD; for polygons \
-                 picture=FIELD, unit= and rows=FIELD; for rows of=FIELD; each once",
+                "options of this kind, each at most once: picture=FIELD (all but rows), fill= (mask), rows=FIELD \
+                 (instances, keypoints, polygons), format= and visible= (boxes), unit= (boxes, keypoints, polygons), \
+                 swap= (keypoints), of=FIELD (rows)",
             ));
         }
         align.check()?;
@@ -267,12 +267,12 @@ mod tests {
             ("", "mask, instances, boxes"),
             ("box", "mask, instances, boxes"),
             ("mask,nearest", "mask, instances, boxes"),
-            ("polygons,swap=1-2", "each once"),
-            ("instances,fill=0", "each once"),
-            ("mask,format=xyxy", "each once"),
-            ("boxes,fill=0", "each once"),
+            ("polygons,swap=1-2", "each at most once"),
+            ("instances,fill=0", "each at most once"),
+            ("mask,format=xyxy", "each at most once"),
+            ("boxes,fill=0", "each at most once"),
             ("mask,fill=ignore", "fill=0"),
-            ("mask,picture=a,picture=b", "each once"),
+            ("mask,picture=a,picture=b", "each at most once"),
             ("boxes,format=yxyx", "format=xyxy"),
             ("boxes,unit=cm", "unit=pixel"),
             ("boxes,visible=half", "visible=0.25"),

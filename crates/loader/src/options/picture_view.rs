@@ -115,9 +115,9 @@ impl FromStr for ImageMode {
         }
         if !options.is_empty() {
             return Err(fail(
-                "flip=P, for all but full interpolation=NAME, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, \
-                 for center also short=S, for pad, jitter and randcrop also fill=RED:GREEN:BLUE, for jitter also \
-                 scale=LOW..HIGH, for randcrop also short=LOW..HIGH, each once",
+                "options of this view, each at most once: flip=P (all views), interpolation=NAME (all but full), \
+                 scale=LOW..HIGH (rrc, jitter), ratio=LOW..HIGH (rrc), short=S (center), short=LOW..HIGH (randcrop), \
+                 fill=RED:GREEN:BLUE (pad, jitter, randcrop)",
             ));
         }
         let view = view.with_flip(flip);
@@ -246,18 +246,18 @@ mod tests {
             ("Full", "such as rrc224"),
             ("crop224", "such as rrc224"),
             ("raw,flip=1", "such as rrc224"),
-            ("rrc8,", "each once"),
-            ("rrc8,flip=0,flip=1", "each once"),
-            ("rrc8, flip=0", "each once"),
-            ("center8,scale=0.1..1", "each once"),
-            ("rrc8,short=9", "each once"),
+            ("rrc8,", "each at most once"),
+            ("rrc8,flip=0,flip=1", "each at most once"),
+            ("rrc8, flip=0", "each at most once"),
+            ("center8,scale=0.1..1", "each at most once"),
+            ("rrc8,short=9", "each at most once"),
             ("rrc8,scale=0.5", "scale=LOW..HIGH"),
             ("rrc8,ratio=a..b", "ratio=LOW..HIGH"),
             ("center8,short=x", "short=S"),
             ("pad", "such as rrc224"),
-            ("pad8,scale=0.1..1", "each once"),
-            ("resize8,fill=0", "each once"),
-            ("jitter8,short=9", "each once"),
+            ("pad8,scale=0.1..1", "each at most once"),
+            ("resize8,fill=0", "each at most once"),
+            ("jitter8,short=9", "each at most once"),
             ("jitter8,scale=2", "scale=LOW..HIGH"),
             ("randcrop8", "short=LOW..HIGH"),
             ("randcrop8,short=0..9", "short=LOW..HIGH"),
@@ -265,7 +265,7 @@ mod tests {
             ("pad8,fill=1:2", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=", "fill=RED:GREEN:BLUE"),
             ("pad8,interpolation=lanczos", "interpolation=nearest, bilinear or bicubic"),
-            ("full,interpolation=nearest", "each once"),
+            ("full,interpolation=nearest", "each at most once"),
             ("rrc8,flip=half", "flip=P"),
         ] {
             let error = bad.parse::<ImageMode>().unwrap_err().to_string();

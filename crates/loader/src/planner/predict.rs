@@ -98,7 +98,7 @@ pub(crate) fn predict(
         let most = options.resources.max_batch_bytes;
         let hint = Hint::new("choose a smaller `batch_size`, smaller views or patches, or fewer bands, or raise ")
             .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
-        let text = format!("batch of {rows} rows: expected at most {most} bytes, found {dense}");
+        let text = format!("a batch of {rows} rows needs {dense} bytes, but the limit is {most}");
         return Err(Error::usage(text).with_hint(hint));
     }
     let alignment = alignment(options.resources.stage.is_some());

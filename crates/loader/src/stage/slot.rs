@@ -110,7 +110,7 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// An error if the device fails, if the range is outside the output, or if the stage cannot mix.
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         let _ = (rows, mix);
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the device cannot mix batches"))
     }
 
     /// Makes mosaics of rows in the output of a finished batch like [`RowMosaic::apply`], and waits for completion.
@@ -120,7 +120,7 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Same as [`mix`](Self::mix).
     fn mosaic(&self, rows: &[Range<usize>], mosaic: &RowMosaic) -> io::Result<()> {
         let _ = (rows, mosaic);
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the device makes no mosaics"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the device cannot make mosaics"))
     }
 }
 

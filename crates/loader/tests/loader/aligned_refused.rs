@@ -125,7 +125,7 @@ fn invalid_alignments_are_refused_at_open() {
                 o.view.align = align(&[("mask", "mask,picture=image")]);
                 o.view.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()];
             },
-            "picture that this field follows, but that picture is not loaded",
+            "pixels of this field's picture, but that picture is not loaded",
         ),
         (
             &|o: &mut LoaderOptions| {
@@ -146,7 +146,7 @@ fn invalid_alignments_are_refused_at_open() {
             },
             "`fill` is for arrays only",
         ),
-        (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, texts, JSON or bytes"),
+        (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, text, JSON or bytes"),
         (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),
         (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "no picture field is loaded"),
     ] {

@@ -365,10 +365,13 @@ fn impossible_options_are_refused_at_open() {
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
     assert!(error.contains("field `mask`: mean and std: expected 1 number"), "{error}");
     let error = cubes.refused(options().augment(ALL).fields(["flags"]));
-    assert!(error.contains("flips and turns: no decoded array with two or three axes"), "{error}");
+    assert!(
+        error.contains("flips and turns need a decoded array with two or three axes, but none is loaded"),
+        "{error}"
+    );
     let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
     let error = cubes.refused(options().augment_bands(augment_bands.clone()).fields(["mask"]));
-    assert!(error.contains("band augmentation: no decoded array with three axes"), "{error}");
+    assert!(error.contains("band augmentation needs a decoded array with three axes"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
     let error = cubes.refused(options().augment_bands(augment_bands).dtype(doubles));
     assert!(error.contains("`cube`, whose bands are augmented: expected float16, bfloat16 or float32"), "{error}");
@@ -379,7 +382,7 @@ fn impossible_options_are_refused_at_open() {
     let error = odd.refused(options().augment(ALL).mode(Mode::Stored));
     assert!(
         error.contains(
-            "arrays turned together: expected all to have the same size, 8 × 9, but found 9 × 9 in field `mask`"
+            "arrays flipped or turned together: expected the same size for all, 8 × 9, found 9 × 9 in field `mask`"
         ),
         "{error}"
     );
@@ -392,14 +395,14 @@ fn arrays_that_cannot_be_moved_are_refused() {
     let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
     assert!(
         error.contains(
-            "augmentation: no decoded picture and no array with two or three axes is loaded, so there \
+            "augmentation: no decoded picture or array with two or three axes is loaded, so there \
              is nothing to move"
         ),
         "{error}"
     );
     for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
         let error = cubes.refused(moved(texts));
-        let expected = "no field with decoded pictures is loaded\nhint: arrays support only one of these \
+        let expected = "needs a field with decoded pictures, but none is loaded\nhint: arrays support only one of these \
                         augmentations: `random_affine`";
         assert!(error.contains(expected), "{error}");
     }
@@ -410,7 +413,7 @@ fn arrays_that_cannot_be_moved_are_refused() {
     assert!(error.contains("`cube`, whose pixels are mixed: expected float16, bfloat16 or float32"), "{error}");
     let odd = Cubes::new(4, |_| [8, 9], 1);
     let error = odd.refused(moved(&[MOVES[0]]).mode(Mode::Stored));
-    let expected = "expected all to have the same size, 8 × 9, but found 9 × 9 in field `mask`";
+    let expected = "expected the same size for all, 8 × 9, found 9 × 9 in field `mask`";
     assert!(error.contains(expected), "{error}");
     let mut wrong = moved(&[MOVES[0]]);
     wrong.view.augment_pictures =

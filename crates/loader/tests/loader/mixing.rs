@@ -204,7 +204,10 @@ fn unmixable_fields_are_refused() {
             options().mix(mix(&["mosaic", "mixup"]).unwrap()),
             "a mosaic shows four pictures, which have no common label\nhint: ",
         ),
-        (options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), "label: expected a class below 2, found "),
+        (
+            options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }),
+            "label: expected a class number below 2, found ",
+        ),
     ] {
         let error = refused(options);
         assert!(error.contains(said), "{error}");

@@ -228,7 +228,7 @@ fn a_mask_of_a_different_size_cannot_be_cut_with_its_cube() {
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
         loader.next_batch().unwrap().unwrap_err().to_string(),
-        "sample 1, `cube-1`: arrays cut together: expected all to have the same size, 40 × 30, but \
+        "sample 1, `cube-1`: arrays cut together: expected the same size for all, 40 × 30, \
          found 41 × 30 in field `mask`"
     );
     assert!(loader.next_batch().unwrap().is_ok(), "the next row begins anew");
@@ -255,10 +255,13 @@ fn invalid_patches_and_bands_are_refused() {
             bands(Bands::List(vec![3, 12]), patch(4, 4, PatchPlace::Center)),
             "sample 0, `cube-0`: band in a region: expected a number below 12, found 12",
         ),
-        (only("mask", CubeMode::Whole, Bands::Range(0..1)), "bands: no array with three axes is loaded"),
+        (
+            only("mask", CubeMode::Whole, Bands::Range(0..1)),
+            "`bands` needs an array with three axes, but none is loaded",
+        ),
         (
             only("spectrum", patch(4, 4, PatchPlace::Center), Bands::All),
-            "patch: no array with two or three axes is loaded",
+            "patches need an array with two or three axes, but none is loaded",
         ),
     ] {
         assert_eq!(refused, said);

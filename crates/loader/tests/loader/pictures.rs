@@ -109,7 +109,7 @@ fn with_a_device_nothing_else_is_refused() {
 fn useless_or_harmful_augmentations_are_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
-    let none = "picture augmentation: no field with decoded pictures is loaded";
+    let none = "picture augmentation needs a field with decoded pictures, but none is loaded";
     let filled = vec!["random_affine(degrees=5,fill=0.5)".parse().unwrap()];
     let error = refused(options().augment_pictures(filled));
     assert!(error.contains("picture augmentation: `fill` and `mask_fill` are for arrays only"), "{error}");

@@ -68,7 +68,11 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     // row. A record of this length cannot hold a picture of this size. It could hold an array of this size, because
     // equal elements take only a few stored bytes, so arrays are checked against a different limit.
     for (said, words, options) in [
-        (17, "picture: expected 663 bytes, by height and width in the index, found 624 bytes, 16 × 13 × 3", options(4)),
+        (
+            17,
+            "picture: expected 663 bytes, from the height and width in the index, found 624 bytes, 16 × 13 × 3",
+            options(4),
+        ),
         (8, "in the index", options(4)),
         (1 << 22, "max_expansion", of("image")),
         (1 << 23, "max_run_bytes", of("cube")),
@@ -103,7 +107,7 @@ fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
     // Sizes that are known in advance are checked when the loader opens: here 8 cubes of 16 × 24 × 3 uint16.
     let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
     assert!(
-        text.contains("max_batch_bytes") && text.contains("batch of 8 rows: expected at most 3000 bytes, found 18432"),
+        text.contains("max_batch_bytes") && text.contains("a batch of 8 rows needs 18432 bytes, but the limit is 3000"),
         "{text}"
     );
     // Sizes that depend on the samples are checked with the batch: here whole pictures of 1,152 bytes.

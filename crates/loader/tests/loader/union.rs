@@ -166,7 +166,7 @@ fn fields_that_do_not_match_are_an_error() {
     let union = concat(&[&photos, &stray]).unwrap();
     let text = union.labels().unwrap_err().to_string();
     assert!(
-        text.contains("sample `sample-00103`") && text.contains("field `label`: expected a class below 3"),
+        text.contains("sample `sample-00103`") && text.contains("field `label`: expected a class number below 3"),
         "{text}"
     );
     assert_eq!(union.get(7).unwrap().scalar("label").unwrap(), Scalar::Signed(-1));

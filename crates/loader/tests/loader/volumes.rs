@@ -302,7 +302,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
     let mut loader = open("patch3x5x7", |options| options.mode(Mode::Stored).batch_size(1)).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "sample 5, `v5`: arrays cut together: expected all to have the same size, 8 × 12 × 15, but found \
+    let expected = "sample 5, `v5`: arrays cut together: expected the same size for all, 8 × 12 × 15, found \
                     9 × 12 × 15 in field `mask`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     let mut loader = open("patch9x5x7", |options| options).unwrap();

@@ -208,13 +208,13 @@ impl FieldOfSample<'_> {
             })?,
             (Some(SampleValue::Array(array)), _) if array.shape().is_empty() => {
                 let found = "an array with no axes (a single number)";
-                return Err(self.expected(dtype.name(), found, "pass its only element as a number"));
+                return Err(self.expected(dtype.name(), found, "pass the number itself instead of an array"));
             }
             (Some(other), _) => return Err(self.expected(dtype.name(), &other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
-                    true => "a number cannot be missing: use NaN instead",
-                    false => "numbers cannot be missing: choose a number that stands for a missing value, such as -1",
+                    true => "pass NaN for a missing number",
+                    false => "pass a number that you use for missing values, such as -1",
                 };
                 return Err(self.expected(dtype.name(), "no value", hint));
             }
@@ -227,7 +227,7 @@ impl FieldOfSample<'_> {
     }
 
     fn no_class(&self, labels: &LabelClasses, label: i128) -> CollectError {
-        let expected = format!("the number of a class, 0 to {}", labels.len().saturating_sub(1));
+        let expected = format!("a class number, 0 to {}", labels.len().saturating_sub(1));
         self.expected(&expected, &label.to_string(), "")
     }
 

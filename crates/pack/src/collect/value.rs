@@ -89,7 +89,7 @@ impl SampleValue {
 impl Number {
     pub(super) fn found(self) -> String {
         match self {
-            Self::Bool(value) => format!("the truth value {value}"),
+            Self::Bool(value) => format!("the boolean {value}"),
             Self::Int(value) => format!("the number {value}"),
             Self::Float(value) => format!("the number {value:?}"),
         }

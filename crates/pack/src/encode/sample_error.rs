@@ -99,7 +99,7 @@ impl SampleError {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
             Self::Encode(EncodeError::ErrorBound { .. }) => Some("values that cannot be stored within `max_error`"),
-            Self::Encode(EncodeError::BecomesNoData { .. }) => Some("values that rounding would make no-data"),
+            Self::Encode(EncodeError::BecomesNoData { .. }) => Some("values that rounding would turn into no-data"),
             _ => None,
         }
     }

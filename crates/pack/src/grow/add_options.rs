@@ -89,7 +89,7 @@ impl AddOptions {
         AddOption::new(
             "labels",
             Takes::Path("FILE"),
-            "Table of labels of the new samples, if the old ones had one",
+            "Table of labels for the new samples, if `pack` used one",
             |options, given| {
                 options.labels = Some(given.path());
                 Ok(())
@@ -143,7 +143,7 @@ impl AddOptions {
         AddOption::new(
             "on_known_key",
             Takes::Word(words::<OnKnownKey>, "POLICY"),
-            "Keys that the dataset has already: stop or skip",
+            "New samples whose keys the dataset has: stop or skip",
             |options, given| given.word().map(|policy| options.on_known_key = policy),
             |options| Some(options.on_known_key.spelled().to_owned()),
         ),

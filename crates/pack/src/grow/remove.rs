@@ -190,7 +190,7 @@ fn locate(
     let like = opened.keys_like(first);
     let hint = match like.is_empty() {
         true => "`shardpack ls` lists the keys".to_owned(),
-        false => format!("keys like the first: {}", some(like.iter().map(String::as_str), like.len())),
+        false => format!("keys similar to the first one: {}", some(like.iter().map(String::as_str), like.len())),
     };
     let text = format!(
         "{} of {} keys are not in the dataset, so nothing was removed: {}",

@@ -102,7 +102,7 @@ impl ReportArguments {
         ReportOption::new(
             "source",
             Takes::Path("DIR"),
-            "Sources of the dataset SRC, to compare its samples with",
+            "Source files of the dataset SRC, to compare with it",
             |options, given| {
                 options.source = Some(given.path());
                 Ok(())
@@ -112,7 +112,7 @@ impl ReportArguments {
         ReportOption::new(
             "force",
             Takes::Switch,
-            "Replace a file at FILE that is not a report",
+            "Overwrite FILE even if it is not a report",
             |options, given| given.switch().map(|on| options.force = on),
             |options| Some(options.force.to_string()),
         ),
@@ -127,7 +127,7 @@ impl ReportArguments {
         ReportOption::new(
             "seed",
             Takes::Value("N"),
-            "Seed of the draw",
+            "Seed for drawing the samples",
             |options, given| given.integer(0..=u64::MAX).map(|seed| options.seed = seed),
             |options| Some(options.seed.to_string()),
         )
@@ -135,7 +135,7 @@ impl ReportArguments {
         ReportOption::new(
             "gallery",
             Takes::Value("N"),
-            "Samples in the gallery: N of the worst, and N at random",
+            "Samples in the gallery: the N worst, and N at random",
             |options, given| given.integer(0..=100).map(|samples| options.gallery = samples),
             |options| Some(options.gallery.to_string()),
         )
@@ -143,7 +143,7 @@ impl ReportArguments {
         ReportOption::new(
             "want",
             Takes::Several("COND"),
-            "Condition on the recommendation, such as `size<=30GB`; may repeat",
+            "Condition on the recommendation, such as `size<=30GB`; repeatable",
             |options, given| {
                 options.want.push(given.text());
                 Ok(())
@@ -297,7 +297,10 @@ impl ReportArguments {
 
     fn check(&self, given: &[(String, OptionValue)]) -> Result<()> {
         if self.candidates.is_some() && !self.ladders.is_empty() {
-            return Err(ArgumentError::of("candidates", "cannot be combined with ladders of other candidates"));
+            return Err(ArgumentError::of(
+                "candidates",
+                "cannot be combined with options that list candidates, such as `quality`",
+            ));
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);

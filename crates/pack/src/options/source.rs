@@ -59,7 +59,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "class_folders",
         Takes::Word(words::<Option<bool>>, "WHEN"),
-        "First-level folder names as labels: auto, on, off",
+        "Use top-level folder names as labels: auto, on, off",
         |options, given| given.word().map(|when| options.class_folders = when),
         |options| Some(options.class_folders.spelled().to_owned()),
     )
@@ -67,7 +67,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "masks",
         Takes::Path("DIR"),
-        "Folder of label masks with the file names of the samples",
+        "Folder of label masks, named like the samples",
         |options, given| {
             options.masks = Some(given.path());
             Ok(())
@@ -116,7 +116,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "splits",
         Takes::Switch,
-        "Pack the folders of SRC (train, val, …) into a dataset each",
+        "Pack each folder of SRC (train, val, …) as its own dataset",
         |options, given| given.switch().map(|on| options.splits = on),
         |options| Some(options.splits.to_string()),
     )
@@ -124,7 +124,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "clips",
         Takes::Switch,
-        "Make one sample, a clip, of each folder of JPEG frames",
+        "Pack each folder of JPEG frames as one sample, a clip",
         |options, given| given.switch().map(|on| options.clips = on),
         |options| Some(options.clips.to_string()),
     )

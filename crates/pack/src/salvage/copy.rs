@@ -105,8 +105,8 @@ pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Res
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(
-            "no schema was found, and the records are too large to guess one: expected at most {} fields and bytes of \
-             scalars, found {count}",
+            "no schema was found, and none can be guessed: expected at most {} fields and scalar bytes, \
+             found {count}",
             limits.max_fields
         );
     }

@@ -15,7 +15,7 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
     let (name, manifest) = newest.manifest.as_ref()?;
     let generation = manifest.generation();
     (generation > 1 || name != MANIFEST_NAME)
-        .then(|| Note::new(format!("generation {generation} is used, as listed in `{name}`")))
+        .then(|| Note::new(format!("using generation {generation}, as listed in `{name}`")))
 }
 
 #[derive(Default)]
@@ -58,10 +58,14 @@ impl DamagedFolder {
         if manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && !others.is_empty() {
             let count = plural(others.len() as u64, "shard");
             notes.push(match options.all_generations {
-                true if !newest.is_certain => Note::new(format!("{count} of other generations copied too")),
-                true => Note::new(format!("removed samples are copied too, in {count} of older generations")),
+                true if !newest.is_certain => {
+                    Note::new(format!("samples are also copied from {count} of other generations"))
+                }
+                true => Note::new(format!(
+                    "samples are also copied from {count} of older generations, including removed samples"
+                )),
                 false => Note::new(format!(
-                    "{count} of older generations left out, because they may contain removed samples"
+                    "left out {count} of older generations, because they may contain removed samples"
                 ))
                 .with_hint(Hint::set([Setting::on("all_generations")]).then(" copies them too")),
             });

@@ -94,6 +94,6 @@ fn scalars_without_a_schema_are_fields_up_to_the_limit() {
         };
         assert_eq!(guess(1024).unwrap().schema.fields().len(), 1024);
         let error = guess(8_000_000).unwrap_err().to_string();
-        assert!(error.ends_with("at most 1024 fields and bytes of scalars, found 8000000"), "{error}");
+        assert!(error.ends_with("at most 1024 fields and scalar bytes, found 8000000"), "{error}");
     });
 }

@@ -122,7 +122,7 @@ fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
 fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Error {
     let (found, expected) = (current.generation(), numbered.generation());
     let error = match found == expected {
-        true => FormatError::format("shards in the manifest", format!("the shards in `{name}`"), "missing shards"),
+        true => FormatError::format("shards in the manifest", format!("the shards in `{name}`"), "only some of them"),
         false => FormatError::format("generation in the manifest", format!("{expected}, as in `{name}`"), found),
     };
     error.in_file(path.to_string_lossy()).into()

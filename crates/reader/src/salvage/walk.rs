@@ -142,8 +142,8 @@ impl Walk {
             return Err(FormatError::limit("record", "max_record_bytes", limit, frame.record_bytes));
         }
         if frame.record_bytes > self.patience {
-            let expected = "few damaged records before it, as after an accident";
-            return Err(FormatError::format("record", expected, "too many, so this record is not read"));
+            let expected = "fewer damaged records before it";
+            return Err(FormatError::format("record", expected, "too many, so salvage skips this record"));
         }
         Ok(())
     }

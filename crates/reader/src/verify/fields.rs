@@ -108,7 +108,7 @@ fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error
             }
             let value = Scalar::from_bytes(dtype, value).unwrap_or_else(|| bug("one element of this type"));
             let fits = value.as_i64().and_then(|v| u64::try_from(v).ok()).is_some_and(|v| v < classes);
-            return (!fits).then(|| Error::format("label", format!("a class below {classes}"), value));
+            return (!fits).then(|| Error::format("label", format!("a class number below {classes}"), value));
         }
         rest = tail;
     }

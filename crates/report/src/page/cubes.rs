@@ -162,13 +162,13 @@ fn error_histogram(panel: &CubePanel, errors: &data::Histogram) -> Markup {
         [(-bound, "−bound"), (bound, "bound")].map(|(at, label)| Note {
             at,
             label: label.into(),
-            tip: format!("the recipe promises at most {}", words::significant(bound, 3)),
+            tip: format!("the recipe guarantees at most {}", words::significant(bound, 3)),
         })
     });
     let caption = html! {
         "Stored minus original. "
         @match panel.bound {
-            Some(bound) => { "The recipe promises at most " (words::significant(bound, 3)) ". " }
+            Some(bound) => { "The recipe guarantees at most " (words::significant(bound, 3)) ". " }
             None => {}
         }
         "Counts are on a logarithmic axis."

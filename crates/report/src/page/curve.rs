@@ -102,13 +102,13 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     let name = axis_name(measure, statistic, drawn);
     let better = if measure.better() == Better::Higher { "Up and left is better." } else { "Down and left is better." };
     let alternative = format!(
-        "Plot of {}: bytes a sample against {name}. {better} {} The numbers are in the table of candidates.",
+        "Plot of {}: bytes per sample against {name}. {better} {} The numbers are in the table of candidates.",
         words::plural(points.len() as u64, "candidate"),
         chosen_said(&points)
     );
     let scatter = Scatter {
         points: &points,
-        x: (Kind::of(&xs), Label::Bytes, "bytes a sample"),
+        x: (Kind::of(&xs), Label::Bytes, "bytes per sample"),
         y: (y_kind, Label::Number, &name),
         zones: if measure == Measure::Ssimulacra2 { BANDS } else { &[] },
         levels: &levels,
@@ -161,20 +161,20 @@ fn rates(view: &View<'_>) -> Markup {
     }
     let cores = if all { "all cores" } else { "one core" };
     let name = format!("samples decoded per second, {cores}");
-    let alternative = format!("Plot: bytes a sample against {name}. {}", chosen_said(&points));
+    let alternative = format!("Plot: bytes per sample against {name}. {}", chosen_said(&points));
     let xs: Vec<f64> = points.iter().map(|p| p.x).collect();
     let ys: Vec<f64> = points.iter().map(|p| p.y).collect();
     let points: Vec<Point> = points.into_iter().map(|p| Point { front: false, ..p }).collect();
     let scatter = Scatter {
         points: &points,
-        x: (Kind::of(&xs), Label::Bytes, "bytes a sample"),
+        x: (Kind::of(&xs), Label::Bytes, "bytes per sample"),
         y: (Kind::of(&ys), Label::Number, &name),
         zones: &[],
         levels: &[],
         alternative: &alternative,
     };
     let data = Data {
-        head: ["candidate", "bytes a sample", &name].map(str::to_owned).into(),
+        head: ["candidate", "bytes per sample", &name].map(str::to_owned).into(),
         rows: points
             .iter()
             .map(|p| vec![format!("#{}", p.label), words::bytes(p.x), words::significant(p.y, 3)])

@@ -61,7 +61,7 @@ fn scores(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
 fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     let values = worst_first(chosen.rows.iter().map(|row| (row.sample, row.bytes as f64)).collect(), Better::Lower);
     let spread = chosen.bytes.map(|s| (s.p10, words::bytes(s.p10), words::bytes(s.worst)));
-    histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
+    histogram(view, "Samples by stored size", "bytes per sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
 /// Draws a histogram with a line at p10 and triangles at the worst values. `values` must be sorted, worst

@@ -138,7 +138,7 @@ impl TableRows<'_> {
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
             if *first != 0 {
                 let sample = self.keys.get(sample).copied().unwrap_or(key);
-                let message = format!("second row for `{}`: the first is in line {first}", short(sample));
+                let message = format!("second row for `{}`, whose first row is in line {first}", short(sample));
                 return Err(self.error(Some(line), message, self.one_row(sample)));
             }
             (*first, *row) = (line, self.count);

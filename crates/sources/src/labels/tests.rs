@@ -138,7 +138,7 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: second row for `a/1.jpg`: the first is in line 2\nhint: write one row for each sample; in JSON \
+            ", line 4: second row for `a/1.jpg`, whose first row is in line 2\nhint: write one row for each sample; in JSON \
              Lines, several values of a sample can be a list, such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
              \"another\"]}`",
         ),
@@ -190,7 +190,7 @@ fn json_errors_name_line_and_reason() {
         ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
         ("{\"key\": true, \"n\": 1}", "expected a string as the key `key`, found another type"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
-        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "second row for `a/1.jpg`: the first is in line 1"),
+        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "second row for `a/1.jpg`, whose first row is in line 1"),
         ("[1]", "invalid type: sequence, expected a JSON object"),
         (
             "{\"key\": ",
@@ -257,7 +257,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
     assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
     let found = error("caption,image\none,1\nanother,a/1.jpg\n");
-    assert!(found.starts_with(", line 3: second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
+    assert!(found.starts_with(", line 3: second row for `a/1.jpg`, whose first row is in line 2\nhint: "), "{found}");
     let (_, line) = found.split_once("such as `").unwrap();
     assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
     // The row in the hint is valid JSON Lines.

@@ -15,7 +15,7 @@ pub(super) fn is_bmp(head: &[u8]) -> bool {
 }
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("BMP cut off in its header");
+    let short = || Flaw::damaged("BMP truncated in its header");
     let pixels = u64::from(le32(head, 10).ok_or_else(short)?);
     let core = le32(head, 14) == Some(12);
     let (width, height, bits, compression) = if core {
@@ -49,8 +49,9 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
                 jpeg: None,
             })
         }
-        _ => {
-            Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))
-        }
+        _ => Err(Flaw::damaged(format!(
+            "truncated BMP: {width} × {height} pixels of {bits} bits in {} bytes",
+            file.len()
+        ))),
     }
 }

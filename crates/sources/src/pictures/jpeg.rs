@@ -50,7 +50,7 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
 /// Reads the DHP segment at `offset`, which is laid out like a frame header and has the dimensions of the whole
 /// picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("JPEG cut off in its header");
+    let short = || Flaw::damaged("JPEG truncated in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
     let side = |at| be16(&segment, at).ok_or_else(short);
     let (length, height, width) = (side(2)?, side(5)?, side(7)?);
@@ -112,7 +112,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
             }
             Err(JpegError::Truncated { needed }) => {
                 return Err(Flaw::damaged(format!(
-                    "JPEG cut off in its header: expected at least {needed} bytes, found {}",
+                    "JPEG truncated in its header: expected at least {needed} bytes, found {}",
                     file.len()
                 )));
             }
@@ -135,5 +135,5 @@ fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw
         return Ok(from + content as u64);
     }
     end_of_image(&file.head(MAX_SEARCHED_BYTES)?, scan_offset)
-        .ok_or_else(|| Flaw::damaged(format!("JPEG cut off: no end of image (FF D9) in {} bytes", file.len())))
+        .ok_or_else(|| Flaw::damaged(format!("truncated JPEG: no end of image (FF D9) in {} bytes", file.len())))
 }

@@ -8,7 +8,7 @@ use shardpack_jpeg::{PictureFormat, exif_orientation};
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
-    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("PNG cut off in its header"))?;
+    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("PNG truncated in its header"))?;
     if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
         return Err(Flaw::damaged("PNG without IHDR as its first chunk"));
     }
@@ -20,7 +20,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
     // Bytes after the end are allowed but rare, so search the whole file only if there are any.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
-        return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in {} bytes", file.len())));
+        return Err(Flaw::damaged(format!("truncated PNG: no end chunk (IEND) in {} bytes", file.len())));
     }
     let deep = head.get(24).is_some_and(|bits| *bits > 8);
     let (exif, is_clear) = png_chunks(file);

@@ -25,10 +25,10 @@ fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
 }
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("WebP cut off in its header");
+    let short = || Flaw::damaged("WebP truncated in its header");
     let expected = u64::from(le32(head, 4).ok_or_else(short)?) + 8;
     if expected > file.len() {
-        return Err(Flaw::damaged(format!("WebP cut off: expected {expected} bytes, found {}", file.len())));
+        return Err(Flaw::damaged(format!("truncated WebP: expected {expected} bytes, found {}", file.len())));
     }
     let three = |at: usize| Some(u32::from(le16(head, at)?) | u32::from(*head.get(at + 2)?) << 16);
     let alpha = match head.get(12..16) {

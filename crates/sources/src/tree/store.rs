@@ -20,7 +20,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
     let mut found = files.list(src)?;
     if found.is_empty() {
         // Stores have no empty folders, so the name is probably wrong.
-        let (expected, found) = ("a folder with objects", "no object below this name");
+        let (expected, found) = ("a folder with objects", "no objects with this prefix");
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found });
     }
     found.sort_unstable_by(|a, b| a.key.cmp(&b.key));

@@ -255,7 +255,7 @@ impl TreeWalk<'_> {
             return Err(special());
         }
         if folder.is_loop(&target) {
-            return Err(link(format!("the link leads back to a folder above it: `{}`", visible_path(&target))));
+            return Err(link(format!("the link points to a folder that contains it: `{}`", visible_path(&target))));
         }
         let entered_by = Some(Arc::new(Link { home: folder.real.clone(), outer: folder.entered_by.clone() }));
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))

@@ -21,7 +21,7 @@ impl std::error::Error for NoAnswer {
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no answer from `{}`", self.host)
+        write!(f, "no response from `{}`", self.host)
     }
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Refusal {
                  instead of 206)",
             ),
             Self::Status(status) => {
-                write!(f, "the server answers with status {status}{}", meaning(*status))
+                write!(f, "the server returned status {status}{}", meaning(*status))
             }
             Self::Redirect { from, to } => write!(
                 f,
@@ -76,7 +76,7 @@ impl fmt::Display for Refusal {
             ),
             Self::NoUrl => f.write_str("the address of the request is not a valid URL"),
             Self::NoBucket => f.write_str("there is no such bucket or container"),
-            Self::TooLong { most } => write!(f, "the answer is longer than {most} bytes"),
+            Self::TooLong { most } => write!(f, "the response is longer than {most} bytes"),
         }
     }
 }

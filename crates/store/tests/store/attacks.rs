@@ -240,7 +240,7 @@ fn a_dripping_answer_ends_with_an_error() {
         }
     });
     let error = said(&opened(&format!("{}/data", late.origin()), &options()).unwrap_err());
-    assert!(error.contains("no answer within 1.5s"), "{error}");
+    assert!(error.contains("no response within 1.5s"), "{error}");
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn a_permanent_failure_names_object_range_and_attempt() {
         (Answer::Status(403), "denies access"),
         (Answer::Status(400), "status 400"),
         (Answer::Whole, "does not support ranges"),
-        (Answer::Silence, "no answer within"),
+        (Answer::Silence, "no response within"),
         (Answer::Stall(3), "no byte arrived"),
         (Answer::OtherTag, "has changed since"),
     ] {

@@ -134,7 +134,7 @@ fn shards_without_their_manifest_are_replaced_by_force_alone() {
     let before = files(dir.path());
     let new = source.plan(30_000);
     let error = said(&write_dataset(dir.path(), &new, &source, &options(1)).unwrap_err());
-    assert!(error.contains("holds shards without a manifest: `shard-00000.shard`, "), "{error}");
+    assert!(error.contains("contains shards without a manifest: `shard-00000.shard`, "), "{error}");
     assert!(error.ends_with("`--force`, without `--part`, starts over"), "{error}");
     assert_eq!(files(dir.path()), before);
     write_dataset(dir.path(), &new, &source, &WriteOptions { force: true, ..options(1) }).unwrap();

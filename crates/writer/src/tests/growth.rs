@@ -310,7 +310,7 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let error = add(&fs, &other, &options(1)).unwrap_err();
     assert_eq!(
         said(&error),
-        "`/data/out` holds the files of an interrupted `add` or `remove`, but this command has other options, \
+        "`/data/out` contains the files of an interrupted `add` or `remove`, but this command has other options, \
          or its files have changed\n\
          hint: to continue, run that command again; or run this one with `--force` to discard its files"
     );

@@ -98,7 +98,7 @@ fn merge_names_the_missing_parts() {
     let source = Numbers::new(300);
     let plan = source.plan(40_000);
     let dir = tempdir().unwrap();
-    assert!(merge::<Sum>(dir.path()).unwrap_err().to_string().contains("holds no parts of a dataset"));
+    assert!(merge::<Sum>(dir.path()).unwrap_err().to_string().contains("contains no parts of a dataset"));
     assert!(files(dir.path()).is_empty());
     write_dataset(dir.path(), &plan, &source, &part(1, 3)).unwrap();
     let shards = plan.shard_count();

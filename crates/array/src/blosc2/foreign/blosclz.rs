@@ -12,7 +12,7 @@ pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
     if steps(stream, out, &mut at).is_some() && at == out.len() {
         return Ok(());
     }
-    Err(Error::format("blosclz stream", format!("{} bytes decoded", out.len()), at))
+    Err(Error::format("blosclz stream", format!("{} decoded bytes", out.len()), at))
 }
 
 /// Executes the steps of a stream. Returns `None` if a step would leave the bounds of the stream or of the output.

@@ -74,7 +74,7 @@ impl ForeignCoders {
                     out.fill(value);
                     Ok(after)
                 }
-                _ => Err(Error::format("blosc2 run", "-255..=-1 and an odd token", size)),
+                _ => Err(Error::format("blosc2 run", "-255 to -1, and an odd token", size)),
             };
         };
         let (stream, after) = bytes.split_at_checked(length).ok_or_else(|| truncated(length, bytes.len()))?;

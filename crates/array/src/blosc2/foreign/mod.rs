@@ -64,7 +64,7 @@ impl<'a> ForeignChunk<'a> {
         usize::try_from(stored)
             .ok()
             .filter(|stored| (HEADER_BYTES..=most).contains(stored))
-            .ok_or_else(|| Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={most}"), stored).at(12))
+            .ok_or_else(|| Error::format("blosc2 chunk size", format!("{HEADER_BYTES} to {most}"), stored).at(12))
     }
 
     /// Parses the chunk at the start of `bytes`. The chunk must decode to `unit_bytes`. More bytes may follow it.
@@ -92,7 +92,7 @@ impl<'a> ForeignChunk<'a> {
             return Err(unsupported("a chunk with blocks of different lengths"));
         }
         if flags2 & 0x8F != 0 {
-            let found = "a chunk with a dictionary (`use_dict`), of a big-endian machine, or for instruments";
+            let found = "a chunk with a dictionary (`use_dict`), big-endian data or instrumentation";
             return Err(unsupported(found));
         }
         let chunk = part(bytes, 0..stored.min(bytes.len()), "blosc2 chunk")?;

@@ -99,7 +99,7 @@ fn damaged_markers_are_named_with_their_place() {
 
     let mut swapped = jpeg.clone();
     swapped[at[9] + 1] = 0xD4;
-    assert_eq!(error(&swapped), format!("offset {}: restart marker of a JPEG: expected RST1, found RST4", at[9]));
+    assert_eq!(error(&swapped), format!("offset {}: JPEG restart marker: expected RST1, found RST4", at[9]));
 
     // Without eight consecutive markers, the remaining numbers are still in order. Only the count reveals the loss.
     let lost = [&jpeg[..at[1]], &jpeg[at[9]..]].concat();
@@ -107,7 +107,7 @@ fn damaged_markers_are_named_with_their_place() {
     assert_eq!(
         error(&lost),
         format!(
-            "offset {}: restart markers of a JPEG: expected 11, according to its frame header, found 3",
+            "offset {}: JPEG restart markers: expected 11, according to its frame header, found 3",
             end - 2 - (jpeg.len() - 2 - at[10] - 2)
         )
     );
@@ -122,7 +122,7 @@ fn damaged_markers_are_named_with_their_place() {
 
     let without_end = &jpeg[..jpeg.len() - 2];
     let expected =
-        format!("offset {}: scan of a JPEG: expected a marker at its end, found the end of the file", jpeg.len() - 2);
+        format!("offset {}: JPEG scan: expected a marker at its end, found the end of the file", jpeg.len() - 2);
     assert_eq!(error(without_end), expected);
     let cut = error(&jpeg[..100]);
     assert!(

@@ -241,7 +241,11 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
             let expected = format!("[masks, {height}, {width}], the size of the upright picture");
             let error = Error::usage(format!("shape: expected {expected}, found {other:?}"));
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
-            return Err(if is_one { error.with_hint("align one mask for all objects as `mask`") } else { error });
+            return Err(if is_one {
+                error.with_hint("if one mask covers all objects, align it as `mask`")
+            } else {
+                error
+            });
         }
     };
     let count = to_usize(count);

@@ -146,7 +146,7 @@ impl PictureFieldDecoder {
             self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
             // Compare the sides too, because a frame turned by 90° has a different shape but the same number of bytes.
             if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
-                let expected = format!("{:?}, as the first frame that is loaded", first_sides.unwrap_or_default());
+                let expected = format!("{:?}, as in the first loaded frame", first_sides.unwrap_or_default());
                 return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
             }
             set_clip_sides(dims, sides, clip.layout);
@@ -226,7 +226,7 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     let (height, width) = (crop.height, crop.width);
     let needed = (u64::from(height) * u64::from(width)).saturating_mul(3);
     (needed != room as u64).then(|| {
-        let expected = format!("{room} bytes, by height and width in the index");
+        let expected = format!("{room} bytes, from the height and width in the index");
         Error::format("picture", expected, format!("{needed} bytes, {height} × {width} × 3"))
     })
 }

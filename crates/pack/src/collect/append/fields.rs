@@ -172,7 +172,7 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
         format!(
-            "field `{}` of the dataset: samples with values of this kind cannot be added from a program",
+            "cannot add samples from a program: the dataset has a field that a program cannot write: `{}`",
             field.escape_debug()
         ),
         "write the samples to a new dataset; `concat` loads both as one",
@@ -201,7 +201,7 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     let Some(mask) = mask else { return Ok(()) };
     Err(CollectError::usage(
         format!(
-            "field `{}`: this dataset shrinks pictures with their masks, but masks from a program cannot be shrunk",
+            "field `{}`: the pictures and masks of this dataset were shrunk, but masks added from a program are not",
             mask.name.escape_debug()
         ),
         "put the pictures and masks into folders, and add them with `shardpack add`",
@@ -223,7 +223,7 @@ pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Resul
         }
     }
     match layout.fields.iter().find(|field| !given.iter().any(|(name, _)| *name == field.name)) {
-        Some(field) => refuse(&field.name, format!("missing; in the dataset, this field is of kind {}", field.kind)),
+        Some(field) => refuse(&field.name, format!("missing, but the dataset has this field, of kind {}", field.kind)),
         None => Ok(()),
     }
 }

@@ -147,7 +147,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
         (change("label", None), "sample `s/009`: field `label`: expected int64, found no value"),
         (
             change("label", Some(SampleValue::from(2))),
-            "sample `s/009`: field `label`: expected the number of a class, 0 to 1, found 2",
+            "sample `s/009`: field `label`: expected a class number, 0 to 1, found 2",
         ),
         (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
@@ -224,11 +224,7 @@ fn classes_are_matched_by_name() {
         collector.add(labelled(key, label)).unwrap();
     }
     assert!(
-        collector
-            .add(labelled("7", 3.into()))
-            .unwrap_err()
-            .to_string()
-            .contains("expected the number of a class, 0 to 2")
+        collector.add(labelled("7", 3.into())).unwrap_err().to_string().contains("expected a class number, 0 to 2")
     );
     let appended = collector.commit(None, None).unwrap().appended.unwrap();
     assert_eq!(appended.new_classes, ["ant", "owl"]);
@@ -431,7 +427,7 @@ fn truth_values_are_numbers_of_classes_too() {
     let options = AppendOptions { classes: classes(&["pos"]), ..Default::default() };
     let collector = Collector::append(&out, None, options).unwrap();
     let error = collector.add(labelled("5", Number::Bool(true))).unwrap_err().to_string();
-    assert_eq!(error, "sample `5`: field `label`: expected the number of a class, 0 to 0, found 1");
+    assert_eq!(error, "sample `5`: field `label`: expected a class number, 0 to 0, found 1");
 }
 
 #[test]
@@ -467,7 +463,7 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         let error = opened.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "field `mask`: this dataset shrinks pictures with their masks, but masks from a program cannot be shrunk"
+            "field `mask`: the pictures and masks of this dataset were shrunk, but masks added from a program are not"
         );
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }

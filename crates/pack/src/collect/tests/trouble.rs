@@ -28,7 +28,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
             Some(SampleValue::Number { value: Number::Float(1.5), dtype: None }),
             "expected int64, found the number 1.5",
         ),
-        ("label", Some(3.into()), "expected the number of a class, 0 to 2, found 3"),
+        ("label", Some(3.into()), "expected a class number, 0 to 2, found 3"),
         ("label", Some("d".into()), "there is no class `d`"),
         ("label", None, "expected int64, found no value"),
         ("meta", Some(SampleValue::Json("{\"a\": NaN}".into())), "JSON"),

@@ -18,16 +18,16 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let newest = SalvageOptions::default();
     let survey = scan(&newest);
     let texts = |notes: &[Note]| notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>();
-    let by = |name: &str, n: u32| format!("generation {n} is used, as listed in `{name}`");
+    let by = |name: &str, n: u32| format!("using generation {n}, as listed in `{name}`");
     let notes = texts(&survey.notes);
     assert_eq!((survey.samples(), survey.places_lost(), notes), (4, 0, vec![by("manifest.json", 2)]));
     remove(&out, &keys(&["a.jpg"]), &RewriteOptions::default()).unwrap();
     let survey = scan(&newest);
     assert_eq!((survey.samples(), survey.places_lost()), (3, 0), "{:?}", survey.lost);
-    assert!(survey.notes[0].text.starts_with("1 shard of older generations left out"), "{:?}", survey.notes);
+    assert!(survey.notes[0].text.starts_with("left out 1 shard of older generations"), "{:?}", survey.notes);
     let survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
-    assert!(survey.notes[0].text.starts_with("removed samples are copied too"), "{:?}", survey.notes);
+    assert!(survey.notes[0].text.starts_with("samples are also copied from "), "{:?}", survey.notes);
     // If two samples have the same key, the newer one is kept, because it replaced the older one.
     place.photo("next/a.jpg", 9);
     place.add("next", &AddOptions::default()).unwrap();

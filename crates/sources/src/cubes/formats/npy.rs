@@ -112,7 +112,7 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
             _ => return Err(bad("`descr`, `fortran_order` or `shape`", key)),
         };
         if !new {
-            return Err(bad("each key once", key));
+            return Err(bad("unique keys", key));
         }
         if text.take(",").is_none() && !text.peek("}") {
             return Err(bad("`,` or `}`", text.0));
@@ -125,7 +125,7 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
         (Some((dtype, big_endian)), Some(fortran), Some(dims)) => {
             Ok(Header { dtype, big_endian, fortran, dims, data_offset })
         }
-        _ => Err(bad("the keys `descr`, `fortran_order` and `shape`", "fewer")),
+        _ => Err(bad("the keys `descr`, `fortran_order` and `shape`", "}")),
     }
 }
 

@@ -145,7 +145,7 @@ fn refusals_name_the_reason() {
         (2, 0x61, "a chunk with the short header of Blosc1 is not supported"),
         (16, 33, "blosc2 filter 33 (NDMEAN) is not supported"),
         (30, 1, "a chunk with blocks of different lengths is not supported"),
-        (31, 1, "a chunk with a dictionary (`use_dict`), of a big-endian machine, or for instruments is not supported"),
+        (31, 1, "a chunk with a dictionary (`use_dict`), big-endian data or instrumentation is not supported"),
     ] {
         let found = with(chunk + at, byte);
         assert_eq!(found, format!("`x`: Blosc2 chunk 0: {reason}\n{hint}"));

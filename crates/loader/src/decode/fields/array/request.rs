@@ -90,7 +90,7 @@ impl ArrayRequest {
         }
         if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, !recipe.moves_arrays()) {
             let size = [*height, *width];
-            check_alike("arrays turned together", [1, *height, *width], of, window)?;
+            check_alike("arrays flipped or turned together", [1, *height, *width], of, window)?;
             set_moves(finish, field.sampling, of, size);
         }
         vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
@@ -210,7 +210,7 @@ pub(crate) fn check_alike(
         sides.join(" × ")
     };
     let found = format!("{} in field `{}`", words(array), of.field.name);
-    Err(Error::usage(format!("{what}: expected all to have the same size, {}, but found {found}", words(others))))
+    Err(Error::usage(format!("{what}: expected the same size for all, {}, found {found}", words(others))))
 }
 
 fn place(
@@ -225,7 +225,7 @@ fn place(
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if recipe.moves_arrays() {
-            check_alike("arrays turned together", [1, height, width], of, window)?;
+            check_alike("arrays flipped or turned together", [1, height, width], of, window)?;
         }
         return Ok(());
     };

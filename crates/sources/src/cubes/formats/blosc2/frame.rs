@@ -182,7 +182,7 @@ impl FrameHeader {
     fn check_parts(&self, source: &CubeFile) -> Result<()> {
         let Self { header_bytes, frame_bytes, chunks_bytes, .. } = *self;
         if !(FIXED_BYTES..=MAX_HEADER).contains(&header_bytes) {
-            let expected = format!("{FIXED_BYTES}..={MAX_HEADER} bytes");
+            let expected = format!("{FIXED_BYTES} to {MAX_HEADER} bytes");
             return Err(source.format("Blosc2 header size", expected, header_bytes));
         }
         source.check_range("Blosc2 frame", 0, frame_bytes)?;
@@ -223,7 +223,7 @@ impl FrameHeader {
         let chunks_end = self.header_bytes + self.chunks_bytes;
         self.frame_bytes.checked_sub(length).filter(|&start| length >= TRAILER_END && start >= chunks_end).ok_or_else(
             || {
-                let expected = format!("{TRAILER_END}..={} bytes", self.frame_bytes - chunks_end);
+                let expected = format!("{TRAILER_END} to {} bytes", self.frame_bytes - chunks_end);
                 source.format("Blosc2 trailer size", expected, length)
             },
         )

@@ -59,15 +59,15 @@ fn unread(error: &Error) -> Option<String> {
     Some(match error {
         // Superblock versions range from 0 to 3. The file is damaged if it has any other version.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a version {version} superblock"),
-        FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
+        FormatError::UnsupportedMessage(number) => format!("object header message type {number}"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
             format!("a version {version} data layout, from HDF5 before 1.6.3")
         }
         FormatError::UnsupportedFilter(number) => format!("the filter {}", filter(*number)),
         FormatError::UnsupportedVirtualLayout => "a virtual dataset, whose elements are in other datasets".to_owned(),
-        FormatError::UnsupportedExternalStorage => "elements in other files".to_owned(),
-        FormatError::UnsupportedSohmReference => "messages that objects share in a heap".to_owned(),
-        FormatError::UnsupportedFilteredHeapObject => "a heap with a filter".to_owned(),
+        FormatError::UnsupportedExternalStorage => "external storage, with elements in other files".to_owned(),
+        FormatError::UnsupportedSohmReference => "shared object header messages".to_owned(),
+        FormatError::UnsupportedFilteredHeapObject => "a filtered fractal heap".to_owned(),
         FormatError::UnsupportedZfp(what) => format!("ZFP: {what}"),
         _ => return None,
     })
@@ -275,7 +275,7 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
         return Err(error.with_hint("rewrite the file with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
     if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
-        return Err(refused(source, "chunks in a version 2 B-tree"));
+        return Err(refused(source, "a version 2 B-tree as the index of chunks"));
     }
     let chunks = from.chunks().map_err(|error| broken(source, error))?;
     if chunks.len() as u64 > grid {

@@ -73,7 +73,7 @@ impl<R: Read> Elements<'_, R> {
     /// Reads the content of `tag` as little-endian elements of type `target`. MATLAB stores doubles as bytes if
     /// all values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
-        let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} of {target}"), found);
+        let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} {target} values"), found);
         let stored = numeric(tag.kind).ok_or_else(|| bad(format!("type number {}", tag.kind)))?;
         if stored.bytes().checked_mul(count) != Some(tag.bytes) {
             return Err(bad(format!("{} bytes of {stored}", tag.bytes)));
@@ -100,7 +100,7 @@ impl<R: Read> Elements<'_, R> {
                 let (part, _) = chunk.split_at_mut(length);
                 self.reader.read_exact(part).map_err(|error| damaged(self.source, error))?;
                 convert(part, stored, target, self.big_endian, &mut out).ok_or_else(|| {
-                    self.source.format("MATLAB elements", format_args!("{count} of {target}"), unfit(stored))
+                    self.source.format("MATLAB elements", format_args!("{count} {target} values"), unfit(stored))
                 })?;
                 left -= length as u64;
             }
@@ -136,7 +136,7 @@ impl<R: Read> Elements<'_, R> {
 }
 
 fn unfit(stored: Dtype) -> String {
-    format!("{stored} that do not fit")
+    format!("{stored} values that do not fit")
 }
 
 fn ended(source: &CubeFile) -> CubeError {

@@ -45,7 +45,7 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
     let Some((height, width)) = options.spatial else {
         let (short, long) = (first.min(second), first.max(second));
         if short > 1 && long / short >= LONG {
-            let text = format!("a matrix of {first} x {second} can be one band, or bands × pixels");
+            let text = format!("a matrix of {first} x {second} is ambiguous: it can be one band, or bands × pixels");
             let error = source.usage(text);
             let hint = Hint::set([Setting::any("spatial", "HxW")]).then(" reads a matrix of bands × pixels; ");
             let hint = hint.and([Setting::word("spatial", format!("{first}x{second}"))]);

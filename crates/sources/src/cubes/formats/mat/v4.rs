@@ -106,13 +106,13 @@ pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
         if seen > MAX_MATRICES {
             return Err(source.format("number of MATLAB matrices", format_args!("at most {MAX_MATRICES}"), "more"));
         }
-        let head = source.read_at("header of a MATLAB matrix", offset, HEADER)?;
+        let head = source.read_at("MATLAB matrix header", offset, HEADER)?;
         let wrong = || {
             let expected = format!("version 4 at offset {offset}");
-            source.format("header of a MATLAB matrix", expected, format_args!("`{}`", head.escape_ascii()))
+            source.format("MATLAB matrix header", expected, format_args!("`{}`", head.escape_ascii()))
         };
         let header = Header::parse(&head).ok_or_else(wrong)?;
-        let name = source.read_at("name of a MATLAB matrix", offset + HEADER, header.name_bytes)?;
+        let name = source.read_at("MATLAB matrix name", offset + HEADER, header.name_bytes)?;
         let name = name_of(&name).ok_or_else(wrong)?.to_owned();
         let end = header.end(offset).ok_or_else(wrong)?;
         source.check_range("MATLAB matrix", offset, end - offset)?;

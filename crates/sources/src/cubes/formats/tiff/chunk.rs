@@ -101,7 +101,7 @@ mod tests {
             let end = packed.len() - 2;
             packed[end..].copy_from_slice(&[254, 7]);
             let runs = |packed| Unpacker::new(TiffCoding::PackBits, packed, 3).unwrap();
-            assert_eq!(runs(&packed[..end]).fill(&mut [0; 3]), Err("an end 3 bytes early".to_owned()));
+            assert_eq!(runs(&packed[..end]).fill(&mut [0; 3]), Err("a stream that ends 3 bytes early".to_owned()));
             let mut out = [0; 3];
             runs(&packed).fill(&mut out).unwrap();
             assert_eq!(out, [7; 3]);
