@@ -134,7 +134,7 @@ if [[ $long == yes ]]; then
   step "without features" cargo test --package shardpack-sources --lib hdf5
   step "crates"          cargo package --workspace --exclude shardpack-python --exclude shardpack-gpu-play --allow-dirty
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
-  step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
+  step "played kernels" env SHARDPACK_LONG=1 cargo test --release --package shardpack-gpu --lib -- --include-ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
   # This is a separate workspace, because its server requires a particular compiler.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target

@@ -1,6 +1,7 @@
 //! Tests the LZ4 kernel alone on blocks of arbitrary sequences. Together, they cover every kind of copy at every
 //! alignment.
 
+use super::cases;
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
 use proptest::prelude::*;
@@ -116,7 +117,7 @@ fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(cases(70)))]
     #[test]
     fn any_sequences_are_decoded(
         blocks in prop::collection::vec((prop::collection::vec(sequence(), 0..60), 12..60_usize), 1..6)

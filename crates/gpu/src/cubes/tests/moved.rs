@@ -1,5 +1,6 @@
 //! Tests cubes of two-byte elements whose pixels are means of four pixels. These cubes have their own kernel.
 
+use super::cases;
 use super::generate::{Fill, array, region};
 use super::harness::Item;
 use super::values::compare;
@@ -40,7 +41,7 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(cases(30)))]
     #[test]
     fn means_of_four_pixels_are_the_hosts(
         dtype in prop::sample::select(&[Dtype::F16, Dtype::U16, Dtype::I16][..]),
@@ -83,7 +84,7 @@ proptest! {
 /// The blocks of these cubes end between two bands of a pixel, or within a row of a band.
 #[test]
 fn means_across_the_blocks_of_long_cubes() {
-    let cube = array(Dtype::F16, vec![67, 65, 101], Fill::Smooth, 5);
+    let cube = array(Dtype::F16, vec![35, 65, 101], Fill::Smooth, 5);
     for (layout, band_difference) in [
         (ArrayLayout::AsShape, false),
         (ArrayLayout::AsShape, true),
@@ -94,11 +95,11 @@ fn means_across_the_blocks_of_long_cubes() {
         let coder = Coder::Blosc2Lz4;
         let settings = ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
         let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
-        let whole = Region::new(0, 0, 67, 65);
+        let whole = Region::new(0, 0, 35, 65);
         let parts = [
             whole.clone(),
             Region { layout: Layout::BandMajor, ..whole },
-            Region { bands: Bands::Range(31..69), ..Region::new(3, 5, 60, 37) },
+            Region { bands: Bands::Range(31..69), ..Region::new(3, 5, 30, 37) },
         ];
         let items = parts.map(|region| {
             let warp = Some(turned(&region, Affine { angle: 20.0, ..Affine::default() }, 0.0));

@@ -1,5 +1,6 @@
 //! Tests that boxes of volumes equal the host's results, bit for bit.
 
+use super::cases;
 use super::generate::{Fill, array, moves};
 use super::harness::{Item, upload_bytes};
 use super::strategies::settings;
@@ -81,7 +82,7 @@ fn volume_warp(seed: u64, sides: [u64; 3], part: Voxels, channels: u64, is_float
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(cases(70)))]
     #[test]
     fn any_box_is_moved_across_planes_as_the_host_does(
         dtype in prop::sample::select(Dtype::ALL),
@@ -113,7 +114,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(cases(70)))]
     #[test]
     fn any_box_is_decoded_as_the_host_does(
         dtype in prop::sample::select(Dtype::ALL),

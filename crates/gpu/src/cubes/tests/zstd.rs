@@ -1,5 +1,6 @@
 //! Tests the zstd kernel alone on frames of every kind, against libzstd.
 
+use super::cases;
 use crate::cubes::fault::Fault;
 use crate::cubes::wire::{StreamSource, StreamTask, Wire};
 use crate::driver::Params;
@@ -158,12 +159,8 @@ fn truncated_frames_and_wrong_lengths_are_refused() {
     }
 }
 
-fn cases() -> u32 {
-    std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(cases(40)))]
     #[test]
     fn any_content_is_decoded(
         contents in prop::collection::vec((0..7_u32, 1..9_000_usize, any::<u32>(), prop::sample::select(vec![-7, 1, 2, 3, 5, 9, 15, 19, 22])), 1..6)
@@ -174,7 +171,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases().div_ceil(20)))]
+    #![proptest_config(ProptestConfig::with_cases(cases(20)))]
     /// Frame and block headers are not damaged, because the host checks them.
     #[test]
     fn damage_is_refused_or_decoded_as_libzstd_does(
