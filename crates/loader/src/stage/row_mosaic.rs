@@ -116,7 +116,8 @@ impl RowMosaic {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return };
         let Some(all) = memory.get_mut(first.start..last.end) else { return };
         let before = all.to_vec();
-        let starts: Vec<usize> = rows.iter().map(|row| row.start - first.start).collect();
+        let source = |row: &Range<usize>| before.get(row.start - first.start..row.end - first.start);
+        let sources: Vec<&[u8]> = rows.iter().map(|row| source(row).unwrap_or_default()).collect();
         let (mut rest, mut at, mut outputs) = (all, first.start, Vec::new());
         for (row, mosaic) in rows.iter().zip(&self.rows) {
             let Some((_, from)) = mem::take(&mut rest).split_at_mut_checked(row.start - at) else { return };
@@ -131,40 +132,35 @@ impl RowMosaic {
             let mut parts = outputs.chunks_mut(share);
             let own = parts.next();
             for part in parts {
-                let (before, starts) = (&*before, &*starts);
-                scope.spawn(move || part.iter_mut().for_each(|(mosaic, out)| self.fill(mosaic, before, starts, out)));
+                let sources = &sources;
+                scope.spawn(move || part.iter_mut().for_each(|(mosaic, out)| self.fill(mosaic, sources, out)));
             }
-            own.into_iter().flatten().for_each(|(mosaic, out)| self.fill(mosaic, &before, &starts, out));
+            own.into_iter().flatten().for_each(|(mosaic, out)| self.fill(mosaic, &sources, out));
         });
     }
 
-    fn fill(&self, mosaic: &MosaicRow, before: &[u8], starts: &[usize], out: &mut [u8]) {
-        let row = |number: usize| {
-            let start = starts.get(number).copied().unwrap_or(0);
-            before.get(start..start + out.len()).unwrap_or_default()
-        };
-        let sources: Vec<&[u8]> = (0..starts.len()).map(row).collect();
+    fn fill(&self, mosaic: &MosaicRow, sources: &[&[u8]], out: &mut [u8]) {
         match (self.is_bilinear, self.dtype) {
-            (false, dtype) => self.take(mosaic, &sources, out, to_usize(dtype.bytes())),
+            (false, dtype) => self.take(mosaic, sources, out, to_usize(dtype.bytes())),
             (true, ElementType::Bf16) => self.mean(
                 mosaic,
-                &sources,
+                sources,
                 out,
                 |bytes: [u8; 2]| bf16::from_le_bytes(bytes).to_f32(),
                 |mean| bf16::from_f32(mean).to_le_bytes(),
             ),
             (true, ElementType::Dtype(Dtype::F16)) => self.mean(
                 mosaic,
-                &sources,
+                sources,
                 out,
                 |bytes: [u8; 2]| f16::from_le_bytes(bytes).to_f32(),
                 |mean| f16::from_f32(mean).to_le_bytes(),
             ),
             (true, ElementType::Dtype(Dtype::F32)) => {
-                self.mean(mosaic, &sources, out, f32::from_le_bytes, f32::to_le_bytes);
+                self.mean(mosaic, sources, out, f32::from_le_bytes, f32::to_le_bytes);
             }
             (true, ElementType::Dtype(_)) => {
-                self.mean(mosaic, &sources, out, |[level]: [u8; 1]| f32::from(level), |mean| [level_of(mean)]);
+                self.mean(mosaic, sources, out, |[level]: [u8; 1]| f32::from(level), |mean| [level_of(mean)]);
             }
         }
     }
