@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "python" / "examples"))
+sys.path[:0] = [str(ROOT / "python" / "examples"), str(ROOT / "benches")]
 
+import bands  # noqa: E402
 import bars  # noqa: E402
 
 TRAINING = ROOT / "benches" / "runs" / "2026-11-27-train.json"
+ACCURACY = ROOT / "benches" / "runs" / "2026-11-28-accuracy.json"
 POSTER = ROOT / "benches" / "runs" / "2026-11-24-poster.json"
 
 # The tiled picture: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
@@ -267,10 +269,27 @@ def training():
     return bars.svg("Training ResNet-18: pictures a second", under, rows, accent=1)
 
 
+
+def accuracy():
+    """Draws the accuracies of all seeds from the run of benches/accuracy.py that docs/training.md quotes."""
+    run = json.loads(ACCURACY.read_text(encoding="utf-8"))
+    facts = run["data"]
+    under = f"{facts['classes']} classes, {facts['epochs']} epochs, {run['rounds']} seeds; {facts['device']}"
+    title = "Accuracy on parts of photos that the model has not seen"
+    return bands.svg(title, under, list(facts["accuracies"].items()), lambda share: f"{100 * share:.1f} %")
+
+
 def main():
     here = Path(__file__).parent
     differs = []
-    for name, drawing in [("tile-grid.svg", tile_grid()), ("tile-cut.svg", cut()), ("poster.svg", poster()), ("train.svg", training())]:
+    drawings = {
+        "tile-grid.svg": tile_grid(),
+        "tile-cut.svg": cut(),
+        "poster.svg": poster(),
+        "train.svg": training(),
+        "accuracy.svg": accuracy(),
+    }
+    for name, drawing in drawings.items():
         path = here / name
         if "--check" in sys.argv[1:]:
             if not path.is_file() or path.read_text(encoding="utf-8") != drawing:

@@ -249,6 +249,16 @@ def test_numpy_only() -> None:
     assert 110 < float(mean) < 160 and 60 < float(deviation) < 100
 
 
+def test_telemetry() -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    exported = json.loads(run("telemetry"))["resource_metrics"][0]["scope_metrics"][0]["metrics"]
+    metrics = {metric["name"]: metric["data"] for metric in exported}
+    samples, predicted = metrics["shardpack.loader.samples"], metrics["shardpack.loader.predicted_bytes"]
+    assert samples["is_monotonic"] and samples["data_points"][0]["value"] == 144
+    assert "is_monotonic" not in predicted and predicted["data_points"][0]["value"] > 0
+    assert metrics["shardpack.loader.read"]["data_points"][0]["attributes"] == {"rank": 0}
+
+
 def test_dataloader() -> None:
     pytest.importorskip("torch")
     output = run("dataloader")
