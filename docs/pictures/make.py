@@ -14,10 +14,12 @@ sys.path[:0] = [str(ROOT / "python" / "examples"), str(ROOT / "benches")]
 
 import bands  # noqa: E402
 import bars  # noqa: E402
+import timeline  # noqa: E402
 
 TRAINING = ROOT / "benches" / "runs" / "2026-11-27-train.json"
 ACCURACY = ROOT / "benches" / "runs" / "2026-11-28-accuracy.json"
 POSTER = ROOT / "benches" / "runs" / "2026-11-24-poster.json"
+UNET = ROOT / "benches" / "runs" / "2026-11-28-poster-unet.json"
 
 # The tiled picture: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
 WIDTH, HEIGHT, MCU, INTERVAL = 384, 256, 16, 6
@@ -246,6 +248,15 @@ def poster():
     return bars.svg("Cubes a second", under, rows, accent=len(rows) - 1)
 
 
+def utilisation():
+    """Draws the utilisation of the GPU in the steps of the poster with a U-Net."""
+    run = json.loads(UNET.read_text(encoding="utf-8"))
+    shape = " × ".join(map(str, run["shape"]))
+    under = f"U-Net with EfficientNet-b5, {shape}, batches of {run['batch']}, {run['workers']} workers, {run['device']}"
+    rows = [(step["step"], step["busy"]) for step in run["steps"]]
+    return timeline.svg("Share of time in which the GPU computes", under, rows)
+
+
 def training():
     """Draws the rates of ResNet-18 from the run of benches/train.py that docs/training.md quotes."""
     run = json.loads(TRAINING.read_text(encoding="utf-8"))
@@ -286,6 +297,7 @@ def main():
         "tile-grid.svg": tile_grid(),
         "tile-cut.svg": cut(),
         "poster.svg": poster(),
+        "poster-utilisation.svg": utilisation(),
         "train.svg": training(),
         "accuracy.svg": accuracy(),
     }

@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 # Samples per second. NVIDIA's counter averages over at least a sixth of a second.
 RATE = 10
@@ -22,6 +24,8 @@ def watched(device: torch.device) -> Iterator[Samples]:
     """Append samples to a list while the block runs: a time in seconds, and the share of time, from 0 to 1, in which
     kernels ran. The list stays empty without a GPU, and without nvidia-ml-py.
     """
+    import torch
+
     samples: Samples = []
     done = threading.Event()
 
