@@ -58,6 +58,26 @@ pub(crate) struct VoxelTap {
     pub(crate) voxel: Option<usize>,
 }
 
+/// Positions that the voxels of one row of a box sample.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowPlaces {
+    /// Differences between neighbouring positions, as `[x, y, z]`.
+    steps: [f64; 3],
+    /// Position of the middle of the row, as `[x, y, z]`.
+    middle: [f64; 3],
+    /// Half the number of columns.
+    half: f64,
+}
+
+/// The eight voxels around a position, all of them in the box that a map depends on, and their weights in reading
+/// order. No weight is 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Neighbours {
+    /// Index of the first voxel.
+    pub(crate) first: usize,
+    pub(crate) weights: [f32; 8],
+}
+
 /// The two positions along an axis between which a low-resolution channel is interpolated, and the weight of
 /// the second.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,17 +119,23 @@ impl VolumeWarp {
         reach
     }
 
-    /// Returns the position `[x, y, z]` in the volume that voxel `[z, y, x]` of box `part` samples.
-    pub(crate) fn place(&self, part: Voxels, [z, y, x]: [u64; 3]) -> [f64; 3] {
+    /// Returns the positions in the volume that row `[z, y]` of box `part` samples.
+    pub(crate) fn row(&self, part: Voxels, [z, y]: [u64; 2]) -> RowPlaces {
         let middle = |axis: usize| part.origin[axis] as f64 + part.size[axis] as f64 * 0.5;
         // A voxel's centre is half a voxel from its edge.
         let from_middle = |at: u64, axis: usize| at as f64 + 0.5 - part.size[axis] as f64 * 0.5;
-        let (z, y, x) = (from_middle(z, 0), from_middle(y, 1), from_middle(x, 2));
-        [2, 1, 0].map(|axis| {
-            let row = 4 * (2 - axis);
-            let [a, b, c, d] = [0, 1, 2, 3].map(|n| self.map[row + n]);
-            a * x + (b * y + c * z + d + middle(axis))
-        })
+        let (z, y) = (from_middle(z, 0), from_middle(y, 1));
+        let of_axis = |n: usize| [1, 2, 3].map(|column| self.map[4 * n + column]);
+        let middle = [0, 1, 2].map(|n| {
+            let [b, c, d] = of_axis(n);
+            b * y + c * z + d + middle(2 - n)
+        });
+        RowPlaces { steps: [self.map[0], self.map[4], self.map[8]], middle, half: part.size[2] as f64 * 0.5 }
+    }
+
+    /// Returns the position `[x, y, z]` in the volume that voxel `[z, y, x]` of box `part` samples.
+    pub(crate) fn place(&self, part: Voxels, [z, y, x]: [u64; 3]) -> [f64; 3] {
+        self.row(part, [z, y]).at(x)
     }
 
     /// Returns the index in `reach` of the voxel at this position, or `None` outside.
@@ -117,15 +143,15 @@ impl VolumeWarp {
     pub(crate) fn nearest(&self, [x, y, z]: [f64; 3], reach: Voxels) -> Option<usize> {
         // A quarter turn may map to a point exactly on an edge between voxels. There, rounding errors of the sines
         // would choose a side at random.
-        let at = [z + NEAR, y + NEAR, x + NEAR];
-        let is_inside = (0..3).all(|axis| {
+        let (z, y, x) = (z + NEAR, y + NEAR, x + NEAR);
+        let is_inside = |axis: usize, at: f64| {
             let first = self.within.origin[axis];
-            at[axis] >= first as f64 && at[axis] < (first + self.within.size[axis]) as f64
-        });
-        if !is_inside {
+            at >= first as f64 && at < (first + self.within.size[axis]) as f64
+        };
+        if !is_inside(0, z) || !is_inside(1, y) || !is_inside(2, x) {
             return None;
         }
-        number_in(reach, at.map(|at| at as u64))
+        number_in(reach, [z as u64, y as u64, x as u64])
     }
 
     /// Returns the eight voxels around this position, in reading order, as indices in `reach` with weights.
@@ -157,6 +183,29 @@ impl VolumeWarp {
         if taps.iter().any(is_inside) { taps } else { OUTSIDE }
     }
 
+    /// Returns the same as [`around`](Self::around) if all eight voxels are in `reach` and count, and `None` otherwise.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of a side")]
+    pub(crate) fn neighbours(&self, [x, y, z]: [f64; 3], reach: Voxels) -> Option<Neighbours> {
+        // Returns the number of the first of two voxels along an axis, and the weight of the second.
+        let first = |at: f64, axis: usize| {
+            // The floor of the position, as in `along`. Truncation is faster.
+            let near = at + NEAR;
+            let truncated = near as i64;
+            let number = truncated - i64::from(truncated as f64 > near);
+            let beyond = at - number as f64;
+            let voxel = (number as u64).wrapping_sub(reach.origin[axis]);
+            let has_both = number >= 0 && voxel < reach.size[axis] - 1;
+            (has_both && beyond >= NEAR && beyond as f32 != 1.0).then_some((voxel, beyond as f32))
+        };
+        let ((plane, deep), (row, high), (column, wide)) = (first(z - 0.5, 0)?, first(y - 0.5, 1)?, first(x - 0.5, 2)?);
+        let number = (plane * reach.size[1] + row) * reach.size[2] + column;
+        let (above, left) = (1.0 - high, 1.0 - wide);
+        let (a, b, c, d) = (left * above, wide * above, left * high, wide * high);
+        let front = 1.0 - deep;
+        let weights = [a * front, b * front, c * front, d * front, a * deep, b * deep, c * deep, d * deep];
+        Some(Neighbours { first: to_usize(number), weights })
+    }
+
     /// Fails unless `within` lies in a volume of this shape and the low resolutions fit the box.
     pub(crate) fn check(&self, shape: &VolumeShape, part: Voxels) -> Result<()> {
         let fits = |part: Voxels| {
@@ -176,10 +225,33 @@ impl VolumeWarp {
     }
 }
 
+impl LowTaps {
+    /// Calls `each` with the positions whose weight is not 0, and their weights.
+    #[inline]
+    pub(crate) fn weighted(&self, mut each: impl FnMut(usize, f32)) {
+        let weights = [1.0 - self.second_weight, self.second_weight];
+        for (place, weight) in self.places.into_iter().zip(weights) {
+            if weight != 0.0 {
+                each(place, weight);
+            }
+        }
+    }
+}
+
+impl RowPlaces {
+    /// Returns the position `[x, y, z]` that the voxel in this column samples.
+    pub(crate) fn at(&self, column: u64) -> [f64; 3] {
+        let x = column as f64 + 0.5 - self.half;
+        let ([of_x, of_y, of_z], [x0, y0, z0]) = (self.steps, self.middle);
+        [of_x * x + x0, of_y * x + y0, of_z * x + z0]
+    }
+}
+
 /// Returns the index of the voxel at `[z, y, x]` in box `part`.
 fn number_in(part: Voxels, at: [u64; 3]) -> Option<usize> {
-    let [z, y, x] = [0, 1, 2].map(|axis| at[axis].checked_sub(part.origin[axis]).filter(|n| *n < part.size[axis]));
-    Some(to_usize((z? * part.size[1] + y?) * part.size[2] + x?))
+    let within = |axis: usize| at[axis].checked_sub(part.origin[axis]).filter(|n| *n < part.size[axis]);
+    let (z, y, x) = (within(0)?, within(1)?, within(2)?);
+    Some(to_usize((z * part.size[1] + y) * part.size[2] + x))
 }
 
 /// Returns the two positions and the weight for voxel `at` along a side of `side` voxels, if only `low` of these
@@ -239,13 +311,21 @@ mod tests {
         let moved = warp(map, within);
         let reach = moved.reach(part);
         assert!(reach.size.iter().zip(within.size).all(|(size, most)| *size < most), "{reach:?}");
-        let [planes, rows, columns] = part.size;
+        let ([planes, rows, columns], mut inside) = (part.size, 0);
         for n in 0..planes * rows * columns {
             let place = moved.place(part, [n / (rows * columns), n / columns % rows, n % columns]);
             let number = |of: Voxels| moved.around(place, of).map(|tap| tap.voxel.is_some());
             assert_eq!(number(reach), number(within), "{place:?}");
+            if let Some(Neighbours { first, weights }) = moved.neighbours(place, reach) {
+                let [_, rows, columns] = reach.size.map(to_usize);
+                let at = |n: usize| first + (n / 4 * rows + n / 2 % 2) * columns + n % 2;
+                let expected = [0, 1, 2, 3, 4, 5, 6, 7].map(|n| VoxelTap { weight: weights[n], voxel: Some(at(n)) });
+                assert_eq!(moved.around(place, reach), expected, "{place:?}");
+                inside += 1;
+            }
             assert_eq!(moved.nearest(place, reach).is_some(), moved.nearest(place, within).is_some());
         }
+        assert!(inside > 400, "{inside} positions");
         let [mut away, one] = [map; 2];
         away[3] = 1e6;
         assert_eq!(warp(away, within).reach(part).size[2], 1, "nothing but outside");

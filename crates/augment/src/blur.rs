@@ -17,10 +17,10 @@ pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &m
     for (row, out) in picture.levels().chunks_exact(stride).zip(floats.chunks_exact_mut(stride)) {
         padded.clear();
         let (pixels, _) = row.as_chunks::<3>();
-        for at in 0..width + 2 * reach {
-            let pixel = pixels.get(mirrored(at, reach, width)).copied().unwrap_or_default();
-            padded.extend(pixel.map(f32::from));
-        }
+        let border = |at: usize| pixels.get(mirrored(at, reach, width)).copied().unwrap_or_default().map(f32::from);
+        padded.extend((0..reach).flat_map(border));
+        padded.extend(row.iter().copied().map(f32::from));
+        padded.extend((reach + width..width + 2 * reach).flat_map(border));
         for (shift, &weight) in weights.iter().enumerate() {
             add(out, padded.get(3 * shift..).unwrap_or_default(), weight);
         }
@@ -32,7 +32,10 @@ pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &m
             let from = mirrored(y + shift, reach, height) * stride;
             add(padded, floats.get(from..from + stride).unwrap_or_default(), weight);
         }
-        out.iter_mut().zip(&*padded).for_each(|(out, &sum)| *out = level(sum.round_ties_even()));
+        vectorised(
+            #[inline(always)]
+            || out.iter_mut().zip(&*padded).for_each(|(out, &sum)| *out = level(sum.round_ties_even())),
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Colour operations that treat every pixel in the same way. Most of them look up each level in a
 //! table of 256 entries.
 
-use super::picture::{Picture, level, single};
+use super::picture::{GROUP, Picture, level, single};
 use shardpack_base::vectorised;
 
 type LevelMap = [u8; 256];
@@ -28,8 +28,49 @@ fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3
 
 /// Returns the gray level, computed with torchvision's weights and rounded down.
 #[inline(always)]
-fn gray([r, g, b]: [u8; 3]) -> f32 {
-    (f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114).floor()
+fn gray([r, g, b]: [f32; 3]) -> f32 {
+    (r * 0.2989 + g * 0.587 + b * 0.114).floor()
+}
+
+/// Returns the sum of the gray levels.
+#[inline(always)]
+fn gray_sum(pixels: &[[u8; 3]]) -> u64 {
+    let (groups, rest) = pixels.as_chunks::<GROUP>();
+    let mut sum = 0;
+    for group in groups {
+        let mut grays = [0; GROUP];
+        for n in 0..GROUP {
+            grays[n] = gray_level(group[n]);
+        }
+        sum += u64::from(grays.into_iter().map(u32::from).sum::<u32>());
+    }
+    sum + rest.iter().map(|pixel| u64::from(gray_level(*pixel))).sum::<u64>()
+}
+
+#[inline(always)]
+fn gray_level([r, g, b]: [u8; 3]) -> u8 {
+    level(gray([f32::from(r), f32::from(g), f32::from(b)]))
+}
+
+/// Returns the lowest and the highest level of each channel.
+#[inline(always)]
+fn extremes(pixels: &[[u8; 3]]) -> [[u8; 3]; 2] {
+    let (groups, rest) = pixels.as_flattened().as_chunks::<{ 3 * GROUP }>();
+    let (mut lowest, mut highest) = ([u8::MAX; 3 * GROUP], [0; 3 * GROUP]);
+    for group in groups {
+        for n in 0..3 * GROUP {
+            lowest[n] = lowest[n].min(group[n]);
+            highest[n] = highest[n].max(group[n]);
+        }
+    }
+    let (mut low, mut high) = ([u8::MAX; 3], [0; 3]);
+    for (n, (least, most)) in lowest.into_iter().zip(highest).enumerate() {
+        (low[n % 3], high[n % 3]) = (low[n % 3].min(least), high[n % 3].max(most));
+    }
+    for (n, x) in rest.iter().enumerate() {
+        (low[n % 3], high[n % 3]) = (low[n % 3].min(*x), high[n % 3].max(*x));
+    }
+    [low, high]
 }
 
 pub(crate) fn brightness(picture: &mut Picture<'_>, factor: f64) {
@@ -42,33 +83,31 @@ pub(crate) fn contrast(picture: &mut Picture<'_>, factor: f64) {
     if count == 0 {
         return;
     }
-    // The summands are whole numbers, which float64 adds exactly.
-    let sum = picture.pixels().iter().fold(0.0, |sum, &pixel| sum + f64::from(gray(pixel)));
-    let rest = single(sum / count as f64) * single(1.0 - factor);
+    let sum = vectorised(
+        #[inline(always)]
+        || gray_sum(picture.pixels()),
+    );
+    let rest = single(sum as f64 / count as f64) * single(1.0 - factor);
     let factor = single(factor);
     look_up(picture, &table(|x| level(f32::from(x) * factor + rest)));
 }
 
 pub(crate) fn saturation(picture: &mut Picture<'_>, factor: f64) {
     let (own, other) = (single(factor), single(1.0 - factor));
-    vectorised(
+    picture.change_pixels(
         #[inline(always)]
-        || {
-            for pixel in picture.pixels() {
-                let rest = gray(*pixel) * other;
-                *pixel = pixel.map(
-                    #[inline(always)]
-                    |x| level(f32::from(x) * own + rest),
-                );
-            }
+        |[r, g, b]| {
+            let rest = gray([r, g, b]) * other;
+            [r * own + rest, g * own + rest, b * own + rest]
         },
     );
 }
 
 pub(crate) fn grayscale(picture: &mut Picture<'_>) {
-    for pixel in picture.pixels() {
-        *pixel = [level(gray(*pixel)); 3];
-    }
+    picture.change_pixels(
+        #[inline(always)]
+        |pixel| [gray(pixel); 3],
+    );
 }
 
 pub(crate) fn posterize(picture: &mut Picture<'_>, bits: u8) {
@@ -87,11 +126,10 @@ pub(crate) fn invert(picture: &mut Picture<'_>) {
 
 /// Stretches each channel to the full range of levels.
 pub(crate) fn autocontrast(picture: &mut Picture<'_>) {
-    let (mut low, mut high) = ([u8::MAX; 3], [0; 3]);
-    for pixel in picture.pixels() {
-        low.iter_mut().zip(&*pixel).for_each(|(low, &x)| *low = x.min(*low));
-        high.iter_mut().zip(&*pixel).for_each(|(high, &x)| *high = x.max(*high));
-    }
+    let [low, high] = vectorised(
+        #[inline(always)]
+        || extremes(picture.pixels()),
+    );
     let stretched = |low: u8, high: u8| {
         let scale = (f32::from(high) - f32::from(low)) * (1.0 / 255.0);
         table(|x| if low >= high { x } else { level((f32::from(x) - f32::from(low)) / scale) })

@@ -3,6 +3,8 @@
 //! Powers are computed only from sums, products and quotients of float64, in a fixed order, so a device computes the
 //! same bits (crates/gpu/kernels/gamma.cuh). The built-in power functions of processors do not guarantee that.
 
+use shardpack_base::vectorised;
+
 /// Raises values to a power. If `low` and `high` are the smallest and the largest value of a row, a value becomes
 /// `low + (high − low) · ((value − low) / (high − low)) ^ exponent`, computed in float64 and rounded once.
 ///
@@ -44,52 +46,97 @@ impl Gamma {
     }
 
     /// Applies the power to a row whose values range from `low` to `high`. Values equal to `keep` do not change.
+    pub fn change(&self, range: [f32; 2], keep: Option<f32>, values: &mut [f32]) {
+        vectorised(
+            #[inline(always)]
+            || {
+                let (groups, rest) = values.as_chunks_mut();
+                groups.iter_mut().for_each(|group| self.change_group(range, keep, group));
+                let mut group = [0.0; GROUP];
+                if let Some(group) = group.get_mut(..rest.len()) {
+                    group.copy_from_slice(rest);
+                }
+                self.change_group(range, keep, &mut group);
+                rest.iter_mut().zip(group).for_each(|(value, changed)| *value = changed);
+            },
+        );
+    }
+
+    /// Changes a group without branches, so that the compiler computes several values at once.
     #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
-    pub fn change(&self, [low, high]: [f32; 2], keep: Option<f32>, values: &mut [f32]) {
+    #[inline(always)]
+    fn change_group(&self, [low, high]: [f32; 2], keep: Option<f32>, values: &mut [f32; GROUP]) {
         let (low, range) = (f64::from(low), f64::from(high) - f64::from(low));
-        for value in values {
+        let mut raised = [0.0; GROUP];
+        for n in 0..GROUP {
+            let share = (f64::from(values[n]) - low) / range;
+            raised[n] = (low + range * power(share, self.exponent)) as f32;
+        }
+        for (value, raised) in values.iter_mut().zip(raised) {
             if value.is_nan() {
                 *value = f32::from_bits(value.to_bits() | 0x0040_0000);
             } else if value.is_finite() && Some(*value) != keep && range > 0.0 {
-                let share = (f64::from(*value) - low) / range;
-                *value = (low + range * power(share, self.exponent)) as f32;
+                *value = raised;
             }
         }
     }
 }
 
-/// Returns a number from 0 to 1 raised to an exponent above 0.
+/// Number of values that are computed at once.
+const GROUP: usize = 16;
+
+/// 1 / n! for n from 0 to 14, the coefficients of the exponential function.
+const INVERSE_FACTORIALS: [f64; 15] = {
+    let (mut inverse, mut factorial, mut n) = ([1.0; 15], 1.0, 1);
+    while n < inverse.len() {
+        factorial *= n as f64;
+        inverse[n] = 1.0 / factorial;
+        n += 1;
+    }
+    inverse
+};
+
+/// 2⁵², from which on all floats are integers.
+const INTEGERS: f64 = 4_503_599_627_370_496.0;
+
+/// Returns a number from 0 to 1 raised to an exponent above 0. The result for other numbers means nothing.
+#[inline(always)]
 fn power(share: f64, exponent: f64) -> f64 {
-    if share > 0.0 { exp2(exponent * log2(share)) } else { 0.0 }
+    let raised = exp2(exponent * log2(share));
+    if share > 0.0 { raised } else { 0.0 }
 }
 
 /// Returns the base-2 logarithm of a normal number above 0.
-#[expect(clippy::suboptimal_flops, clippy::cast_possible_wrap, reason = "devices do not fuse the products either")]
+#[expect(clippy::suboptimal_flops, reason = "devices do not fuse the products either")]
+#[inline(always)]
 fn log2(x: f64) -> f64 {
     let bits = x.to_bits();
-    let mut exponent = (bits >> 52) as i64 - 1023;
-    let mut mantissa = f64::from_bits(bits & 0x000F_FFFF_FFFF_FFFF | 1023 << 52);
-    if mantissa > std::f64::consts::SQRT_2 {
-        mantissa *= 0.5;
-        exponent += 1;
-    }
+    let mantissa = f64::from_bits(bits & 0x000F_FFFF_FFFF_FFFF | 1023 << 52);
+    // The bits of the exponent as the last bits of a float from 2⁵² on.
+    let exponent = f64::from_bits(bits >> 52 | INTEGERS.to_bits()) - (INTEGERS + 1023.0);
+    let is_upper = mantissa > std::f64::consts::SQRT_2;
+    let mantissa = if is_upper { mantissa * 0.5 } else { mantissa };
+    let exponent = if is_upper { exponent + 1.0 } else { exponent };
     // ln m = 2 · (s + s³ / 3 + s⁵ / 5 + …), with s below 0.172.
     let s = (mantissa - 1.0) / (mantissa + 1.0);
     let square = s * s;
     let sum = (0..10).rev().fold(0.0, |sum, n| sum * square + 1.0 / f64::from(2 * n + 1));
-    exponent as f64 + 2.0 * s * sum * std::f64::consts::LOG2_E
+    exponent + 2.0 * s * sum * std::f64::consts::LOG2_E
 }
 
 /// Returns 2 to the power of `x`, which is at most 0.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 23 to 1023")]
+#[expect(clippy::suboptimal_flops, reason = "devices do not fuse the products either")]
+#[inline(always)]
 fn exp2(x: f64) -> f64 {
-    if x < -1000.0 {
-        return 0.0;
-    }
-    let whole = (x + 0.5).floor();
+    let near = x.max(-1000.0) + 0.5;
+    // The sum with 1.5 · 2⁵² rounds to the nearest integer. `floor` is a call on processors without the instruction.
+    let rounded = near + 1.5 * INTEGERS - 1.5 * INTEGERS;
+    let whole = if rounded > near { rounded - 1.0 } else { rounded };
     let rest = (x - whole) * std::f64::consts::LN_2;
-    let sum = (1..15).rev().fold(1.0, |sum, n| 1.0 + sum * rest / f64::from(n));
-    sum * f64::from_bits(((1023.0 + whole) as u64) << 52)
+    let sum = INVERSE_FACTORIALS.iter().rev().fold(0.0, |sum, coefficient| sum * rest + coefficient);
+    // The exponent of the result is from 23 to 1023.
+    let raised = sum * f64::from_bits((1023.0 + whole + INTEGERS).to_bits() << 52);
+    if x < -1000.0 { 0.0 } else { raised }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The pixels that operations change, and their scratch memory.
 
+use shardpack_base::vectorised;
 use shardpack_format::{Error, Result};
 
 /// A uint8 picture `[height, width, 3]` in red, green and blue, changed in place.
@@ -66,16 +67,62 @@ impl<'a> Picture<'a> {
         self.pixels.as_chunks_mut().0
     }
 
+    /// Replaces each pixel by the result of `change`, whose arguments and results are levels. The results are converted
+    /// by [`level`]. `change` must be inlined and have no branches, so that the compiler computes several pixels at
+    /// once.
+    #[inline(always)]
+    pub(crate) fn change_pixels(&mut self, change: impl Fn([f32; 3]) -> [f32; 3]) {
+        vectorised(
+            #[inline(always)]
+            || {
+                let (groups, rest) = self.pixels().as_chunks_mut();
+                for group in groups {
+                    change_group(group, &change);
+                }
+                let mut group = [[0; 3]; GROUP];
+                if let Some(group) = group.get_mut(..rest.len()) {
+                    group.copy_from_slice(rest);
+                }
+                change_group(&mut group, &change);
+                rest.iter_mut().zip(group).for_each(|(pixel, changed)| *pixel = changed);
+            },
+        );
+    }
+
     /// Returns the number of bytes in a row, which is at least 1.
     pub(crate) fn stride(&self) -> usize {
         (3 * self.width).max(1)
     }
 }
 
+/// Number of pixels that are computed at once.
+pub(crate) const GROUP: usize = 16;
+
+#[inline(always)]
+fn change_group(pixels: &mut [[u8; 3]; GROUP], change: &impl Fn([f32; 3]) -> [f32; 3]) {
+    // The compiler vectorises loops over indices, but no closures of `array::map`.
+    let (mut red, mut green, mut blue) = ([0.0; GROUP], [0.0; GROUP], [0.0; GROUP]);
+    for n in 0..GROUP {
+        let [r, g, b] = pixels[n];
+        (red[n], green[n], blue[n]) = (f32::from(r), f32::from(g), f32::from(b));
+    }
+    for n in 0..GROUP {
+        [red[n], green[n], blue[n]] = change([red[n], green[n], blue[n]]);
+    }
+    for n in 0..GROUP {
+        pixels[n] = [level(red[n]), level(green[n]), level(blue[n])];
+    }
+}
+
 /// Converts a float to a level. Clamps it to 0 to 255 and truncates it, like torch's conversion to uint8.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to a byte")]
+#[expect(clippy::cast_possible_truncation, reason = "the last byte is the level")]
+#[inline(always)]
 pub(crate) fn level(value: f32) -> u8 {
-    value.clamp(0.0, 255.0) as u8
+    /// 2²³, from which on all floats are integers. The last bits of a sum with it are the other summand. Processors
+    /// convert several floats at once in this way, but not with `as`.
+    const INTEGERS: f32 = 8_388_608.0;
+    // The last byte of NaN is 0.
+    (value.clamp(0.0, 255.0).floor() + INTEGERS).to_bits() as u8
 }
 
 /// Rounds a float64 to the nearest float32, in the same way as torch converts Python numbers.

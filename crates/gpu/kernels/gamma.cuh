@@ -35,9 +35,22 @@ FN double gamma_log2(double x) {
 FN double gamma_exp2(double x) {
     if (x < -1000.0) return 0.0;
     const double whole = floor(x + 0.5), rest = (x - whole) * 0.693147180559945309417;
-    double sum = 1.0;
-#pragma unroll 1
-    for (u32 n = 14; n > 0; n--) sum = 1.0 + sum * rest / (double)n;
+    // The coefficients are 1 / n! for n from 14 to 0.
+    double sum = 1.0 / 87178291200.0;
+    sum = sum * rest + 1.0 / 6227020800.0;
+    sum = sum * rest + 1.0 / 479001600.0;
+    sum = sum * rest + 1.0 / 39916800.0;
+    sum = sum * rest + 1.0 / 3628800.0;
+    sum = sum * rest + 1.0 / 362880.0;
+    sum = sum * rest + 1.0 / 40320.0;
+    sum = sum * rest + 1.0 / 5040.0;
+    sum = sum * rest + 1.0 / 720.0;
+    sum = sum * rest + 1.0 / 120.0;
+    sum = sum * rest + 1.0 / 24.0;
+    sum = sum * rest + 1.0 / 6.0;
+    sum = sum * rest + 0.5;
+    sum = sum * rest + 1.0;
+    sum = sum * rest + 1.0;
     return sum * bits_double((u64)(1023.0 + whole) << 52);
 }
 

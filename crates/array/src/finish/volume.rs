@@ -5,7 +5,7 @@ use super::target::Target;
 use super::warped::QUIET_NAN;
 use super::{As, Finish, element_bytes};
 use crate::region::Voxels;
-use crate::volume_warp::{LowTaps, VolumeShape, VolumeWarp, VoxelTap, low_taps};
+use crate::volume_warp::{LowTaps, Neighbours, VolumeShape, VolumeWarp, VoxelTap, low_taps};
 use crate::warp::Resampling;
 use shardpack_base::parts::{part, part_mut};
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
@@ -95,11 +95,12 @@ impl Made<'_> {
         Ok(Singles { values, marks })
     }
 
-    /// Calls `each` with the plane, row and column of every voxel of the box.
-    fn voxels(&self, mut each: impl FnMut([u64; 3])) {
+    /// Calls `each` with the position in the volume that each voxel of the box samples.
+    fn places(&self, mut each: impl FnMut([f64; 3])) {
         let [planes, rows, columns] = self.part.size;
         for (plane, row) in (0..planes).flat_map(|plane| (0..rows).map(move |row| (plane, row))) {
-            (0..columns).for_each(|column| each([plane, row, column]));
+            let places = self.warp.row(self.part, [plane, row]);
+            (0..columns).for_each(|column| each(places.at(column)));
         }
     }
 
@@ -109,9 +110,25 @@ impl Made<'_> {
         if self.warp.map == VolumeWarp::STILL {
             return Singles { values: from.values.into_iter().map(quiet).collect(), marks: from.marks };
         }
-        let (each, mut values, mut marks) = (self.channels, Vec::new(), Vec::new());
-        self.voxels(|voxel| {
-            let taps = self.warp.around(self.warp.place(self.part, voxel), self.reach);
+        let each = self.channels;
+        let voxels = to_usize(self.part.size.iter().product::<u64>());
+        let (mut values, mut marks) = (Vec::with_capacity(voxels * each), Vec::new());
+        let [_, rows, columns] = self.reach.size.map(to_usize);
+        let steps = [0, 1, 2, 3, 4, 5, 6, 7].map(|n| ((n / 4 * rows + n / 2 % 2) * columns + n % 2) * each);
+        self.places(|place| {
+            if from.marks.is_empty()
+                && let Some(Neighbours { first, weights }) = self.warp.neighbours(place, self.reach)
+            {
+                for at in first * each..(first + 1) * each {
+                    let mut sum = weights[0] * from.values[at];
+                    for n in 1..8 {
+                        sum += weights[n] * from.values[at + steps[n]];
+                    }
+                    values.push(quiet(sum));
+                }
+                return;
+            }
+            let taps = self.warp.around(place, self.reach);
             let start = values.len();
             values.resize(start + each, 0.0);
             let (mut is_first, to) = (true, &mut values[start..]);
@@ -136,38 +153,37 @@ impl Made<'_> {
     /// Lowers the resolution of the requested channels.
     fn lower(&self, singles: &mut Singles) {
         let Singles { values, marks } = singles;
-        let ([planes, rows, columns], each) = (self.part.size.map(to_usize), self.channels);
+        let ([_, rows, columns], each) = (self.part.size.map(to_usize), self.channels);
         for (channel, low) in self.warp.low.iter().enumerate() {
             let Some(low) = low else { continue };
             let before: Vec<f32> = values.iter().skip(channel).step_by(each).copied().collect();
             let marked: Vec<u8> = marks.iter().skip(channel).step_by(each).copied().collect();
-            let [deep, high, wide] = [0, 1, 2].map(|axis| {
+            let taps = |axis: usize| -> Vec<LowTaps> {
                 let side = self.part.size[axis];
-                (0..to_usize(side)).map(|at| low_taps(at, low[axis], side)).collect::<Vec<LowTaps>>()
-            });
-            for n in 0..planes * rows * columns {
-                let taps = [deep[n / (rows * columns)], high[n / columns % rows], wide[n % columns]];
-                let (mut sum, mut is_first, mut is_marked) = (0.0, true, false);
-                for corner in 0..8 {
-                    let seconds = [corner / 4, corner / 2 % 2, corner % 2];
-                    let weight = |axis: usize| match seconds[axis] {
-                        0 => 1.0 - taps[axis].second_weight,
-                        _ => taps[axis].second_weight,
-                    };
-                    let weight = weight(2) * weight(1) * weight(0);
-                    if weight == 0.0 {
-                        continue;
+                (0..to_usize(side)).map(|at| low_taps(at, low[axis], side)).collect()
+            };
+            let (wide, mut at, mut lines) = (taps(2), channel, Vec::new());
+            for (deep, high) in taps(0).iter().flat_map(|deep| taps(1).into_iter().map(move |high| (deep, high))) {
+                // The weighted rows of voxels between which this row lies.
+                lines.clear();
+                deep.weighted(|z, deep| {
+                    high.weighted(|y, high| lines.push(((z * rows + y) * columns, high, deep)));
+                });
+                for wide in &wide {
+                    let (mut sum, mut is_marked) = (None, false);
+                    for &(line, high, deep) in &lines {
+                        wide.weighted(|x, wide| {
+                            let term = wide * high * deep * before[line + x];
+                            sum = Some(sum.map_or(term, |sum| sum + term));
+                            is_marked |= marked.get(line + x).is_some_and(|mark| *mark != 0);
+                        });
                     }
-                    let [z, y, x] = [0, 1, 2].map(|axis| taps[axis].places[seconds[axis]]);
-                    let from = (z * rows + y) * columns + x;
-                    let term = weight * before[from];
-                    sum = if is_first { term } else { sum + term };
-                    is_first = false;
-                    is_marked |= marked.get(from).is_some_and(|mark| *mark != 0);
-                }
-                values[n * each + channel] = if sum.is_nan() { QUIET_NAN } else { sum };
-                if let Some(mark) = marks.get_mut(n * each + channel) {
-                    *mark = is_marked.into();
+                    let sum = sum.unwrap_or(0.0);
+                    values[at] = if sum.is_nan() { QUIET_NAN } else { sum };
+                    if let Some(mark) = marks.get_mut(at) {
+                        *mark = is_marked.into();
+                    }
+                    at += each;
                 }
             }
         }
@@ -197,10 +213,14 @@ impl Made<'_> {
         let mut line = Vec::new();
         self.rows(out, |numbers, to| {
             line.clear();
-            line.extend(numbers.iter().flat_map(|number| number * each..(number + 1) * each).map(|at| {
-                let is_marked = singles.marks.get(at).is_some_and(|mark| *mark != 0);
-                if is_marked { with } else { singles.values[at] }
-            }));
+            for number in numbers {
+                let start = line.len();
+                line.extend_from_slice(part(&singles.values, number * each..(number + 1) * each, "voxel")?);
+                if !singles.marks.is_empty() {
+                    let marks = part(&singles.marks, number * each..(number + 1) * each, "voxel")?;
+                    line[start..].iter_mut().zip(marks).filter(|(_, mark)| **mark != 0).for_each(|(to, _)| *to = with);
+                }
+            }
             for (from, to) in line.chunks(RUN).zip(to.chunks_mut(RUN * size)) {
                 singles::store(self.element, from, to);
             }
@@ -213,7 +233,7 @@ impl Made<'_> {
             .ok_or_else(|| Error::internal("value outside a volume", self.element, outside))?;
         let values = self.converted(self.finish.to, decoded, held)?;
         let mut taken = Vec::new();
-        self.voxels(|voxel| taken.push(self.warp.nearest(self.warp.place(self.part, voxel), self.reach)));
+        self.places(|place| taken.push(self.warp.nearest(place, self.reach)));
         let unit = self.channels * self.element.size();
         self.rows(out, |numbers, line| {
             for (n, number) in numbers.iter().enumerate() {
