@@ -1,8 +1,8 @@
 //! Prints the compressed size and the single-core speed of every combination of codec, filter, difference and layout,
 //! for cubes in `.npy` files.
 //!
-//! The figures in docs/adr/0002-choosing-a-codec.md and the constants in `src/cost.rs` are results of this program. Run
-//! it as `cargo run --release -p shardpack-array --example candidates -- [--values RULE] [--max-error E] [--no-data V]
+//! The figures in docs/adr/0002-choosing-a-codec.md and the constants in `src/cost.rs` come from this program. Run it
+//! as `cargo run --release -p shardpack-array --example candidates -- [--values RULE] [--max-error E] [--no-data V]
 //! [--slow] [--choice] FILE.npy…`, where RULE is auto, keep, f16 or fixed. `--choice` prints only the choice of the
 //! trial, without the table. `--slow` adds LZ4HC and the higher levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]

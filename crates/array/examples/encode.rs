@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the elements that an encoder with these settings would pass to its coder, as an array that can be stored
+/// Returns the elements that an encoder with the given settings would pass to its coder, as an array that can be stored
 /// unchanged.
 fn stored_elements(settings: ArraySettings, cube: &Array) -> Result<Array, Box<dyn Error>> {
     let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };

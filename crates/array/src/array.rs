@@ -19,7 +19,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Creates an array from the bytes of its elements, whose number must match `shape` (outermost axis first).
+    /// Creates an array of the given shape (outermost axis first) from the bytes of its elements.
     ///
     /// # Errors
     /// `Usage` if the length does not match the shape; `Format` if the shape overflows.

@@ -121,7 +121,7 @@ pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &
             format!("{payload} bytes"),
         ));
     }
-    // The coder may expand the payload by at most `max_expansion`, so all further bytes must be runs.
+    // The coder may expand the payload by at most `max_expansion`, so all bytes beyond that must be runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 

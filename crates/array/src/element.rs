@@ -31,7 +31,7 @@ macro_rules! elements {
 
 elements!(u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64);
 
-/// A source type of lossy transforms: float32 or float64 (float16 is widened first).
+/// A float type that a lossy transform can read: float32 or float64. Float16 is widened first.
 pub(crate) trait Float: Element + Default {
     /// Bits of the canonical quiet NaN.
     const NAN_BITS: u64;

@@ -18,7 +18,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Result};
 pub struct EncodedArray {
     /// Codec of the payload: `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// Descriptor of the payload.
+    /// Describes how to decode the payload: types, shape, layout and transform.
     pub descriptor: ArrayDescriptor,
     /// The encoded bytes.
     pub payload: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct EncodedArray {
 pub struct StoredArray {
     /// Codec of the payload: `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// Descriptor of the payload.
+    /// Describes how to decode the payload: types, shape, layout and transform.
     pub descriptor: ArrayDescriptor,
     /// Precision lost by the value transform.
     pub fidelity: Fidelity,
@@ -65,7 +65,7 @@ pub struct ArrayEncoder {
 }
 
 impl ArrayEncoder {
-    /// Creates an encoder with these settings.
+    /// Creates an encoder with the given settings.
     ///
     /// # Errors
     /// `Usage` if the settings contradict each other (see [`ArraySettings::check`]).

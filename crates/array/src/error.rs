@@ -2,7 +2,7 @@
 
 use shardpack_format::{Error, ErrorKind, Explain, Hint, Setting};
 
-/// Result of encoding.
+/// A result whose error is [`EncodeError`].
 pub type EncodeResult<T> = Result<T, EncodeError>;
 
 /// The reason why an array could not be stored as requested.
@@ -24,7 +24,7 @@ pub enum EncodeError {
     /// Fixed point cannot meet the error bound for this array.
     #[error("16-bit fixed point, decoded to float32, cannot keep errors within {max_error}: {}", at_least(*smallest))]
     ErrorBound {
-        /// The requested bound.
+        /// The requested bound on the absolute error.
         max_error: f64,
         /// Smallest possible bound for this array, or infinity if no bound is possible.
         smallest: f64,

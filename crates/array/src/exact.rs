@@ -99,7 +99,7 @@ const ORDER: &[Dtype] = &[
 ];
 
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Returns the number of bits of magnitude that the type represents exactly, and true if the type is signed.
+    /// Returns how many magnitude bits the type represents exactly, and true if the type is signed.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),

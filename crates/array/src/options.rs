@@ -36,7 +36,7 @@ pub enum BandDifference {
     Off,
 }
 
-/// Goal of the choices that the options leave open.
+/// Criterion by which a trial chooses settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
@@ -45,7 +45,7 @@ pub enum Prefer {
     Speed,
     /// Shortest predicted time to move stored bytes to a GPU and to decode them there.
     Device,
-    /// Fewest bytes.
+    /// Smallest payload.
     Size,
 }
 
@@ -71,7 +71,7 @@ pub struct ArrayOptions {
     /// Forbids any change of a value, for example in masks and labels. With auto, arrays without an exact integer type
     /// are then stored unchanged. Default false.
     pub lossless: bool,
-    /// Differences along the last axis. Default auto.
+    /// Controls differences along the last axis. Default auto.
     pub band_difference: BandDifference,
     /// Coder of the payload.
     pub coder: Option<Coder>,
@@ -80,9 +80,9 @@ pub struct ArrayOptions {
     pub level: Option<i32>,
     /// Filter that runs before the coder, inside Blosc2.
     pub filter: Option<Filter>,
-    /// Order of the axes.
+    /// Order of the axes in the payload.
     pub layout: Option<ArrayLayout>,
-    /// Goal of the trial. Default speed.
+    /// Criterion for the trial's choice. Default speed.
     pub prefer: Prefer,
 }
 

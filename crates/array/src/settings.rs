@@ -19,25 +19,25 @@ use std::fmt;
 pub enum ValueRule {
     /// Stores values unchanged.
     Keep,
-    /// The smallest exact integer type if there is one, otherwise unchanged. Lossless.
+    /// Stores values in the smallest exact integer type if there is one, and otherwise unchanged. Lossless.
     IntegerOrKeep,
-    /// The smallest exact integer type if there is one, otherwise float16. If a value would round to the no-data value,
-    /// all values are stored unchanged.
+    /// Stores values in the smallest exact integer type if there is one, and otherwise as float16. If a value would
+    /// round to the no-data value, all values are stored unchanged.
     IntegerOrF16,
-    /// The smallest exact integer type if there is one. Otherwise float16, if it meets the error bound and no value
-    /// becomes no-data. Otherwise fixed point.
+    /// Stores values in the smallest exact integer type if there is one. Otherwise uses float16 if it meets the error
+    /// bound and no value becomes no-data, and fixed point if not.
     IntegerOrF16OrFixed {
         /// Largest absolute error, in the units of the data.
         max_error: f64,
     },
-    /// The smallest exact integer type if there is one, otherwise fixed point.
+    /// Stores values in the smallest exact integer type if there is one, and otherwise as fixed point.
     IntegerOrFixed {
         /// Largest absolute error, in the units of the data.
         max_error: f64,
     },
-    /// float16 for floats. If a value would become infinite or no-data, encoding fails.
+    /// Stores floats as float16. Encoding fails if a value would become infinite or no-data.
     F16,
-    /// Fixed point for floats.
+    /// Stores floats as fixed point.
     Fixed {
         /// Largest absolute error, in the units of the data.
         max_error: f64,
@@ -83,7 +83,7 @@ impl fmt::Display for ValueRule {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ArraySettings {
-    /// Transform of the values.
+    /// Rule that chooses the value transform.
     pub values: ValueRule,
     /// Coder of the payload.
     #[serde(rename = "codec")]

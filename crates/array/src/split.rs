@@ -194,7 +194,7 @@ impl ArraySplit {
         }
     }
 
-    /// True if payloads with this codec and descriptor can be split.
+    /// True if payloads with the given codec and descriptor can be split.
     #[must_use]
     pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);

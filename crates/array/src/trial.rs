@@ -24,7 +24,7 @@ pub const MAX_TRIAL_SAMPLES: usize = 4;
 /// Maximum number of bytes used per sample. They are taken from the rows in the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
-/// Result of a trial.
+/// The settings that a trial chose, and the results of all candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The chosen settings.
@@ -33,7 +33,7 @@ pub struct Trial {
     pub table: Vec<Candidate>,
 }
 
-/// One row of a trial's table.
+/// One candidate of a trial, with its measured sizes and its predicted time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The settings that were tried.

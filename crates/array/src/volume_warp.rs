@@ -54,7 +54,7 @@ pub struct VolumeWarp {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct VoxelTap {
     pub(crate) weight: f32,
-    /// Index of the voxel among the voxels that the box depends on, or `None` outside.
+    /// Index of the voxel among the voxels that the box depends on, or `None` outside the volume.
     pub(crate) voxel: Option<usize>,
 }
 
@@ -122,7 +122,7 @@ impl VolumeWarp {
     /// Returns the positions in the volume that row `[z, y]` of box `part` samples.
     pub(crate) fn row(&self, part: Voxels, [z, y]: [u64; 2]) -> RowPlaces {
         let middle = |axis: usize| part.origin[axis] as f64 + part.size[axis] as f64 * 0.5;
-        // A voxel's centre is half a voxel from its edge.
+        // Returns the point `[x, y, z]` of the volume that is sampled for voxel `[z, y, x]` of box `part`.
         let from_middle = |at: u64, axis: usize| at as f64 + 0.5 - part.size[axis] as f64 * 0.5;
         let (z, y) = (from_middle(z, 0), from_middle(y, 1));
         let of_axis = |n: usize| [1, 2, 3].map(|column| self.map[4 * n + column]);
@@ -138,7 +138,7 @@ impl VolumeWarp {
         self.row(part, [z, y]).at(x)
     }
 
-    /// Returns the index in `reach` of the voxel at this position, or `None` outside.
+    /// Returns the index in `reach` of the voxel at the given position, or `None` outside the volume.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the ends of a side")]
     pub(crate) fn nearest(&self, [x, y, z]: [f64; 3], reach: Voxels) -> Option<usize> {
         // A quarter turn may map to a point exactly on an edge between voxels. There, rounding errors of the sines

@@ -4,7 +4,7 @@ use crate::finish::{Finish, Target};
 use crate::region::{Bands, Region};
 use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
 
-/// A caller's request for an array.
+/// The part of an array to decode, and how to order and convert its elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// Region of the array, or `None` for the whole array.
@@ -12,7 +12,7 @@ pub struct Wanted<'a> {
     /// Axis order of a whole array. A region specifies its own axis order. Only arrays with three axes can be
     /// reordered.
     pub layout: Layout,
-    /// Conversion of the elements.
+    /// How the elements are converted.
     pub finish: &'a Finish,
 }
 

@@ -37,7 +37,7 @@ pub struct Warp {
 pub enum Resampling {
     /// The array's pixel at this position. Use it for values that must not be interpolated, such as classes.
     Nearest {
-        /// Value outside the array, in the output type.
+        /// Value of output pixels whose position is outside the array, in the output type.
         outside: f64,
     },
     /// The mean of the four pixels around the position, weighted by their distance along both axes, in float32. The
@@ -61,7 +61,7 @@ impl Resampling {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Tap {
     pub(crate) weight: f32,
-    /// Index of the pixel in its array, or `None` outside.
+    /// Index of the pixel in its array, or `None` outside the array.
     pub(crate) pixel: Option<usize>,
 }
 

@@ -81,7 +81,7 @@ pub struct ChunkStream {
     pub out_bytes: usize,
 }
 
-/// The content of a chunk.
+/// How a chunk stores its unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkContent {
     /// The blocks of the unit, coded as streams.

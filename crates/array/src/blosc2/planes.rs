@@ -74,7 +74,7 @@ pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) 
     lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
 }
 
-/// Returns the number of scratch bytes that [`decode`] needs for these streams.
+/// Returns the number of scratch bytes that [`decode`] needs for `streams`.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
     let stays = are_planes(chunk);
     let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);

@@ -20,10 +20,10 @@ pub enum Units<'a> {
 
 /// The properties of a codec that readers need.
 pub(crate) trait Container: Sync {
-    /// Fails if a payload of this length cannot contain `stored` bytes under the limits.
+    /// Fails if a payload of `payload` bytes cannot contain `stored` bytes under the limits.
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()>;
 
-    /// True if a payload of this length has room for all units of `stored` bytes.
+    /// True if a payload of `payload` bytes has room for all units of `stored` bytes.
     fn fits(&self, stored: usize, payload: usize) -> bool;
 
     /// Returns the size of a block in stored bytes, for elements of `width` bytes. Blocks are decoded one at a time.
@@ -88,8 +88,8 @@ pub(crate) trait PayloadDecoder {
     /// Leaves the unit at the start of `bytes`, even if it was not entered. Returns the length of the unit.
     fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
 
-    /// Decodes the needed part of a block of the entered unit. The bytes are written to `out` or, if `out` has room for
-    /// only part of the block, to `scratch`.
+    /// Decodes one block of the entered unit, as far as it is needed. The bytes are written to `out` or, if `out` has
+    /// room for only part of the block, to `scratch`.
     fn block(
         &mut self,
         block: &mut BlockRequest<'_>,
@@ -142,7 +142,7 @@ pub(crate) enum BlockPlace {
     ScratchPlanes(usize),
 }
 
-/// Sum of the bytes that a region's blocks have decoded to so far, checked against the limits.
+/// Counts the bytes that a region's blocks have decoded to so far, and checks them against the limits.
 pub(crate) struct Budget<'a> {
     coded: u64,
     runs: u64,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Codec, Error, Result};
 use std::fmt;
 
-/// A coder for payloads.
+/// A way to code a payload: a codec and, for Blosc2, the coder of its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -167,7 +167,7 @@ impl ArrayDecoder {
         values.finish()
     }
 
-    /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array with this
+    /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array with the given
     /// descriptor, besides the payload and `out`. For a band-major payload, this is at most the size of all stored
     /// elements that the payload does not contain unchanged. For other payloads, it is the size of one block. In both
     /// cases, a buffer for some pixels is added. The contexts of the coders (about 100 KiB) do not count.

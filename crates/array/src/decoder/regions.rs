@@ -119,8 +119,8 @@ impl ArrayDecoder {
         Ok(decoded)
     }
 
-    /// Returns the number of bytes that [`ArrayDecoder::decode_regions`] allocates and keeps for several
-    /// regions of this size. For a single region, see [`ArrayDecoder::region_scratch_bytes`].
+    /// Returns the number of bytes that [`ArrayDecoder::decode_regions`] allocates and keeps for `count` regions with
+    /// the size of `region`. For a single region, see [`ArrayDecoder::region_scratch_bytes`].
     ///
     /// # Errors
     /// Same as [`ArrayDecoder::region_scratch_bytes`].

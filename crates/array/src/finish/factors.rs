@@ -73,7 +73,7 @@ impl Factors {
         Self { bands, scale, bias }
     }
 
-    /// Returns the factors of these bands, in this order. If a single factor applies to all bands, it is
+    /// Returns the factors of the given bands, in the given order. If a single factor applies to all bands, it is
     /// returned unchanged.
     ///
     /// # Errors

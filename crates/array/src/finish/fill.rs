@@ -41,7 +41,7 @@ pub enum NoDataBits {
 }
 
 impl Fill {
-    /// Returns the bit patterns that mean no-data in decoded elements of this type, or `None` if there are none.
+    /// Returns the bit patterns that mean no-data in decoded elements of the given type, or `None` if there are none.
     ///
     /// ```
     /// use shardpack_array::{Fill, NoDataBits};
@@ -119,8 +119,8 @@ pub fn integer_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// Converts a number to a little-endian element of this type. Returns `None` if the type cannot represent it. Floats
-/// are rounded, but never to infinity.
+/// Converts a number to a little-endian element of the given type. Returns `None` if the type cannot represent it.
+/// Floats are rounded, but never to infinity.
 ///
 /// ```
 /// use shardpack_array::element_bytes;

@@ -49,7 +49,7 @@ pub enum As {
 }
 
 impl As {
-    /// Returns the variant for this element type, or `None` if the type is not a float of at most 32 bits.
+    /// Returns the variant for the given element type, or `None` if the type is not a float of at most 32 bits.
     #[must_use]
     pub const fn float(element: ElementType) -> Option<Self> {
         match element {
@@ -78,7 +78,7 @@ impl As {
     }
 }
 
-/// Conversion of decoded elements. The default leaves them unchanged.
+/// How decoded elements are converted to batch elements. The default leaves them unchanged.
 ///
 /// ```
 /// use shardpack_array::{As, Factors, Finish, Turn};
@@ -97,11 +97,11 @@ impl As {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finish {
-    /// Output type.
+    /// Type of the output values.
     pub to: As,
-    /// Normalisation. Requires a float type.
+    /// Normalisation of the values, if any. Requires a float type.
     pub factors: Option<Factors>,
-    /// Replacement of no-data. Requires a float type.
+    /// Replacement of no-data, if any. Requires a float type.
     pub fill: Option<Fill>,
     /// Affine map of the pixels, applied before flips and rotations.
     pub warp: Option<Warp>,
@@ -123,7 +123,7 @@ impl Finish {
     pub const NOTHING: Self =
         Self { to: As::Decoded, factors: None, fill: None, warp: None, volume: None, turn: Turn::NONE };
 
-    /// True if this conversion neither changes nor moves elements of this type.
+    /// True if this conversion neither changes nor moves elements of the given type.
     #[must_use]
     pub fn is_nothing(&self, decoded: Dtype) -> bool {
         self.factors.is_none()
@@ -134,7 +134,7 @@ impl Finish {
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
-    /// Checks that this conversion fits an array with this number of rows, columns and bands. Returns the output
+    /// Checks that this conversion fits an array with the given numbers of rows, columns and bands. Returns the output
     /// type.
     ///
     /// # Errors
@@ -179,8 +179,8 @@ impl Finish {
         self.volume.as_ref().map(|volume| volume.sampling).or(self.warp.map(|warp| warp.sampling))
     }
 
-    /// Converts the decoded `elements` of an array with this number of rows, columns and bands. Writes them to `out` in
-    /// little-endian order. Input and output are in the order of `layout`.
+    /// Converts the decoded `elements` of an array with the given numbers of rows, columns and bands. Writes them to
+    /// `out` in little-endian order. Input and output are in the order of `layout`.
     ///
     /// # Errors
     /// Same as [`Finish::check`]; also `Usage` if `elements` or `out` has the wrong length.

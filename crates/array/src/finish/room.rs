@@ -63,8 +63,8 @@ impl Origins {
         Self { plane_bytes: all, unit_bytes, columns: all, start: 0, plane: 0, row: 0, column: 1 }
     }
 
-    /// Returns the pixels of the first and the last of these bytes. All bytes in between belong to pixels between
-    /// these two. Returns `None` if the range is empty or spans several lines.
+    /// Returns the pixels to which the first and the last of `bytes` belong. The bytes in between belong to pixels
+    /// between these two. Returns `None` if the range is empty or spans several lines.
     #[must_use]
     pub fn of(&self, bytes: Range<usize>) -> Option<[i64; 2]> {
         let last = bytes.end.checked_sub(1).filter(|last| *last >= bytes.start)?;

@@ -74,7 +74,7 @@ impl<'a> Taker<'a> {
         wants
     }
 
-    /// Skips to this unit. None of the skipped units may be requested.
+    /// Skips to `unit`. None of the skipped units may be requested.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.finish()?;
         (self.next, self.held) = (unit, unit);

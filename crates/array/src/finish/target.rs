@@ -33,7 +33,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Creates the target for an array with this number of rows, columns and bands.
+    /// Creates the target for an array with the given numbers of rows, columns and bands.
     ///
     /// # Errors
     /// Same as [`Finish::check`].
@@ -144,8 +144,8 @@ impl Target {
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Returns the position of these units in the row, in units. Returns `None` unless all units are requested and in
-    /// the same line of pixels, and pixels are neither moved nor reordered.
+    /// Returns the position of `units` in the row, counted in units. Returns `None` unless all units are requested and
+    /// in the same line of pixels, and pixels are neither moved nor reordered.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if self.warp.is_some() || !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {

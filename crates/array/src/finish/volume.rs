@@ -71,7 +71,7 @@ impl Finish {
 }
 
 impl Made<'_> {
-    /// Converts all elements that the box depends on to this type.
+    /// Converts all elements that the box depends on. `to` is the new type.
     fn converted(&self, to: As, decoded: Dtype, held: &[u8]) -> Result<Vec<u8>> {
         let [planes, rows, columns] = self.reach.size;
         let shape = [planes * rows, columns, self.channels as u64];

@@ -41,7 +41,7 @@ fn value(values: &[f32], at: [i64; 3], channel: usize) -> Option<f64> {
     is_inside.then(|| f64::from(values[2 * ((z * height + y) * width + x) as usize + channel]))
 }
 
-/// Returns the position in the volume, one coordinate per axis, that a voxel of the box samples.
+/// Returns the point of the volume that is sampled for voxel `at` of box `part`, with one coordinate per axis.
 fn place(map: [f64; 12], part: Voxels, at: [u64; 3]) -> [f64; 3] {
     let [z, y, x] = [0, 1, 2].map(|axis| at[axis] as f64 + 0.5 - part.size[axis] as f64 / 2.0);
     [0, 1, 2].map(|axis| {

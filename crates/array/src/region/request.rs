@@ -27,10 +27,10 @@ impl Bands {
     }
 }
 
-/// Selects values or stored elements for the output.
+/// Selects decoded values or stored elements as the output of a region.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Values in the type of the array (`descriptor.decoded`).
+    /// Decoded values, of type `descriptor.decoded`.
     #[default]
     Source,
     /// Stored elements (of type `descriptor.stored`) after undoing the band difference. Elements stored as float16
@@ -64,7 +64,7 @@ pub struct Region {
     pub width: u64,
     /// The requested bands.
     pub bands: Bands,
-    /// Values or stored elements.
+    /// Selects decoded values or stored elements.
     pub output: Output,
     /// Axis order of the output: `[height, width, bands]`, or `[bands, height, width]` if band-major.
     pub layout: Layout,
@@ -81,7 +81,7 @@ pub struct RegionShape {
     pub bytes: u64,
 }
 
-/// Result of decoding a region.
+/// Shape of a decoded region, and the number of blocks that were decoded for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionDecoded {
     /// Type, shape and size of the data in `out`.

@@ -24,7 +24,7 @@ pub(crate) struct PayloadReader<'p, 's> {
     decoder: Option<&'s mut dyn PayloadDecoder>,
     container: &'static dyn Container,
     payload: &'p [u8],
-    /// Bytes of one element.
+    /// Size of an element in bytes.
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,

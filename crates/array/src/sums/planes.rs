@@ -16,7 +16,7 @@ use shardpack_format::{Result, bug};
 const PIXELS: usize = 4;
 const BANDS: usize = 16;
 
-/// True if [`sum`] can handle this many pixels with this many bands.
+/// True if [`sum`] can handle `pixels` pixels with `bands` bands each.
 pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
     // Pairs of bytes are loaded directly as 16-bit numbers, which requires a little-endian machine.
     cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS

@@ -196,8 +196,8 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
     }
 }
 
-/// Conversion of stored integers to integer types. The writer has checked that no value changes. A
-/// value from a malicious file may wrap around, which does no harm.
+/// Converts stored integers to other integer types. The writer has checked that no value changes. A value from a
+/// malicious file may wrap around, which does no harm.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;

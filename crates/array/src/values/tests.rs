@@ -1,4 +1,4 @@
-//! Tests value transforms, in cases V01 to V06.
+//! Tests the value transforms.
 
 use crate::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodeError, EncodeResult, EncodedArray,

@@ -144,8 +144,8 @@ pub fn fill_special(special: u8, item_bytes: u8, unit: &mut [u8]) -> Result<()> 
     fill(repeated(special, &[], item_bytes, unit.len())?, unit)
 }
 
-/// Decodes chunks of other programs. The decoder reuses its contexts and its scratch memory (two
-/// blocks) from call to call.
+/// Decodes chunks that other programs wrote. The decoder reuses its contexts and its scratch memory (two blocks) from
+/// call to call.
 #[derive(Default)]
 pub struct ForeignDecoder {
     coders: ForeignCoders,
@@ -212,7 +212,7 @@ fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
         .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
 }
 
-/// Returns the item that is repeated in a chunk with this special value.
+/// Returns the item that is repeated in a chunk with the given special value.
 fn repeated(special: u8, body: &[u8], item_bytes: u8, unit_bytes: usize) -> Result<&[u8]> {
     let item: &[u8] = match (special, item_bytes) {
         // c-blosc2 does not define uninitialised values. This decoder returns zeros.

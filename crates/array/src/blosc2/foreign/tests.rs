@@ -96,7 +96,7 @@ proptest! {
         let found = ForeignFilters::of(filters, metas, item).unwrap();
         found.undo(&[], &mut undone, &mut vec![0; block.len()]).unwrap();
         let items = usize::from(item);
-        // Delta treats items of other sizes as single bytes or as 8-byte items.
+        // Delta treats items as single bytes or as 8-byte items if their size is not 1, 2, 4 or 8.
         let step = |filter| match (filter, items) {
             (3, 3 | 7) => 1,
             (3, 16) => 8,
