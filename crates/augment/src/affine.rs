@@ -41,8 +41,8 @@ impl Affine {
         Self { angle: -degrees.rem_euclid(360.0), ..Self::default() }
     }
 
-    /// Returns the coefficients `[a, b, c, d, e, f]` for a picture of this width and height. The output pixel
-    /// at (x, y), relative to the centre, comes from (a x + b y + c, d x + e y + f).
+    /// Returns the coefficients `[a, b, c, d, e, f]` for a picture of the given width and height. The output pixel at
+    /// (x, y), relative to the centre, comes from (a x + b y + c, d x + e y + f).
     #[must_use]
     pub fn inverse(&self, width: f64, height: f64) -> [f64; 6] {
         let [cx, cy] = if self.from_corner { [-0.5 * width, -0.5 * height] } else { [0.0; 2] };
@@ -56,7 +56,7 @@ impl Affine {
         [xx, xy, cx - xx * (cx + tx) - xy * (cy + ty), yx, yy, cy - yx * (cx + tx) - yy * (cy + ty)]
     }
 
-    /// Returns the map that moves the pixels and points of a picture of this size.
+    /// Returns the map that moves pixels and points in pictures of the given size.
     #[must_use]
     pub fn of_size(&self, height: u32, width: u32) -> PixelMap {
         let [high, wide] = [height, width].map(f64::from);

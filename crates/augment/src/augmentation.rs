@@ -167,7 +167,7 @@ impl Augmentation {
     /// Maximum number of augmentations in a list. Each of them has its own draws.
     pub const MOST: u32 = (1 << 16) / PAIRS;
 
-    /// Returns the operations for a sample's picture of this height and width. `place` is the index of the
+    /// Returns the operations for a sample's picture of the given height and width. `place` is the index of the
     /// augmentation in its list, below [`Augmentation::MOST`]. Augmentations with different indices have different
     /// draws.
     #[must_use]
@@ -237,7 +237,7 @@ impl Augmentation {
         }
     }
 
-    /// Returns the map for a sample's arrays of this height and width, from the same draws as
+    /// Returns the map for a sample's arrays of the given height and width, from the same draws as
     /// [`resolve`](Self::resolve). See [`Affine::inverse`] for the coefficients. Returns `None` if the arrays do not
     /// move.
     ///
@@ -260,8 +260,8 @@ impl Augmentation {
         }
     }
 
-    /// Returns the map of a volume's box with this depth, height and width, from its own draws. Returns `None` if the
-    /// box is not moved across planes.
+    /// Draws the map of a volume's box with the given depth, height and width. Returns `None` if the box is not moved
+    /// across planes.
     #[must_use]
     pub fn volume_map(&self, draws: &Draws, place: u32, sides: [u64; 3]) -> Option<VolumeMap> {
         let Self::RandomAffine3d { ranges, .. } = self else { return None };

@@ -88,7 +88,7 @@ pub enum BandAugmentation {
 }
 
 impl BandAugmentation {
-    /// Names of the augmentations.
+    /// Names that the parser accepts.
     pub const NAMES: [&str; 6] =
         ["random_gain", "band_jitter", "band_dropout", "random_low_resolution", "random_gamma", "gaussian_noise"];
     /// Maximum number of band augmentations in a recipe.
@@ -167,9 +167,9 @@ impl BandAugmentation {
         exponents.reduce(|one, other| one * other).map(Gamma::new)
     }
 
-    /// Returns the low resolution of each channel of a box with these sides, as numbers of planes, rows and columns,
-    /// or `None` for channels that keep their resolution. The list is empty if all do. Sides are rounded to nearest,
-    /// ties to even. If several changes lower a channel's resolution, their shares are multiplied.
+    /// Returns the low resolution of each channel of a box with the given sides, as numbers of planes, rows and
+    /// columns, or `None` for channels that keep their resolution. The list is empty if all do. Sides are rounded to
+    /// nearest, ties to even. If several changes lower a channel's resolution, their shares are multiplied.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most the side")]
     pub fn low_resolution(changes: &[Self], draws: &Draws, channels: usize, sides: [u64; 3]) -> Vec<Option<[u64; 3]>> {
@@ -246,7 +246,7 @@ impl BandAugmentation {
     }
 }
 
-/// Returns true if the change at this position in the recipe applies to the sample.
+/// Returns true if the change at position `place` of the recipe applies to the sample.
 fn happens(draws: &Draws, place: u32, p: f64) -> bool {
     p >= 1.0 || draws.pair(CHANCES + place)[0] < p
 }

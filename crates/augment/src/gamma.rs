@@ -1,4 +1,4 @@
-//! Gamma: raises a row's values, scaled to the range from the smallest to the largest, to a random power.
+//! Gamma: scales the range of a row's values to 0 to 1, raises the values to a random power, and scales them back.
 //!
 //! Powers are computed only from sums, products and quotients of float64, in a fixed order, so a device computes the
 //! same bits (crates/gpu/kernels/gamma.cuh). The built-in power functions of processors do not guarantee that.

@@ -1,4 +1,4 @@
-//! Change of hue: converts to HSV and back in float32, with torchvision's formulas.
+//! Changes the hue: converts to HSV and back in float32, with torchvision's formulas.
 
 use super::picture::{Picture, single};
 

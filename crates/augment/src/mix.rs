@@ -53,7 +53,7 @@ pub enum Mixed {
     Rectangle {
         /// First row and column.
         origin: [usize; 2],
-        /// Rows and columns.
+        /// Number of rows and columns.
         size: [usize; 2],
         /// Share of the picture's area outside the rectangle, which keeps the row's own pixels.
         share: f64,
@@ -74,8 +74,8 @@ impl Mixed {
 }
 
 impl Mix {
-    /// Draws the mixing of a batch of pictures of this size: one of `choices`, all equally likely. Returns `None` if
-    /// there are no choices.
+    /// Chooses how to mix a batch of pictures of the given size: picks one of `choices`, all equally likely, and draws
+    /// its parameters. Returns `None` if there are no choices.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
     pub fn resolve(choices: &[Self], draws: &Draws, height: usize, width: usize) -> Option<Mixed> {

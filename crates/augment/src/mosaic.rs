@@ -60,7 +60,7 @@ pub struct MosaicPlan {
 }
 
 impl Mosaic {
-    /// Draws the mosaic of a row of this size. Returns `None` if the row stays unchanged.
+    /// Draws the mosaic of a row of the given size. Returns `None` if the row stays unchanged.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and twice the side")]
     pub fn resolve(&self, draws: &Draws, height: u32, width: u32) -> Option<MosaicPlan> {

@@ -56,7 +56,7 @@ pub enum Operation {
     Erase {
         /// First row and column.
         origin: [usize; 2],
-        /// Rows and columns.
+        /// Number of rows and columns.
         size: [usize; 2],
         /// Red, green, blue.
         value: [u8; 3],

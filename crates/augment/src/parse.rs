@@ -7,7 +7,7 @@ use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
 impl Augmentation {
-    /// Names of the augmentations.
+    /// Names that the parser accepts.
     pub const NAMES: [&str; 15] = [
         "trivial_augment_wide",
         "rand_augment",
@@ -214,8 +214,8 @@ impl<'a> OptionList<'a> {
         range(value).ok_or_else(|| self.bad(name, "LOW..HIGH"))
     }
 
-    /// Takes a range, or a distance on either side of `center` that stops at `least`. Returns `None` if the
-    /// range changes nothing.
+    /// Takes a range, or a distance on either side of `center`. A range from a distance does not extend below `least`.
+    /// Returns `None` if the range changes nothing.
     pub(crate) fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);

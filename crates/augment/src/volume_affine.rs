@@ -53,7 +53,7 @@ fn between(range: (f64, f64), draw: f64) -> f64 {
 }
 
 impl VolumeAffine {
-    /// Returns the map of a box with these sides, or `None` if the box is not moved.
+    /// Returns the map of a box with the given sides, or `None` if the box is not moved.
     pub(crate) fn drawn(&self, sides: [u64; 3], draws: [[f64; 2]; 6]) -> Option<VolumeMap> {
         let [[chance, rotates], [scales, depth], [height, width], [deep, high], [wide, back], [down, right]] = draws;
         let is_rotated = rotates < self.p_rotation && self.degrees != [(0.0, 0.0); 3];
@@ -79,7 +79,7 @@ impl VolumeAffine {
         Some(chosen.map())
     }
 
-    /// Returns the approximate size of the largest box of source voxels that a box with these sides needs. Angles
+    /// Returns the approximate size of the largest box of source voxels that a box with the given sides needs. Angles
     /// between the tried ones may need a slightly larger box.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above 0; saturates")]
