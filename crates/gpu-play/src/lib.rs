@@ -78,7 +78,7 @@ impl Device {
         self.buffers.get(id.0).and_then(|b| b.room.get(b.start..b.start + b.len)).unwrap_or_default()
     }
 
-    /// Returns the content of a buffer for writing.
+    /// Returns the content of a buffer for writing, or `None` if there is no such buffer.
     pub fn bytes_mut(&mut self, id: BufferId) -> Option<&mut [u8]> {
         self.buffers.get_mut(id.0).and_then(|b| b.room.get_mut(b.start..b.start + b.len))
     }

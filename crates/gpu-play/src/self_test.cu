@@ -32,7 +32,7 @@ KERNEL(play_warp_sum, PlayTest, 64) {
     p.out[threadIdx.x] = value + (u32)__popc(odd) * 1000 + (other == (threadIdx.x ^ 1) ? 0 : 1u << 31);
 }
 
-// Commits error `choice`, or no error if `choice` is 0.
+// Makes the mistake with number `choice`, or none if `choice` is 0.
 KERNEL(play_wrong, PlayTest, 64) {
     SHARED(PlayShared, s);
     if (p.choice == 1) p.out[p.count] = 1;

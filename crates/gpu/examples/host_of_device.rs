@@ -1,5 +1,5 @@
-//! Measures the host's share of decoding on a device, in thread microseconds per sample. This needs no device.
-//! Samples are staged from records, and from values kept on the device.
+//! Measures how much thread time the host spends per sample while a device decodes, in microseconds. This needs no
+//! device. Samples are staged from records, and from values kept on the device.
 //!
 //!     host_of_device DATASET [THREADS] [VIEW] [BATCH] [TIMES] [cuda | dry] [FRAMES]
 //!

@@ -99,8 +99,8 @@ struct Cube {
     // The no-data value, as bits of the decoded type.
     u64 no_data;
     // For an affine map: output pixel (x, y) shows source pixel (map[0] x + map[1] y + map[2], map[3] x + map[4] y +
-    // map[5]), both relative to the centre. `outside` is the value of output pixels whose source is outside, as bits
-    // of the output type, or of a float32 for means.
+    // map[5]), both relative to the centre. `outside` is the value of output pixels whose source is outside the array,
+    // as bits of the output type, or of a float32 for means.
     Array<double, 6> map;
     u64 outside;
     // Exponent of the gamma, or 0 for no gamma.

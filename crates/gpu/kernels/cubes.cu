@@ -225,8 +225,8 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     }
 }
 
-// Number of words of a tile. Elements of up to 4 bytes take one word each, in rows of 33 words, so that the lanes of
-// a column use different banks. Elements of 8 bytes halve the number of bands, and the second half of the tile holds
+// Number of words in a tile. Elements of up to 4 bytes take one word each, in rows of 33 words, so that the lanes of a
+// column use different banks. Elements of 8 bytes halve the number of bands, and the second half of the tile holds
 // their upper words.
 #define TILE_WORDS 1088u
 
@@ -638,7 +638,7 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     }
 }
 
-// Returns the element of the region in this row and column. In a two-axis array, columns count as bands.
+// Returns the element of the region in the given row and column. In a two-axis array, columns count as bands.
 CALLED u64 view_element(const CubeParams& p, const Cube& c, u32 row, u32 column, u32 band) {
     const u32 pixel = c.first_pixel + (c.flat ? row : row * c.columns + column);
     const bool by_band = c.walk == WALK_BANDS;
@@ -848,7 +848,7 @@ struct QuadsOut {
     Ptr<const uint2> factors;
 };
 
-// Returns the factors of the band with this index in the output, or 0 if there are none.
+// Returns the factors of the band that has index `place` in the output, or 0 if there are none.
 FN uint2 factors_of(const QuadsOut& o, u32 place) {
     return o.factor_bands == 0 ? make_uint2(0, 0) : o.factors[place % o.factor_bands];
 }
@@ -1434,7 +1434,7 @@ KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 6) {
         means<false>(p, c, memory.warps[warp], unit, lane);
 }
 
-// Returns four random words of Philox4x32-10 for this key, sample and block `n`.
+// Returns the four random words of Philox4x32-10 for the cube's key and sample and for block `n`.
 FN uint4 noise_block(const Cube& c, u32 n) {
     uint4 x = make_uint4(c.noise_sample[0], c.noise_sample[1], n, 2);
     u32 k0 = c.noise_key[0], k1 = c.noise_key[1];

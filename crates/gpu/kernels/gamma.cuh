@@ -1,5 +1,6 @@
-// Raises a cube's values, scaled to the range from the smallest to the largest, to a power. The host (crates/augment,
-// gamma.rs) computes the same sums, products and quotients of float64 in the same order. None of them are fused.
+// Scales the range of a cube's values to 0 to 1, raises the values to a power, and scales them back. The host
+// (crates/augment, gamma.rs) computes the same sums, products and quotients of float64 in the same order. None of them
+// are fused.
 #pragma once
 #include "cube.cuh"
 

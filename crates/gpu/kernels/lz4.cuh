@@ -132,8 +132,8 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
     u32 n = 0, back = offset, share = 0;
     if (offset < 132) {
-        // Each lane copies its byte from several whole periods back, so far that no lane waits for another. The product
-        // computes n / offset for n below 200.
+        // Each lane copies its byte from several whole periods back, far enough that no lane waits for another. The
+        // product computes n / offset for n below 200.
         share = (0xFFFF + offset) / offset;
         if (offset < 36) {
             lz4_history(memory, op + lane) = lz4_history(memory, op - offset + lane - (lane * share >> 16) * offset);
@@ -169,8 +169,8 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
     in.loaded = 0;
     lz4_fetch(in, lane);
     u32 op = 0;
-    // Each lane holds four bytes of input, from `seen + lane` on. At first, `seen` is so far back that the window is
-    // loaded before its first use.
+    // Each lane holds four bytes of input, from `seen + lane` on. The initial `seen` forces the window to be loaded
+    // before its first use.
     u32 window = 0, seen = ip - 32;
     for (;;) {
         // If the token is in the first half of the window, short literals and an offset fit in the rest.

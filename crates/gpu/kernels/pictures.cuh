@@ -3,7 +3,7 @@
 #pragma once
 #include "device.cuh"
 
-// Number of bits of an index into a Huffman table. Longer codes are rare, and a search finds them.
+// Number of bits that index a Huffman table. Longer codes are rare, and a search finds them.
 #define LOOKUP_BITS 9
 // Default number of threads per decoding block: four warps, each of which handles one picture at a time.
 #define DECODE_THREADS 128

@@ -3,7 +3,7 @@
 #pragma once
 #include "cube.cuh"
 
-// A row or column of the view that shows nothing of the mask.
+// Marks a row or column of the view that shows no part of the mask.
 #define VIEW_BORDER 0xFFFFFFFFu
 #define VIEW_THREADS 256u
 
@@ -20,8 +20,8 @@ struct Shown {
     u64 value;
 };
 
-// Returns the content of the pixel in this row and column of the view. The table of the view holds the maps, then the
-// region's row for each row of the view, then the region's column for each column of the view.
+// Returns the content of the pixel in the given row and column of the view. The table of the view holds the maps, then
+// the region's row for each row of the view, then the region's column for each column of the view.
 FN Shown view_shown(const Cube& c, Ptr<const u8> slot, u32 row, u32 column) {
     const Ptr<const ViewMove> moves = cast<const ViewMove>(slot + c.view);
     const double high = (double)c.view_rows, wide = (double)c.view_columns;

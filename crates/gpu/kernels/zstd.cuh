@@ -578,8 +578,8 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
     return true;
 }
 
-// Returns the maximum size of a block in a frame with this window descriptor (3.1.1.1.2): the size of the window, at
-// most 128 KiB.
+// Returns the maximum size of a block in a frame with the given window descriptor (3.1.1.1.2): the size of the window,
+// at most 128 KiB.
 FN u32 zstd_most(u32 window) {
     const u32 base = 1u << (10 + min(window >> 3, 8u));
     return min(base + base / 8 * (window & 7), ZSTD_BLOCK);

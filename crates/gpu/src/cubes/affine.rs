@@ -13,7 +13,7 @@ pub(super) const AFFINE_VIEW: u32 = 3;
 pub(super) const AFFINE_VOLUME_NEAREST: u32 = 4;
 pub(super) const AFFINE_VOLUME_MEAN: u32 = 5;
 
-/// An affine map: its kind, its coefficients, and the value of pixels whose source is outside.
+/// An affine map: its kind, its coefficients, and the value of pixels whose source is outside the array.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AffineRow {
     pub(super) kind: u32,
@@ -43,7 +43,7 @@ impl AffineRow {
         self.kind == AFFINE_MEAN
     }
 
-    /// Creates the map of a view whose border has this value.
+    /// Creates the map of a view whose border has the value `border`.
     pub(super) const fn of_view(border: u64) -> Self {
         Self { kind: AFFINE_VIEW, map: [0.0; 6], outside: border }
     }

@@ -1,5 +1,5 @@
 //! Finds the blocks that a part of an array needs. Other blocks are neither uploaded nor decoded. For example, a patch
-//! of 32 × 32 pixels needs a twelfth of the blocks of a scene of 400 × 400 pixels with 100 adjacent bands.
+//! of 32 × 32 pixels in a scene of 400 × 400 pixels with 100 adjacent bands needs a twelfth of the blocks.
 
 use super::ask::{Ask, Part, Picks};
 use super::wire::BLOCK_ELEMENTS;

@@ -16,7 +16,7 @@ pub(super) enum PayloadSource<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeptPayload<'a> {
     Host(&'a [u8]),
-    /// On the device. Offsets in the tables are relative to this offset in the kept values.
+    /// The payload is on the device. Offsets in the tables are relative to this offset in the kept values.
     Device(u64),
 }
 

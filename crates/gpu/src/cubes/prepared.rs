@@ -57,15 +57,16 @@ impl<'a> From<&'a MaskView> for AfterDecoding<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares `part`, or the whole array in shape order, for these steps after decoding.
+    /// Prepares `part`, or the whole array in shape order, and for what follows decoding: a conversion or a view
+    /// (`steps`).
     ///
     /// Makes the same checks that the host's decoder makes before it decodes. The kernels check the content of
     /// compressed streams.
     ///
     /// # Errors
-    /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
-    /// `Limit` if the array exceeds a limit or has more than 2³² elements; `Usage` if the part is outside
-    /// the array, or for the reasons in [`Finish::check`].
+    /// `Format` if the payload is damaged, its length does not fit the array, or its codec does not support arrays;
+    /// `Limit` if the array exceeds a limit or has more than 2³² elements; `Usage` if the part is outside the array, or
+    /// for the reasons in [`Finish::check`].
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -189,9 +190,8 @@ impl<'a> PreparedArray<'a> {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
-    /// Returns the number of bytes to upload for these blocks, without tables. For parts of plain zstd arrays, these
-    /// are the decoded bytes. Otherwise, they are the compressed bytes, or none if the payload is already in the
-    /// slot.
+    /// Returns the number of bytes to upload for `blocks`, without tables. For parts of plain zstd arrays, these are
+    /// the decoded bytes. Otherwise, they are the compressed bytes, or none if the payload is already in the slot.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.out_bytes == 0 => Ok(0),
@@ -202,7 +202,7 @@ impl<'a> PreparedArray<'a> {
         }
     }
 
-    /// Returns the maximum size in bytes of the scratch memory for these blocks, a multiple of 256.
+    /// Returns the maximum size in bytes of the scratch memory for `blocks`, a multiple of 256.
     pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
         let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
@@ -433,7 +433,7 @@ fn code(element: ElementType) -> u32 {
     }
 }
 
-/// Returns true if the kernels accept arrays with this codec and these types.
+/// Returns true if the kernels accept arrays with the given codec and element types.
 pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }

@@ -3,7 +3,7 @@
 use super::put::put_all;
 use shardpack_loader::stage::{MaskMove, MaskView};
 
-/// A row or column of a view that shows nothing of the mask.
+/// Marks a row or column of a view that shows no part of the mask.
 const VIEW_BORDER: u32 = u32::MAX;
 /// Threads per block of `cube_view`. Each thread computes one element of the output.
 pub(super) const VIEW_THREADS: u32 = 256;

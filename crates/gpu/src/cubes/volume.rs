@@ -7,7 +7,7 @@ use shardpack_format::{ArrayDescriptor, Error, Result};
 /// Threads per block of `cube_volume`. Each thread computes one element of the output.
 pub(super) const VOLUME_THREADS: u32 = 256;
 
-/// `struct VolumeMove` of the kernels.
+/// Mirrors `struct VolumeMove` of the kernels.
 #[derive(Debug, Clone)]
 pub(super) struct VolumeRow<'a> {
     warp: &'a VolumeWarp,

@@ -111,7 +111,7 @@ pub(super) enum StreamSource {
     Zstd(u64),
 }
 
-/// `struct CubeStream` of the kernels.
+/// Mirrors `struct CubeStream` of the kernels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamTask {
     pub(super) source: StreamSource,
@@ -150,7 +150,7 @@ impl Wire for StreamTask {
     }
 }
 
-/// `struct CubePiece` of the kernels.
+/// Mirrors `struct CubePiece` of the kernels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PieceTask {
     pub(super) from: u64,
@@ -169,7 +169,7 @@ impl Wire for PieceTask {
     }
 }
 
-/// `struct CubePlane` of the kernels.
+/// Mirrors `struct CubePlane` of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plane {
     pub(super) at: u64,
@@ -184,7 +184,7 @@ impl Wire for Plane {
     }
 }
 
-/// `struct CubePick` of the kernels.
+/// Mirrors `struct CubePick` of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pick {
     pub(super) band: u32,
@@ -227,7 +227,7 @@ pub(super) struct NoData {
 impl NoData {
     pub(super) const NONE: Self = Self { fill: FILL_NOTHING, bits: 0, with: 0.0 };
 
-    /// Returns the values to replace in decoded elements of this type, with their replacement.
+    /// Returns the values to replace in decoded elements of the given type, with their replacement.
     pub(super) fn of(fill: Option<&Fill>, decoded: Dtype) -> Self {
         let Some(with) = fill.map(|fill| fill.with) else { return Self::NONE };
         match fill.and_then(|fill| fill.bits(decoded)) {
@@ -260,7 +260,7 @@ impl NoiseRow {
     }
 }
 
-/// `struct Cube` of the kernels.
+/// Mirrors `struct Cube` of the kernels.
 #[derive(Debug, Clone)]
 pub(super) struct CubeRow {
     pub(super) planes: u64,

@@ -43,7 +43,7 @@ pub struct Arena<M> {
     state: Mutex<ArenaState>,
 }
 
-/// A claimed part of an [`Arena`].
+/// Bytes of an [`Arena`] that only the holder of this value can access.
 #[derive(Debug)]
 pub struct ArenaPart<'a> {
     /// Offset of the part, a multiple of 16.

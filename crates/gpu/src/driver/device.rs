@@ -21,7 +21,7 @@ pub struct Device {
     context: Arc<Context>,
 }
 
-/// Properties of a device.
+/// Name, size and capabilities of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
     /// Index of the device.
@@ -191,7 +191,7 @@ impl Device {
     }
 }
 
-/// Sets this thread's mode for stream captures, which limits its calls during a capture, and returns the former mode.
+/// Sets this thread's mode for stream captures, which limits its calls during a capture, and returns the previous mode.
 /// By default, no thread may wait or allocate while any thread captures a stream. Relaxing this is safe, because none
 /// of this crate's work is in a stream that another library captures.
 fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
@@ -200,7 +200,7 @@ fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
     mode
 }
 
-/// Keeps a context current in this thread. Dropping it restores the former context.
+/// Keeps a context current in this thread. Dropping it restores the context that was current before.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Current {

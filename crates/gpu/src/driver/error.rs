@@ -1,8 +1,8 @@
-//! Errors of the driver and of the device.
+//! The error type for devices and the CUDA driver.
 
 use cudarc::driver::result::DriverError;
 
-/// An error of the driver or the device.
+/// Why a device cannot be used, or why an operation on it failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
@@ -48,7 +48,7 @@ pub enum GpuError {
     /// A range is outside its memory.
     #[error("{what}: {count} bytes at offset {offset} exceed the size of {len} bytes")]
     Range {
-        /// Name of the memory.
+        /// Name of the memory, for messages.
         what: &'static str,
         /// Size of the memory in bytes.
         len: u64,
@@ -66,7 +66,7 @@ pub enum GpuError {
     /// Any other driver error.
     #[error("{call}: {name}: {text}")]
     Driver {
-        /// Failed call.
+        /// Name of the driver call that failed.
         call: &'static str,
         /// The driver's name for the error.
         name: String,
@@ -76,7 +76,7 @@ pub enum GpuError {
 }
 
 impl GpuError {
-    /// Returns a function that converts a driver error of this call.
+    /// Returns a function that converts a driver error of `call`.
     pub(super) fn of(call: &'static str) -> impl FnOnce(DriverError) -> Self {
         move |error| {
             let words = |found: Result<&std::ffi::CStr, DriverError>| {

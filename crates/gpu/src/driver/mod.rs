@@ -8,8 +8,8 @@
 //! the numbers in their parameters and tables. Launching a kernel is therefore safe for the host with any
 //! input bytes.
 //!
-//! Each call makes the device's context current in the calling thread, and restores the former context before
-//! it returns.
+//! Each call makes the device's context current in the calling thread, and restores the previously current context
+//! before it returns.
 
 mod arena;
 mod block;

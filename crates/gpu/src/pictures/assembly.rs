@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 
 /// Appends a batch's tables to `tables`, after the pictures' bytes. The first byte of `tables` is at `start` in the
 /// upload, a multiple of 16. The pictures' rows are in the order of `entries`. For each entry, `samples_of` has the
-/// index of the entry whose samples it uses. This is the entry itself, unless the entry is a further crop of another
-/// entry's picture.
+/// index of the entry whose samples it uses. This is the entry itself, unless the entry is one of several crops and
+/// uses the samples of another entry.
 ///
 /// # Errors
 /// `Full` if a count exceeds 32 bits.

@@ -60,7 +60,7 @@ pub(crate) struct PictureBatch {
     pub(super) out_bytes: u64,
 }
 
-/// Sizes or addresses of the regions of device memory that a batch uses.
+/// The size, offset or address of each device memory region that a batch uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Regions<T> {
     pub(crate) upload: T,
@@ -74,7 +74,7 @@ pub(crate) struct Regions<T> {
     pub(crate) weights: T,
     /// Number of fraction bits of the weights of each axis.
     pub(crate) precisions: T,
-    /// Samples, block by block.
+    /// Decoded samples, stored block by block.
     pub(crate) planes: T,
     pub(crate) levels: T,
     /// Status word of each row: 0, or the row's fault.

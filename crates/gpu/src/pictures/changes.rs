@@ -68,8 +68,8 @@ impl TableWriter<'_> {
         self.u32s([height, width, first, count]);
     }
 
-    /// Appends `struct Change` for a picture of this size. `weight` is the index of the first weight if the
-    /// change is a blur. Returns the index for the next blur.
+    /// Appends `struct Change` for a picture of the given size. `weight` is the index of the first weight if the change
+    /// is a blur. Returns the index for the next blur.
     pub(super) fn change(&mut self, operation: &Operation, [height, width]: [u32; 2], weight: u32) -> u32 {
         let (mut number, mut place, mut factors, mut map, mut next) = (0, [0; 4], [0.0; 2], [0.0; 6], weight);
         let side = shardpack_format::saturating_u32::<usize>;

@@ -47,7 +47,7 @@ impl McuGrid {
         Ok(frame)
     }
 
-    /// Returns the grid of a picture of this size, with MCUs as in [`Sampling::mcu`].
+    /// Returns the grid of a picture of the given size, with MCUs as in [`Sampling::mcu`].
     ///
     /// [`Sampling::mcu`]: shardpack_jpeg::Sampling::mcu
     pub(super) fn new(width: u32, height: u32, [h, v, components]: [u32; 3], interval: u32) -> Self {

@@ -10,9 +10,9 @@ use shardpack_base::Marks;
 use shardpack_jpeg::{SegmentBoundary, SegmentIndex};
 use std::ops::Range;
 
-/// Source of the boundaries of a picture's segments. Callers request runs of segments in ascending order.
+/// Provides the boundaries of a picture's segments. Callers request runs of segments in ascending order.
 pub(super) trait Boundaries {
-    /// Returns the starts of these segments and the end of the last one.
+    /// Returns the starts of the segments in `run` and the end of the last one.
     ///
     /// # Errors
     /// `Index` if there are fewer segments.

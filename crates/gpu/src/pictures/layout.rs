@@ -58,7 +58,7 @@ pub(super) const PIXEL_THREADS: u32 = 256;
 
 /// Stored instead of the index of the first edges if the picture has no segment index.
 pub(super) const NONE: u32 = u32::MAX;
-/// Stored instead of a number of unused bits if any number is valid, as before a marker.
+/// Stored instead of the number of unused bits where any number is valid, as before a marker.
 pub(super) const ANY: u16 = 8;
 
 /// Faults of a row, as bits of the row's status word.

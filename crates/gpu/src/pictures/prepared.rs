@@ -26,12 +26,12 @@ pub(crate) struct PreparedPicture<'a> {
     entry: StagedPicture,
 }
 
-/// Location of the entropy-coded bytes.
+/// Where the entropy-coded bytes are.
 #[derive(Debug)]
 enum Scan<'a> {
-    /// In this slice. They are copied to staging memory, before the codes.
+    /// The bytes are in this slice. They are copied to staging memory, before the codes.
     Here(&'a [u8]),
-    /// At this offset of the kept memory. They are copied on the device.
+    /// The bytes are at this offset of the kept memory. They are copied on the device.
     Kept(u64),
 }
 
@@ -92,8 +92,8 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    /// Prepares a further crop of a picture. Uses the samples of the first crop, which has been staged. Returns `None`
-    /// if these samples do not cover this crop.
+    /// Prepares another crop of a picture. Uses the samples of the first crop, which has been staged. Returns `None` if
+    /// these samples do not cover this crop.
     ///
     /// # Errors
     /// Same as [`of`](Self::of).

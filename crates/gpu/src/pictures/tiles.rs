@@ -4,7 +4,7 @@
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::{AxisFilter, Placement, ResizedAxis};
 
-/// Possible numbers of rows of a tile. With more rows, each block would take longer, and a batch would have fewer
+/// Numbers of rows that a tile may have. With more rows, each block would take longer, and a batch would have fewer
 /// blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 

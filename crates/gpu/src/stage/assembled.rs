@@ -78,7 +78,8 @@ impl Assembled {
                     };
                     match of {
                         Some(of) => {
-                            // Each frame of a clip has its own samples. A further crop is a single picture.
+                            // Each frame of a clip has its own samples. A crop that uses the samples of another one is
+                            // a single picture.
                             samples_of.extend((of..).take(entries.len()));
                             picture_spots.extend(iter::repeat_n(spot, entries.len()));
                             pictures.extend(entries);
@@ -181,7 +182,7 @@ impl Assembled {
         let of_lost =
             self.lost.iter().filter_map(|spot| fault(spot, Some("a crop without the samples of its picture")));
         let mut faults: Vec<_> = of_pictures.chain(of_cubes).chain(of_lost).collect();
-        // A clip with several faulty frames has a single fault, with the reason of the first such frame.
+        // Report only the first faulty frame of each clip.
         faults.dedup_by_key(|fault| (fault.row, fault.field));
         faults
     }

@@ -56,8 +56,8 @@ impl Decoding {
         }
     }
 
-    /// Returns the size in bytes of the staging memory for these rows of a field. It holds the levels of pictures if
-    /// the host decodes, and otherwise values in their stored form.
+    /// Returns the size in bytes of the staging memory for the given rows of a field. It holds the levels of pictures
+    /// if the host decodes, and otherwise values in their stored form.
     pub(super) fn staged_bytes(self, field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
         match self {
             Self::Host => level_bytes(field, rows),
@@ -152,7 +152,7 @@ fn level_bytes(field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
 fn stored_bytes(field: &FieldSpec<'_>, sizes: &FieldRows) -> u64 {
     let &FieldRows { rows, record_bytes, output_bytes: row_bytes, .. } = sizes;
     let parts = match field.source {
-        // A further crop has its own tables only for its output.
+        // A crop that uses the samples of another one needs its own tables only for its output.
         FieldSource::Picture { is_shown_before: true, .. } => [0, 0, row_bytes / 64, rows << 10],
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
         FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {

@@ -27,7 +27,7 @@ static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new())
 static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 impl Kernels {
-    /// Returns the kernels of the device with this index.
+    /// Returns the kernels of the device with index `number`.
     ///
     /// # Errors
     /// Same as [`CudaStage::open`](super::CudaStage::open).

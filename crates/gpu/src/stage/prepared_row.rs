@@ -8,7 +8,7 @@ use std::ops::Range;
 
 pub(super) enum PreparedRow {
     /// A picture, or the frames of a clip. The two numbers are the field and the row of the picture that provides the
-    /// samples. A further crop uses the samples of the first crop. Any other picture uses its own.
+    /// samples. All later crops of a picture use the samples of its first crop. Any other picture uses its own.
     Pictures(Vec<StagedPicture>, (u32, u32)),
     /// A cube, and the identity of its array if it shares the blocks of the array with other rows.
     Cube(Box<StagedArray>, Option<Identity>),

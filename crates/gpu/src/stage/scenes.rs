@@ -13,12 +13,12 @@ const STEP: usize = 64 << 10;
 const SPARE: usize = 4;
 /// Size of a pinned buffer in bytes. Each uploading thread uses two of them: it fills one while the other is uploaded.
 const PIECE: usize = 1 << 20;
-/// Maximum number of such pairs of buffers.
+/// Maximum number of pairs of pinned buffers.
 const PIECES: usize = 8;
 /// The pool may use at most 1/`SHARE` of the device memory.
 const SHARE: u64 = 16;
 
-/// Memory on the device for scenes.
+/// Keeps scenes in device memory.
 pub(super) trait Scenes: Debug + Send + Sync {
     /// Copies an array to the device and waits for the copy. Returns `None` if there is not enough memory.
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;

@@ -14,7 +14,7 @@ pub(super) enum Identity {
     Kept(u64),
 }
 
-/// Arrays of a batch, ordered by identity.
+/// The arrays that rows of a batch share, indexed by identity.
 #[derive(Default)]
 pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Array>>>);
 
@@ -26,7 +26,7 @@ pub(super) struct Array {
 
 #[derive(Default)]
 pub(super) struct SharedArrays {
-    /// Places of the blocks of each array, ordered by the identity of the array.
+    /// Where the blocks of each array are, ordered by the array's identity.
     pub(super) arrays: Vec<(Identity, BlockPlaces)>,
     /// References that keep some of the arrays on the device.
     pub(super) scenes: Vec<Arc<dyn DeviceArray>>,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// Returns the array with this identity. `scene` is its memory on the device, if the array is there.
+    /// Returns the array with the given identity. `scene` is its memory on the device, if the array is there.
     pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn DeviceArray>>) -> Arc<Array> {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let array = || Arc::new(Array { places: Mutex::default(), scene: scene.cloned() });

@@ -34,7 +34,7 @@ pub(crate) struct Staging<M> {
     /// Offset in the slot of the first free byte after the upload. The scratch memory of cubes and the copies on the
     /// device use the bytes from there on.
     scratch: AtomicU64,
-    /// Number of bytes of staging memory that are reserved for fields that the host decodes.
+    /// Bytes of staging memory that are reserved for fields that the host decodes.
     host_bytes: usize,
     /// Error of the device, if it failed while it was using the staging memory.
     lost: Mutex<Option<GpuError>>,

@@ -9,11 +9,11 @@ use std::borrow::Cow;
 pub(super) type Refusal = Cow<'static, str>;
 
 pub(super) enum ValueBytes<'a, M> {
-    /// In the record.
+    /// The bytes are in the record.
     Here,
-    /// In a part of the staging memory.
+    /// The bytes are in a loan of the staging memory.
     There(&'a Loan<M>),
-    /// On the device.
+    /// The bytes are on the device, as a kept value.
     Kept(KeptValue<'a>),
 }
 

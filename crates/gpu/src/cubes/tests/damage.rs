@@ -103,7 +103,7 @@ fn booleans_and_fixed_point_are_checked() {
     let transform = Transform::Fixed { bits: 9, scale: vec![0.5; 6], offset: vec![1.0; 6] };
     let fixed = ArrayDescriptor { stored: Dtype::U16, transform, ..ArrayDescriptor::plain(Dtype::F32, vec![4, 5, 6]) };
     let mut counts = Item { descriptor: fixed, payload: vec![1; 240], ..flags.clone() };
-    // Move the arrays so far that no damaged element is shown.
+    // Move the arrays far enough that no damaged element is shown.
     let away = |item: &Item, shape: &[u64]| {
         let sampling = match item.descriptor.decoded {
             Dtype::Bool => Resampling::Nearest { outside: 1.0 },

@@ -7,7 +7,7 @@ use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fill {
-    /// Noise with this many bits per byte. With 8 bits, every pattern is possible.
+    /// Random bytes with this many random bits each. With 8 bits, every bit pattern is possible.
     Bits(u32),
     /// Values that are smooth along the bands, with noise. Floats include NaN, infinities and -1.
     Smooth,
@@ -70,8 +70,8 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// Picks a region of an array of this shape, determined by `seed`. Returns `None` unless the array has two or three
-/// axes.
+/// Picks a region for an array of the given shape, depending only on `seed`. Returns `None` unless the array has two or
+/// three axes.
 pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
         [h, w] => (h, w, 1),

@@ -21,7 +21,7 @@ pub(crate) fn changed(mut levels: Vec<u8>, size: [usize; 2], how: &Rendering, ch
     }
 }
 
-/// Converts levels in this layout to the bytes that the device would write.
+/// Converts levels in the given layout to the bytes that the device would write.
 pub(crate) fn converted(levels: &[u8], layout: PixelLayout, scaling: &Scaling, dtype: ElementType) -> Vec<u8> {
     let pixels = levels.len() / 3;
     let mut out = Vec::new();

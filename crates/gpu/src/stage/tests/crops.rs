@@ -49,8 +49,8 @@ fn crops_are_the_hosts() {
     }
 }
 
-/// The predicted memory covers the samples of pictures that compress well, the tables of strongly reduced bicubic
-/// crops, and those of many small crops.
+/// The predicted memory is large enough for the samples of pictures that compress well, for the tables of bicubic crops
+/// that are scaled down a lot, and for the tables of many small crops.
 #[test]
 fn memory_of_reduced_crops_is_predicted() {
     let large = View::random_resized_crop(96).with_interpolation(Interpolation::Bicubic);
