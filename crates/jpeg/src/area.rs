@@ -2,16 +2,16 @@
 
 use super::Rect;
 
-/// An area in pixels, possibly fractional.
+/// A rectangle with fractional pixel coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Area {
     /// Distance from the left edge.
     pub x: f64,
     /// Distance from the upper edge.
     pub y: f64,
-    /// Extent along x.
+    /// Width in pixels.
     pub width: f64,
-    /// Extent along y.
+    /// Height in pixels.
     pub height: f64,
 }
 

@@ -112,7 +112,7 @@ impl<'a> Bmp<'a> {
                 let stated = if is_core || header == 16 { 0 } else { long(46)? as usize };
                 let entries = if stated == 0 { most } else { stated.min(most) };
                 let palette = file.get(after + masks_bytes..).unwrap_or_default();
-                // The palette ends at the latest where the pixels begin.
+                // The palette cannot extend beyond the start of the pixels.
                 let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(palette.len());
                 palette.get(..palette.len().min(room).min(entries * entry_bytes)).unwrap_or_default()
             }

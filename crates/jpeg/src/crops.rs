@@ -22,7 +22,8 @@ pub struct Crops<'a> {
 }
 
 impl Crops<'_> {
-    /// Returns the rendering of one crop: `how` with the crop's own view and draws.
+    /// Returns the rendering of one crop: `how` with the crop's own view and draws. Returns `None` if there is no crop
+    /// with this number.
     #[must_use]
     pub fn rendering(&self, number: u32, how: &Rendering) -> Option<Rendering> {
         let view = *self.views.get(usize::try_from(number).ok()?)?;

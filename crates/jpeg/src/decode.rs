@@ -34,7 +34,7 @@ impl Default for DecodePaths {
     }
 }
 
-/// Properties of a decoded picture.
+/// Size of a decoded picture, and how much of the file was read to decode it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
     /// Number of rows of the output.
@@ -95,7 +95,7 @@ impl JpegDecoder {
         Self::with_paths(limits, DecodePaths::default())
     }
 
-    /// Creates a decoder with these paths.
+    /// Creates a decoder that uses the given paths.
     #[doc(hidden)]
     #[must_use]
     pub fn with_paths(limits: &Limits, paths: DecodePaths) -> Self {

@@ -114,7 +114,7 @@ impl RescaledAxis {
     }
 }
 
-/// Returns the range of pixels that the filter reads for this part of a side. `scale` is the number of source
+/// Returns the range of pixels that the filter reads for the given part of a side. `scale` is the number of source
 /// pixels per output pixel.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 pub(crate) fn seen([start, end]: [f64; 2], scale: f64, side: u32, support: f64) -> (u32, u32) {

@@ -58,7 +58,7 @@ impl KeepReason {
         }
     }
 
-    /// Returns the reason why a picture with this header is not tiled, if there is one.
+    /// Returns the reason why a picture with the given header is not tiled, if there is one.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         match (header.sof, header.precision, header.components().len()) {
             (3, ..) => return Some(Self::Lossless),

@@ -5,7 +5,7 @@ use super::shared::parse;
 use super::walk::scans;
 use shardpack_format::{Error, Limits, Result};
 
-/// Maximum number of bytes of a decoded pixel.
+/// Maximum size of a decoded pixel in bytes.
 pub(crate) const PIXEL_BYTES: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,7 +44,7 @@ impl Steps {
         Some(Self([of(0)?, of(1)?, of(2)?]))
     }
 
-    /// Returns the steps that libjpeg-turbo uses for this quality.
+    /// Returns the steps that libjpeg-turbo uses for the given quality.
     pub(super) fn at(quality: u8, encoder: &mut Compressor) -> Result<Option<Self>> {
         let mut jpeg = Vec::new();
         let how = Encoding { quality, subsampling: Subsampling::S444, restart_interval: 0 };

@@ -10,7 +10,7 @@ use super::{DrawKey, Rect, View};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
-/// Describes how to render a picture.
+/// How to render a picture: view, random choices, orientation and axis order.
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, PixelLayout, Rendering, View};
@@ -24,7 +24,7 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rendering {
-    /// Part to show and its size, in coordinates of the upright picture. Default: the whole picture.
+    /// Part to show, in coordinates of the upright picture, and the size of the output. Default: the whole picture.
     pub view: View,
     /// Key for the random numbers of random views.
     pub key: DrawKey,
@@ -91,7 +91,7 @@ impl RenderPlan {
         self.area.rect().filter(|rect| (rect.width, rect.height) == self.resized)
     }
 
-    /// Returns true if the output consists of the bytes of the stored rectangle in the same order.
+    /// Returns true if the output has the same bytes in the same order as the stored rectangle.
     pub(crate) fn is_plain(&self) -> bool {
         self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels && self.border.is_none()
     }

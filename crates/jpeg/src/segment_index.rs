@@ -60,7 +60,7 @@ impl Packed<'_> {
         position * self.bits as usize
     }
 
-    /// Returns at least 57 bits from this bit on, with zeros after the last byte.
+    /// Returns at least 57 bits from bit `first` on, with zeros after the last byte.
     #[inline]
     fn window(self, first: usize) -> u64 {
         let rest = self.bytes.get(first / 8..).unwrap_or_default();
@@ -71,8 +71,8 @@ impl Packed<'_> {
         window >> (first % 8)
     }
 
-    /// Returns the sum of the numbers with these indices. A decoder has to add up the lengths of all segments before
-    /// the first one that it needs, so several numbers are extracted from each window.
+    /// Returns the sum of the numbers with the given indices. A decoder has to add up the lengths of all segments
+    /// before the first one that it needs, so several numbers are extracted from each window.
     fn sum(self, positions: Range<usize>) -> u64 {
         const WINDOW_BITS: u32 = u64::BITS - 7;
         let (mask, together) = (u64::from(mask(self.bits)), (WINDOW_BITS / self.bits.max(1)) as usize);
@@ -255,8 +255,8 @@ impl<'a> SegmentIndex<'a> {
         self.interval as u32
     }
 
-    /// Returns true if the index fits a picture with this many MCUs per row and in total, a restart marker
-    /// every `restart_interval` MCUs (the total: no markers), and this many components.
+    /// Returns true if the index fits a picture with `columns` MCUs per row, `mcus` MCUs in total, and `components`
+    /// components. `restart_interval` is the number of MCUs between restart markers, or `mcus` if there are no markers.
     #[must_use]
     pub const fn fits(&self, columns: u32, mcus: u32, restart_interval: u32, components: usize) -> bool {
         let interval = self.interval();
@@ -304,7 +304,7 @@ impl<'a> SegmentIndex<'a> {
         })
     }
 
-    /// Returns the number of bits from the start of the first of these segments to the end of the last one.
+    /// Returns the number of bits from the start of the first of `segments` to the end of the last one.
     ///
     /// This is several times as fast as [`starts`](Self::starts), because it adds up many lengths at once.
     #[inline]
@@ -313,8 +313,7 @@ impl<'a> SegmentIndex<'a> {
         self.lengths.sum(segments.start as usize..segments.end as usize)
     }
 
-    /// Iterates over the starts of these segments and the end of the last one. The first of them starts at
-    /// `start`.
+    /// Iterates over the starts of `segments` and the end of the last one. The first segment starts at `start`.
     ///
     /// This is several times as fast as looking up each number separately.
     #[inline]
@@ -364,7 +363,7 @@ fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
     Error::format(format!("segment index: {what}"), expected.to_string(), found.to_string())
 }
 
-/// The segments of a picture, the input of its index.
+/// The segments of a picture, from which its index is built.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     pub(crate) interval: u16,

@@ -58,7 +58,7 @@ impl Default for TileOptions {
     }
 }
 
-/// Outcome of tiling a picture.
+/// How a picture was stored: tiled, or unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileOutcome {
     /// A baseline JPEG with one scan.
@@ -78,7 +78,7 @@ pub enum TileOutcome {
 /// Result of [`JpegTiler::tile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled {
-    /// Outcome: the picture was tiled, or the source was kept.
+    /// How the picture was stored: tiled, or unchanged.
     pub outcome: TileOutcome,
     /// Width of the stored picture in pixels. `orientation` is not applied to it.
     pub width: u32,

@@ -9,7 +9,7 @@
 
 use super::header::Component;
 
-/// Length of a side of a DCT block, in samples.
+/// Side length of a DCT block, in samples.
 pub(super) const BLOCK: u32 = 8;
 
 /// Pixels that upsampling needs in addition to the MCUs of a rectangle.

@@ -26,7 +26,7 @@ const GREY: [u8; 3] = [114; 3];
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct View {
-    /// Part to show, and its size.
+    /// Part of the picture to show, and the size of the output.
     pub framing: Framing,
     /// Probability of a left-to-right flip. Default 0.
     pub flip: f64,
@@ -34,7 +34,7 @@ pub struct View {
     pub interpolation: Interpolation,
 }
 
-/// Part of a picture to show, and its size.
+/// Part of a picture to show, and the size of the output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Framing {
     /// The whole picture at its own size.
@@ -87,7 +87,7 @@ pub enum Framing {
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Random size of the picture.
+        /// How the size of the picture is drawn.
         size: Rescaled,
         /// Colour of the border: red, green and blue. Default 114, 114, 114.
         fill: [u8; 3],
@@ -97,7 +97,7 @@ pub enum Framing {
 /// A view of one picture, after all random choices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
-    /// Area to show.
+    /// Area of the upright picture to show.
     pub area: Area,
     /// Pixels that the resizing filter may read. If the picture is cropped before resizing, these are the
     /// pixels of the crop. If it is cropped afterwards, they also include the neighbours that the filter

@@ -74,7 +74,7 @@ fn stuffed(segment: &[u8]) -> Vec<u8> {
     segment.iter().flat_map(|&byte| if byte == 0xFF { vec![0xFF, 0] } else { vec![byte] }).collect()
 }
 
-/// Returns the number of bits of a value, and the bits (T.81, F.2.2.1).
+/// Returns the size of a value in bits, and its bits (T.81, F.2.2.1).
 fn value(value: i32) -> (u32, String) {
     let size = 32 - value.unsigned_abs().leading_zeros();
     let raw = if value < 0 { value + (1 << size) - 1 } else { value };

@@ -33,7 +33,7 @@ pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()
     Some(())
 }
 
-/// Doubles the number of columns of a row between two rows. Returns `None` if the lengths do not match.
+/// Computes a row between two rows, with twice as many columns. Returns `None` if the lengths do not match.
 #[inline(always)]
 pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     if near.len() != far.len() || out.len() < 2 * near.len() {

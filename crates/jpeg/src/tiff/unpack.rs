@@ -13,7 +13,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Returns the compression with this number. `t4_options` are the options of CCITT T.4.
+    /// Returns the compression with the given number. `t4_options` are the options of CCITT T.4.
     pub(super) fn of(code: u64, t4_options: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
@@ -62,7 +62,7 @@ pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u
     }
 }
 
-/// Transformation of each row that the writer has applied before compression.
+/// Transformation that the writer applied to each row before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predictor {
     None,

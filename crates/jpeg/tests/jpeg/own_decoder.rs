@@ -1,4 +1,4 @@
-//! Tests that common pictures decode to the right pixels, and that damaged pictures are rejected.
+//! Tests that common pictures decode to the expected pixels, and that damaged pictures are rejected.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_format::Limits;

@@ -49,7 +49,7 @@ impl OptimalCodes {
         Self { codes: [OptimalCode::NONE; CODES], words: Box::new([CodeWord::default(); PLACES]) }
     }
 
-    /// Builds the codes for these symbol counts. Returns `None` if libjpeg would fail.
+    /// Builds the codes for the given symbol counts. Returns `None` if libjpeg would fail.
     pub(super) fn set(&mut self, counts: &[u32; PLACES]) -> Option<()> {
         let counts = counts.as_chunks::<CODE_SYMBOLS>().0;
         let words = self.words.as_chunks_mut::<CODE_SYMBOLS>().0;

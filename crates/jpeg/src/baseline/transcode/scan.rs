@@ -7,7 +7,7 @@ use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
 use shardpack_base::parts::grow;
 
-/// Maximum number of bytes of a symbol and its value together.
+/// Maximum size of a symbol together with its value, in bytes.
 const SYMBOL_BYTES: usize = 4;
 
 const WORD_BYTES: usize = size_of::<u64>();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{Jpeg, exif};
 
-/// Returns a picture of noise. Its segments are so long that the tests can tell them apart by their bytes.
+/// Returns a picture of noise. Its segments are long enough for the tests to tell them apart by their bytes.
 fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u16) -> Vec<u8> {
     let mut random = Random(7);
     let pixels: Vec<u8> = (0..width * height * 3).map(|_| random.next() as u8).collect();
