@@ -23,7 +23,7 @@ pub enum Values {
     Fixed,
 }
 
-/// Determines if elements are stored as differences along the last axis.
+/// Determines whether elements are stored as differences along the last axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {

@@ -52,7 +52,7 @@ impl ValueRule {
     }
 }
 
-/// Formats a rule like the options on the command line.
+/// Formats a rule like the command-line options that select it.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -175,9 +175,9 @@ impl ArraySplit {
         pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
-    /// Returns the size of the buffer that a thread needs for the largest part of an array like this one, whose
-    /// payload has `payload_bytes` bytes. Returns 0 if the array is requested `as_it_is`, because its parts are then
-    /// read directly into the output.
+    /// Returns the size of the buffer that a thread needs for the largest part of an array whose payload has
+    /// `payload_bytes` bytes. Returns 0 if the array is requested `as_it_is`, because its parts are then read directly
+    /// into the output.
     ///
     /// The estimate is the mean plus an eighth, because units vary in size.
     #[must_use]

@@ -46,8 +46,8 @@ impl Turn {
         !self.flip_planes && !self.flip_rows && !self.flip_columns && !self.transpose
     }
 
-    /// Returns the pixel of the array that is output at `[row, column]`. The output has this number of rows and
-    /// columns, and `row` and `column` must be within it.
+    /// Returns the pixel of the array that is output at `[row, column]`. The output has `rows` rows and `columns`
+    /// columns, and the pixel must be within it.
     #[must_use]
     pub const fn source(&self, [row, column]: [usize; 2], [rows, columns]: [usize; 2]) -> [usize; 2] {
         let a = if self.flip_rows { rows - 1 - row } else { row };

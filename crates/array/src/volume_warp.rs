@@ -122,7 +122,7 @@ impl VolumeWarp {
     /// Returns the positions in the volume that row `[z, y]` of box `part` samples.
     pub(crate) fn row(&self, part: Voxels, [z, y]: [u64; 2]) -> RowPlaces {
         let middle = |axis: usize| part.origin[axis] as f64 + part.size[axis] as f64 * 0.5;
-        // Returns the point `[x, y, z]` of the volume that is sampled for voxel `[z, y, x]` of box `part`.
+        // A voxel's centre is half a voxel from its edge.
         let from_middle = |at: u64, axis: usize| at as f64 + 0.5 - part.size[axis] as f64 * 0.5;
         let (z, y) = (from_middle(z, 0), from_middle(y, 1));
         let of_axis = |n: usize| [1, 2, 3].map(|column| self.map[4 * n + column]);
@@ -154,7 +154,7 @@ impl VolumeWarp {
         number_in(reach, [z as u64, y as u64, x as u64])
     }
 
-    /// Returns the eight voxels around this position, in reading order, as indices in `reach` with weights.
+    /// Returns the eight voxels around the given position, in reading order, as indices in `reach` with weights.
     pub(crate) fn around(&self, [x, y, z]: [f64; 3], reach: Voxels) -> [VoxelTap; 8] {
         const OUTSIDE: [VoxelTap; 8] = {
             let nothing = VoxelTap { weight: 0.0, voxel: None };

@@ -81,7 +81,7 @@ impl Warp {
     }
 }
 
-/// Returns the index of the pixel that contains this position, or `None` outside the array.
+/// Returns the index of the pixel that contains the given position, or `None` outside the array.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
     // A quarter turn may map to a point exactly on an edge between pixels. There, rounding errors of the sines would
@@ -91,7 +91,7 @@ pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<u
     is_inside.then(|| y as usize * columns + x as usize)
 }
 
-/// Returns the four pixels around this position, in reading order, with their weights.
+/// Returns the four pixels around the given position, in reading order, with their weights.
 pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] {
     const OUTSIDE: [Tap; 4] = {
         let nothing = Tap { weight: 0.0, pixel: None };

@@ -114,8 +114,8 @@ impl PixelMap {
         self.inverse
     }
 
-    /// Returns the row and column of the source pixel for this output pixel, or `None` if the source is outside the
-    /// picture. [`Operation::Affine`](crate::Operation::Affine) uses the same source pixels.
+    /// Returns the row and column of the source pixel for the given output pixel, or `None` if the source is outside
+    /// the picture. [`Operation::Affine`](crate::Operation::Affine) uses the same source pixels.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "below the sides, which are u32")]
     pub fn source(&self, [row, column]: [u32; 2]) -> Option<[u32; 2]> {

@@ -366,7 +366,7 @@ impl Jitter {
             self.saturation.map(|range| Operation::Saturation(between(range, saturation))),
             self.hue.map(|range| Operation::Hue(between(range, hue))),
         ];
-        // Draws one of 24 orders: picks the first operation, and then each following operation from those left.
+        // Draws one of 24 orders: picks the first operation, and then each following operation from the rest.
         let mut order = one_of(24, order) as usize;
         let mut operations = Vec::with_capacity(left.len());
         while !left.is_empty() {

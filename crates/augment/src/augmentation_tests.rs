@@ -46,7 +46,7 @@ fn kind(operations: &[Operation]) -> String {
 
 #[test]
 fn all_fourteen_operations_are_drawn_equally_often() {
-    // Use the largest magnitude, because at magnitude 0 some operations do nothing and could not be told apart.
+    // Use the largest magnitude, because at magnitude 0 some operations do nothing and would be indistinguishable.
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in 0..14_000 {
         *counts.entry(kind(&resolve("rand_augment(num_ops=1,magnitude=30)", sample))).or_default() += 1;

@@ -69,8 +69,8 @@ pub enum BandAugmentation {
         /// Probability that a channel changes. Each channel draws its own share. Default 1.
         p_per_channel: f64,
     },
-    /// With probability `p`, raises all values, scaled to their range, to a power; see [`Gamma`]. It is applied after
-    /// all other changes except noise, regardless of its position in the list.
+    /// With probability `p`, scales the range of all values to 0 to 1, raises the values to a power, and scales them
+    /// back; see [`Gamma`]. It is applied after all other changes except noise, regardless of its position in the list.
     RandomGamma {
         /// Range of the exponent.
         gamma: (f64, f64),
@@ -168,8 +168,9 @@ impl BandAugmentation {
     }
 
     /// Returns the low resolution of each channel of a box with the given sides, as numbers of planes, rows and
-    /// columns, or `None` for channels that keep their resolution. The list is empty if all do. Sides are rounded to
-    /// nearest, ties to even. If several changes lower a channel's resolution, their shares are multiplied.
+    /// columns, or `None` for channels that keep their resolution. The list is empty if all channels keep theirs. Sides
+    /// are rounded to nearest, ties to even. If several changes lower a channel's resolution, their shares are
+    /// multiplied.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most the side")]
     pub fn low_resolution(changes: &[Self], draws: &Draws, channels: usize, sides: [u64; 3]) -> Vec<Option<[u64; 3]>> {

@@ -38,7 +38,7 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// Returns the draws for the deviates, and the factor that scales the deviates.
+    /// Returns the draws for the deviates, and their scale factor.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)

@@ -84,7 +84,7 @@ impl Operation {
         }
     }
 
-    /// Checks that the parameters are in the ranges that their descriptions state.
+    /// Checks that the parameters are in their documented ranges.
     ///
     /// # Errors
     /// `Usage`, with the parameter that is out of range.

@@ -13,7 +13,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk into `out`. The chunk must have been parsed with this `item_bytes` and a unit of `out.len()`
+    /// Decodes a chunk into `out`. The chunk must have been parsed with the same `item_bytes` and a unit of `out.len()`
     /// bytes.
     pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
         match chunk.content() {
@@ -90,7 +90,7 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }
 
-    /// Returns a buffer that is large enough for any block of items of `item` bytes. Calling this before the first
+    /// Returns a buffer that is large enough for any block whose items have `item` bytes. Calling this before the first
     /// block ensures that the memory is allocated only once.
     pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
         grow(&mut self.planes, STREAM_BYTES * item)

@@ -138,7 +138,8 @@ pub(crate) enum BlockPlace {
     Out,
     /// The block is in the scratch memory.
     Scratch,
-    /// The scratch memory contains the first N bytes of each byte plane of the block, where N is this number.
+    /// The scratch memory contains the start of each byte plane of the block. The number is the length of each part in
+    /// bytes.
     ScratchPlanes(usize),
 }
 

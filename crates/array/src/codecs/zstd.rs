@@ -88,7 +88,7 @@ impl Container for Zstd {
         read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<usize> {
         /// Frames without blocks, and frames that need more reads than this, are decoded with the whole payload
-        /// instead. A frame exceeds this limit if its blocks have a tenth of the usual size.
+        /// instead. A frame exceeds this limit if its blocks have about a tenth of the usual size.
         const MOST_READS: usize = 400;
         let mut reads = 0;
         let frame = zstd_frame::walk_by(left, |range| {

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 /// Gives a writer access to its bytes of an output row.
 pub trait OutputRow {
-    /// Returns these bytes of the row, or `None` if some of them are outside the row or belong to another writer.
+    /// Returns the bytes in `range` of the row, or `None` if some of them are outside the row or belong to another
+    /// writer.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
 }
 
@@ -15,7 +16,7 @@ impl OutputRow for &mut [u8] {
     }
 }
 
-/// Returns these bytes of a row for writing.
+/// Returns the bytes in `range` of a row for writing.
 ///
 /// # Errors
 /// `Usage` if the caller's row does not include these bytes.

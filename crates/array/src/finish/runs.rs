@@ -1,4 +1,4 @@
-//! Applies a function of the caller to the converted output values, in runs of float32.
+//! Applies the caller's function to the converted output values, in runs of float32.
 
 use super::singles::{self, RUN};
 use half::bf16;

@@ -1,4 +1,4 @@
-//! Converts elements of any type to float32, and float32 to the types of batches.
+//! Converts elements of any type to float32, and float32 to the element types of batches.
 
 use crate::element::Element;
 use half::slice::HalfFloatSliceExt;

@@ -1,4 +1,4 @@
-//! Compares boxes with an affine map or a low resolution with slow reference implementations.
+//! Tests boxes that have an affine map or a low resolution against slow reference implementations.
 
 use super::{As, Factors, Fill, Finish};
 use crate::region::Voxels;

@@ -7,7 +7,7 @@ use shardpack_base::parts::{check_length, grow, part, part_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Error, Layout, Result};
 
-/// All converted elements of an array, in the order of their arrival.
+/// All converted elements of an array, in the order in which they arrived.
 pub(super) struct Held<'a> {
     pub(super) elements: &'a [u8],
     /// For each element, 1 if it is no-data and 0 otherwise, and the value that replaces no-data. `None` if no element

@@ -59,7 +59,7 @@ struct Step<S: Simd> {
     /// Indices that copy the last lane of each 128-bit block to all lanes of the block.
     last: u8x64<S>,
     /// Used if the last group of bands overlaps the previous one. The indices copy the last band of the overlap to all
-    /// lanes. The flag is true if this band has an odd number within the last group.
+    /// lanes. The flag is true if this band has an odd index within the last group.
     known: (u8x64<S>, bool),
 }
 

@@ -240,7 +240,8 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Returns the range of the values, without no-data and non-finite values.
+    /// Returns the smallest and the largest value, ignoring no-data and non-finite values. Returns `None` if there are
+    /// no others.
     fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
         let mut range = (f64::INFINITY, f64::NEG_INFINITY);
         self.for_each_run(|values| {

@@ -181,7 +181,7 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Draw from only a few different values, so that they often occur together.
+    /// Draws only a few different values, so that they often occur together.
     #[test]
     fn lossless_rules_restore_every_value(
         picks in prop::collection::vec(0..10_usize, 1..9000),

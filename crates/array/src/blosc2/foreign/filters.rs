@@ -103,8 +103,7 @@ fn join(item: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
 }
 
 fn undo_delta(item: usize, reference: &[u8], block: &mut [u8]) {
-    // c-blosc2 treats items of other sizes as 8-byte items if their size is a multiple of 8, and
-    // otherwise as single bytes.
+    // c-blosc2 treats all other items as 8-byte items if their size is a multiple of 8, and otherwise as single bytes.
     let step = match item {
         1 | 2 | 4 | 8 => item,
         _ if item.is_multiple_of(8) => 8,
