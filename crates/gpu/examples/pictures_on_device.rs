@@ -270,7 +270,7 @@ fn crops(photos: &[Photo], count: usize, seed: u64) -> impl Iterator<Item = (&Ph
     })
 }
 
-/// Times of a batch that is already on the device.
+/// Timings of a batch that is already on the device.
 struct Resident {
     /// Median in milliseconds.
     ms: f32,
@@ -290,8 +290,8 @@ fn resident(slot: &CudaSlot, photos: &[Photo], count: usize, changes: &[Augmenta
     Ok(Resident { ms: times[times.len() / 2], crops, upload_bytes: slot.upload_bytes(), kernels: kernels.join(", ") })
 }
 
-/// Returns the crops per second of `threads` threads. Each thread stages and decodes its own batches, with two in
-/// flight.
+/// Returns how many crops per second `threads` threads decode. Each thread stages and decodes its own batches, with two
+/// in flight.
 fn pipeline(device: &CudaStage, photos: &[Photo], threads: usize) -> Result<f64, GpuError> {
     const BATCH: usize = 256;
     let room = SlotRoom {

@@ -81,7 +81,7 @@ FN u32 warp_max(u32 x) {
     return x;
 }
 
-// Builds the equalization table of a channel with `all` pixels on one warp, like Pillow. Each lane handles eight
+// Builds the equalization table of a channel with `all` pixels on one warp, as Pillow does. Each lane handles eight
 // levels.
 FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     u32 lane = threadIdx.x % 32, first = channel * 256 + lane * 8, counts[8], sum = 0, last = 0;

@@ -419,7 +419,8 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         }
         first = min(min(lane, 3u) * quarter, count);
         share = lane < 3 ? quarter : count - min(3 * quarter, count);
-        // The first three streams decode a full quarter each, which must not exceed the number of literals.
+        // The first three streams decode `quarter` literals each. Together, they must not exceed the number of
+        // literals.
         if (3 * quarter > count) return false;
     }
     bool sound = true;

@@ -83,8 +83,8 @@ impl Ask {
     }
 }
 
-/// Maximum number of blocks that a part of a given size needs, at any position in the array. A part without rows
-/// means all pixels.
+/// Maximum number of blocks that a part of a given size needs, at any position in the array. A part with a height of 0
+/// stands for all pixels.
 pub(crate) struct Most {
     blocks: u64,
     all: u64,

@@ -57,8 +57,7 @@ impl<'a> From<&'a MaskView> for AfterDecoding<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares `part`, or the whole array in shape order, and for what follows decoding: a conversion or a view
-    /// (`steps`).
+    /// Prepares `part`, or the whole array in shape order. `steps` is the conversion or the view that follows decoding.
     ///
     /// Makes the same checks that the host's decoder makes before it decodes. The kernels check the content of
     /// compressed streams.

@@ -17,7 +17,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Makes the random choices for a picture whose output has this height and width.
+    /// Makes the random choices for a picture whose output has the given height and width.
     pub(super) fn resolve(list: &[Augmentation], how: &Rendering, [height, width]: [u32; 2]) -> Self {
         let draws = how.key.draws();
         let resolved = (0..)

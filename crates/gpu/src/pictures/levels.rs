@@ -13,7 +13,7 @@ pub(crate) struct StagedLevels {
     /// Offset of the levels in staging memory.
     pub(crate) at: u32,
     pub(crate) count: u32,
-    /// The form of the output, and the index of the first element that these levels fill.
+    /// Type and layout of the output, and the index of the first element that these levels fill.
     pub(crate) output: Output,
     pub(crate) out: u64,
 }

@@ -4,7 +4,8 @@ use super::layout::{
     BORDER_BYTES, CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES,
 };
 
-/// Number of entries that some pictures have in each table. This is also the index of the next picture's first entry.
+/// Number of entries in each table, summed over several pictures. This is also the index of the next picture's first
+/// entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,

@@ -69,7 +69,7 @@ fn faults(batch: &Assembled, status: &mut Pinned) -> Result<Vec<RowFault>, GpuEr
 #[derive(Debug, Default)]
 struct Consumers {
     streams: Vec<StreamHandle>,
-    /// Events that occur when the consumers of returned batches no longer use them.
+    /// Events that occur once consumers have finished with returned batches.
     unused: Vec<Event>,
     /// True if an event could not be recorded in the stream of a consumer. The slot then waits for the whole device.
     is_lost: bool,

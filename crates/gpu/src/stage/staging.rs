@@ -87,7 +87,7 @@ impl<M: Block> Staging<M> {
     pub(crate) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
         // If the device has failed, nothing can be claimed. All rows are then rejected, and `assemble` returns the
-        // error of the driver.
+        // driver's error.
         *self.lost() = arena.reset().err();
         if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
             cubes::write_constants(constants.bytes);

@@ -2,7 +2,7 @@
 #![allow(missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
-// These tests use only parts of the shared files of other tests.
+// These tests share files with other tests and use only parts of them.
 #![allow(dead_code)]
 
 mod cubes;

@@ -288,7 +288,7 @@ fn every_float16_is_cast_as_the_host_does() {
     compare(&all);
 }
 
-/// Tests 4-byte and 8-byte floats near all values with special rounding.
+/// Tests floats near all values that need special rounding, and integers of all magnitudes.
 #[test]
 fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let singles: Vec<u32> = (0..=u16::MAX)

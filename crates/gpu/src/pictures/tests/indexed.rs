@@ -17,7 +17,7 @@ impl Case {
         StoredPicture { segments: self.index.as_deref(), ..StoredPicture::new("image/jpeg", &self.jpeg) }
     }
 
-    /// Returns the levels that the host decodes with these `paths`, after the changes.
+    /// Returns the levels that the host decodes with the given `paths`, after the changes.
     fn by_host(&self, paths: DecodePaths, row: &PictureRow, output: &Output) -> Result<Vec<u8>, String> {
         let (height, width) = (row.height as usize, row.width as usize);
         let mut levels = vec![0; height * width * 3];

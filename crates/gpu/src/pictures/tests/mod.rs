@@ -302,7 +302,8 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     let frame = [0xFF, 0xC0, 0, 17, 8];
     let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
         let reason = staging.push(jpeg, how).unwrap_err();
-        // The header alone must reveal these reasons, because the packer records them in the dataset's index.
+        // These three reasons must follow from the header alone, because the packer records them in the dataset's
+        // index.
         if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
             assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
         }

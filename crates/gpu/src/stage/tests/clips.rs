@@ -173,7 +173,7 @@ fn resident_clips_are_not_read() {
     assert_eq!((loader.stats().read_bytes, of(&stage.counts.kept)), (read, 10));
 }
 
-/// The frames of a clip may differ in size, as in several photos of one object. All are scaled to the size of the
+/// The frames of a clip may differ in size, as with several photos of one object. All are scaled to the size of the
 /// view.
 #[test]
 fn frames_of_several_sizes_are_the_hosts() {

@@ -47,7 +47,7 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
     compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
 
-/// Same as [`compare`], but several threads read the records that have four or more parts of this size.
+/// Same as [`compare`], but several threads read the records that have at least four parts of `part_bytes`.
 fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl Fn(&str, &PlayedStage)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let options = options.part_bytes(part_bytes);
@@ -185,7 +185,7 @@ fn arrays_are_decoded_where_they_were_read() {
         compare_in_parts(&Disk::as_stored(20, Harm::None), (1, part_bytes), |name, stage| {
             let of_pictures = ["crops of two types", "centres", "small ones"];
             let has_cubes = !of_pictures.contains(&name) && !name.starts_with("changed");
-            // Both the cube and the mask of 20 samples are read this way, in two epochs.
+            // The cube and the mask of 20 samples are read into staging memory, in two epochs.
             let shared = if has_cubes { 2 * 2 * 20 } else { 0 };
             assert_eq!(of(&stage.counts.shared), shared, "{name}");
             assert_eq!(of(&stage.counts.faults), 0, "{name}");
