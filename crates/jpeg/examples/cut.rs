@@ -1,6 +1,6 @@
 //! Times cutting JPEGs that are tiled as by the packer, and prints the share of their bytes that a cut keeps. The JPEGs
-//! come from a folder and are held in memory. The rectangles are typical random resized crops (scale 0.08 to 1), and
-//! one core is used.
+//! come from a folder and are held in memory. The rectangles are typical random resized crops (scale 0.08 to 1). The
+//! program uses one core.
 //!
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]

@@ -94,7 +94,7 @@ impl Photo {
         (blocks / self.blocks).clamp(1, self.columns)
     }
 
-    /// Chooses an interval with the model of [`restart_interval`], but with other constants.
+    /// Chooses an interval with the model of [`restart_interval`], but with different constants.
     fn model(&self, fits: impl Fn(u32) -> bool, divisor: f64) -> u32 {
         let mcu_bytes = self.source as f64 / (f64::from(self.columns) * f64::from(self.rows));
         let cost = |k: u32| {

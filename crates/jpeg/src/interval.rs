@@ -109,8 +109,8 @@ pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_by
     narrow((1..=most(mcus_per_row, blocks)).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
 }
 
-/// Returns the number of MCUs per segment of an index. `restarts` is the number of MCUs between restart markers (0:
-/// none), and the result divides it. See [`restart_interval`] for the other arguments.
+/// Returns the number of MCUs per segment of an index. `restarts` is the number of MCUs between restart markers, or 0
+/// if there are no markers. The result divides it. See [`restart_interval`] for the other arguments.
 ///
 /// The length of segments is limited as for tiles, so a device needs the same time for both. But no program cuts a
 /// JPEG by an index, so divisors of the MCU row are not preferred.

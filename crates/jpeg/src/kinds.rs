@@ -37,7 +37,7 @@ impl Bounds {
     }
 }
 
-/// Handling of damage that libjpeg reports only as a warning.
+/// How to handle damage that libjpeg reports only as a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warnings {
     Refuse,

@@ -9,7 +9,7 @@ use super::walk::Walk;
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};
 
-/// Checks the markers of a whole file, as fast as searching it for FF bytes.
+/// Checks the markers of a whole file. This takes about as long as searching the file for FF bytes.
 ///
 /// A JPEG that fails this check is damaged. One that passes may still be damaged, because flipped bits rarely
 /// affect the markers. Bytes after the end of the image are ignored.

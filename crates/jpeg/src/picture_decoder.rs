@@ -198,7 +198,7 @@ impl PictureDecoder {
         })
     }
 
-    /// Turns a panic of a decoder into an error for its picture, so that other samples are not affected.
+    /// Turns a panic in a decoder into an error for its picture, so that other samples are not affected.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
             // Replace the decoder, because its state after the panic is unknown.

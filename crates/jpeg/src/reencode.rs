@@ -24,7 +24,7 @@ use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
 use shardpack_format::{Error, Limits, Result, bug, to_usize};
 
-/// How a picture was stored: re-encoded, or as its source.
+/// Outcome of re-encoding a picture: a new JPEG, or the source itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReencodeOutcome {
     /// The picture was re-encoded.
@@ -47,7 +47,7 @@ pub enum ReencodeOutcome {
 /// Result of [`JpegReencoder::reencode`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// How the picture was stored: re-encoded, or as its source.
+    /// Outcome of re-encoding: a new JPEG, or the source itself.
     pub outcome: ReencodeOutcome,
     /// Width of the stored picture in pixels. `orientation` is not applied to it.
     pub width: u32,

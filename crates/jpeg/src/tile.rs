@@ -278,7 +278,7 @@ fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     if possible { operation } else { Operation::None }
 }
 
-/// Returns the operation that turns a picture with this Exif orientation upright.
+/// Returns the operation that turns a picture with the given Exif orientation upright.
 pub(super) const fn operation(orientation: u8) -> Operation {
     match orientation {
         2 => Operation::FlipHorizontal,

@@ -418,7 +418,7 @@ impl Compressor {
         Self::default()
     }
 
-    /// Configures later calls for kinds of JPEGs that [`Encoding`] does not offer, as sources for tests.
+    /// Makes later calls write a kind of JPEG that [`Encoding`] does not offer. Tests use these JPEGs as sources.
     #[cfg(test)]
     pub(crate) const fn write(&mut self, process: Process) {
         self.process = Some(process);

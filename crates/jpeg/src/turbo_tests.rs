@@ -43,7 +43,7 @@ fn scans_are_counted_before_they_are_decoded() {
     assert_eq!(allowed, [500, 128, 64, 64]);
 }
 
-/// Returns bytes about which libjpeg first warns. It then fails on them in the middle of a Huffman table.
+/// Returns bytes that make libjpeg first warn and then fail in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();
     // Insert the bytes directly after the JFIF segment.

@@ -57,7 +57,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
         let exact = (f64::from(columns) / f64::from(width)).min(f64::from(rows) / f64::from(height));
         assert!((scales[0] - exact).abs() * f64::from(width) <= 1.0, "{scales:?} {exact}");
         assert!((scales[1] - exact).abs() * f64::from(height) <= 1.0, "{scales:?} {exact}");
-        // Within the covered area, the corners of the picture must be at the right positions.
+        // Within the covered area, the corners of the picture must be at the expected positions.
         let covered = crop.covered();
         let at = |x: f64| (x - covered.x) * f64::from(columns) / covered.width;
         let ends = [at(0.0), at(f64::from(width))];

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the sorted paths of all files below a folder that have a JPEG extension.
+/// Returns the sorted paths of all files with a JPEG extension below a folder.
 pub(crate) fn jpegs(folder: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     walk(Path::new(folder), &mut paths);

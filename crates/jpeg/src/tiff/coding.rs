@@ -19,7 +19,7 @@ pub enum TiffCoding {
 }
 
 impl TiffCoding {
-    /// Returns the coding with this TIFF compression number, or `None` for other compressions.
+    /// Returns the coding with the given TIFF compression number, or `None` for other compressions.
     ///
     /// ```
     /// use shardpack_jpeg::TiffCoding;

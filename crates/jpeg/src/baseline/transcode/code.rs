@@ -40,7 +40,7 @@ impl CodeWord {
 
 pub(super) struct OptimalCodes {
     pub(super) codes: [OptimalCode; CODES],
-    /// The code word of each symbol, first for all symbols of the first code, then of the second code, and so on.
+    /// The code words of all symbols, grouped by code.
     pub(super) words: Box<[CodeWord; PLACES]>,
 }
 
