@@ -1,4 +1,5 @@
-//! The error type of packing and of the layers above. It wraps errors of the crates below and adds context.
+//! Defines the error type of this crate, which the command and the Python package also use. It
+//! wraps errors of the crates below and adds context.
 
 use crate::collect::CollectError;
 use crate::pack::SampleError;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// `Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of any crate, with its context.
+/// An error from any shardpack crate, with context.
 ///
 /// `Display` writes one line: the contexts, then the cause. `Debug` adds the hints, so a program prints both if
 /// its `main` returns this error.
@@ -51,11 +52,11 @@ pub enum Error {
     Reader(ReaderError),
     /// Error from the writer.
     Writer(WriterError),
-    /// Error that concerns a source as a whole.
+    /// The source as a whole cannot be used.
     Source(Arc<SourceError>),
-    /// Error in one file of a source.
+    /// One file of a source cannot be read.
     Cube(Arc<CubeError>),
-    /// Error in one sample of a source.
+    /// One sample of a source cannot be packed.
     Sample(Arc<SampleError>),
     /// Error while collecting samples from a program.
     Collect(Arc<CollectError>),

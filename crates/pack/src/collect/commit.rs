@@ -59,7 +59,7 @@ impl SampleSource for SpooledSamples<'_> {
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
         let Some(entry) = self.sample(sample) else { bug("a sample that was not collected") };
         let bytes = self.spool.read(entry.span).context("cannot read the temporary file")?;
-        // Disks can return wrong bytes, so check records from the spool as thoroughly as records from other files.
+        // Disks can return wrong bytes, so check each spooled record like any record from a file.
         let mut record = Record::parse(&bytes, &Limits::none()).context("the temporary file is damaged")?;
         if let Some(dropped) = self.dropped.filter(|dropped| *dropped < record.fields.len()) {
             record.fields.remove(dropped);

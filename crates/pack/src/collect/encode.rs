@@ -36,9 +36,9 @@ struct FieldWorkspace {
 pub(super) struct ProgramRecord {
     pub(super) record: Vec<u8>,
     pub(super) source_bytes: u64,
-    /// Digest of the sample's record, without its frame.
+    /// Digest of the sample's record, excluding the frame.
     pub(super) digest: [u8; 16],
-    /// Notes on pictures, with the positions of their fields.
+    /// Notes on pictures, each paired with the position of its field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) pictures: PictureCounts,
 }

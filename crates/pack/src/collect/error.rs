@@ -46,7 +46,7 @@ pub enum CollectError {
         /// Error from encoding the value.
         source: Box<SampleError>,
     },
-    /// The sample cannot be stored because of its key, position or size.
+    /// The sample's key, position or size is not allowed.
     #[error("sample `{}`: {text}", key.escape_debug())]
     Sample {
         /// Key of the sample.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
-    /// Class numbers in the dataset, indexed by the program's class numbers.
+    /// The dataset's class number for each class number of the program.
     numbers: Vec<i128>,
     by_name: HashMap<String, i128>,
 }

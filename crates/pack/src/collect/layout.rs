@@ -21,7 +21,7 @@ pub(super) struct ProgramField {
 pub(super) enum FieldEncoder {
     Picture(PictureRecorder),
     Array(ArrayRecorder, ArrayChoice),
-    /// Text, JSON or bytes. Contains the position among the stored fields.
+    /// Text, JSON or bytes. The number is the field's position among the stored fields.
     Bytes(usize),
     Scalar(Columns, Dtype),
 }
@@ -56,9 +56,9 @@ pub(super) struct LayoutParts {
     /// True if the colour profile of `described_picture` is stored in a separate field.
     pub(super) takes_profile: bool,
     pub(super) has_profile: bool,
-    /// The picture field that the picture columns describe, if there is exactly one picture field.
+    /// The picture field that the picture columns describe, or `None` unless there is exactly one picture field.
     pub(super) described_picture: Option<usize>,
-    /// The array field that the shape columns describe, and its number of axes.
+    /// The array field that the shape columns describe, and the number of its axes.
     pub(super) described_array: Option<(usize, usize)>,
     /// For each field, true if it is an array field with figure columns.
     pub(super) figures: Vec<bool>,

@@ -5,8 +5,8 @@
 //! unnamed local file. [`Collector::commit`] plans the dataset and copies the records from the spool, with all
 //! guarantees of [`write_dataset`](shardpack_writer::write_dataset). This costs time and disk space. Encoded
 //! data are written twice and read once, and occupy twice their size until the end. In return, an error names
-//! its sample at once, memory stays small (about 150 bytes per sample, plus the key), and a killed program
-//! leaves nothing behind.
+//! its sample at once, the collector needs only about 150 bytes of memory per sample plus its key, and a killed
+//! program leaves no files behind.
 //!
 //! The same samples and keys produce the same bytes regardless of the order in which they are
 //! added, unless [`CollectOptions::shuffle`] is `None`, which keeps the order of addition. There is
@@ -211,7 +211,7 @@ impl Collector {
         Some(layout.fields.iter().map(|field| (field.name.clone(), field.kind)).collect())
     }
 
-    /// Returns the class names in the order of the dataset's class numbers.
+    /// Returns the class names, ordered by the dataset's class numbers.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.options.classes.as_deref()

@@ -24,7 +24,7 @@ pub struct CollectReport {
     pub deep_pictures: u64,
     /// Number of pictures with an alpha channel or another extra band. Extra bands are not decoded.
     pub banded_pictures: u64,
-    /// Pictures with oddities that decoders ignore, by key.
+    /// Pictures with oddities that decoders ignore. Each names the key of its sample.
     pub odd_pictures: Vec<OddPicture>,
     /// Codec candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,
@@ -40,7 +40,7 @@ pub struct Appended {
     pub generation: u32,
     /// Number of samples in the newest generation.
     pub samples: u64,
-    /// New classes, in the order of their numbers.
+    /// New classes, ordered by class number.
     pub new_classes: Vec<String>,
     /// Number of samples skipped because their keys are already in the dataset.
     pub known: u64,

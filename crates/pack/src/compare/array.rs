@@ -93,7 +93,7 @@ pub struct ArrayDifference {
     pub spectral_angles: Option<SpectralAngles>,
     /// Number of pixels whose angle was measured.
     pub spectra: u64,
-    /// The pixel with the largest angle.
+    /// The pixel with the largest angle, or `None` if no angle was measured.
     pub worst: Option<PixelAngle>,
     /// The pixel of `angles` that has the median angle.
     pub median: Option<PixelAngle>,

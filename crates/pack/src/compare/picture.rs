@@ -91,8 +91,7 @@ impl PictureReference {
     }
 }
 
-/// Computes the reference pixels for a re-encoded JPEG. Like packing, turns the source's pixels upright and
-/// shrinks them.
+/// Computes the reference pixels for a re-encoded JPEG. Turns the source upright and shrinks it, as `pack` does.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 

@@ -14,7 +14,7 @@ pub(crate) struct FrameFile<'a> {
 
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// The combined properties of all frames so far. `bytes` is empty.
+    /// Properties of all frames added so far. Its `bytes` are empty.
     all: StoredPicture<'static>,
 }
 

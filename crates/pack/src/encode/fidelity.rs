@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // No column stores angles, so figures that were read from a record lack them.
+        // Records do not store angles, so figures that were read from a record lack them.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

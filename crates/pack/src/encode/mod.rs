@@ -1,4 +1,4 @@
-//! Encodes the values of a sample as a record, with one file for each type of field.
+//! Encodes a sample's values as a record.
 //!
 //! A [`RecordDraft`] accepts the values of one sample in any order. A [`PictureRecorder`] adds a picture or a
 //! clip, and an [`ArrayRecorder`] adds an array. Text, JSON and bytes are added as a [`StoredValue`], and

@@ -1,6 +1,7 @@
-//! Names files without ever replacing an existing one, even on file systems with few features. FAT, exFAT and
-//! many network mounts have no hard links, and some cannot refuse to rename over an existing file. All names
-//! are relative to an open folder, so no other program can replace that folder with a link.
+//! Gives files their names without replacing an existing file, even on file systems that lack the
+//! usual calls. FAT, exFAT and many network mounts have no hard links, and some cannot refuse to
+//! rename over an existing file. All names are relative to an open folder, so no other program can
+//! replace that folder with a link.
 
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
 use std::fs::File;
@@ -81,7 +82,7 @@ pub(crate) fn replace(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<(
     Ok(renameat(&folder, from, &folder, to)?)
 }
 
-/// Gives the file `name` the first free name of `names`. A regular file also keeps its old name.
+/// Gives the file `name` the first free name in `names`. A regular file also keeps its old name.
 pub(crate) fn keep(folder: impl AsFd, name: &Path, names: impl Iterator<Item = String>) -> io::Result<String> {
     keep_by(&System, folder.as_fd(), name, names)
 }

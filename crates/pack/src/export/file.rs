@@ -21,7 +21,7 @@ const MAX_NAME_BYTES: usize = 255;
 /// The outcome of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// The file was written.
+    /// The file did not exist and was written.
     New,
     /// The file already existed with the same content.
     AlreadyThere,

@@ -70,7 +70,8 @@ impl FileNames {
         taken: &[&str],
         keys: impl Fn() -> I,
     ) -> Result<Self> {
-        // In a dataset with pictures, an array is something like a mask rather than the sample itself.
+        // In a dataset with pictures, arrays are usually masks, so only a picture's file is named
+        // after the bare key.
         let has_images = schema.stored().any(|field| field.kind == FieldKind::Image);
         let mut kinds = Vec::new();
         let stored = schema.stored().filter(|field| !schema.is_segment_index(field) && wanted(field));

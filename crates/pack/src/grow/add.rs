@@ -13,13 +13,13 @@ use std::path::Path;
 /// The result of [`add`].
 #[derive(Debug)]
 pub struct AddReport {
-    /// Report on packing. Its `samples` counts the new samples, or all samples if there was nothing to add.
+    /// The packing report. Its `samples` counts the new samples, or all samples if there was nothing to add.
     pub packed: PackReport,
     /// Number of the newest generation.
     pub generation: u32,
     /// Number of samples in the newest generation.
     pub samples: u64,
-    /// New classes, in the order of their numbers.
+    /// New classes, ordered by class number.
     pub new_classes: Vec<String>,
     /// Number of samples skipped because their keys are already in the dataset.
     pub known: u64,

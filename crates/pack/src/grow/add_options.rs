@@ -35,15 +35,16 @@ impl Word for OnKnownKey {
 pub struct AddOptions {
     /// Table of labels, required if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
-    /// Name of the key column in `labels`. Default: the name used in packing, or else the first usual name found.
+    /// Name of the key column in `labels`. Default: the name given to `pack`, otherwise the first
+    /// column with a common key name such as `key` or `id`.
     pub key_column: Option<String>,
-    /// Name of the label column in `labels`. Default: the name used in packing.
+    /// Name of the label column in `labels`. Default: the label column that `pack` used.
     pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// Policy for files that cannot be packed. Default: the policy used in packing.
+    /// Policy for files that cannot be packed. Default: the policy in the dataset's recipe.
     pub on_bad_input: Option<OnBadInput>,
     /// Policy for keys that already exist. Default: stop.
     pub on_known_key: OnKnownKey,

@@ -196,7 +196,7 @@ impl HeldSample<'_> {
     }
 
     /// Compares the label, columns, mask and size of `entry` with this sample. If the picture was stored
-    /// unchanged, also compares its bytes. Any other content would take as long to compare as to pack.
+    /// unchanged, also compares its bytes. Comparing any other content would take as long as packing it.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Difference::Of(format!("{what}{there} in the dataset, {came} in the new sample")))

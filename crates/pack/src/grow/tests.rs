@@ -256,7 +256,8 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.pack(&options);
     assert_eq!(place.open(None).recipe()["labels"]["key_column"], "photo");
     place.photos(2, &["week/b.jpg", "next/c.jpg"]);
-    // `id` is a usual name for a key column, but an ordinary column here, because packing used a different key column.
+    // Packing used another key column, so `id` is an ordinary column here, although `add` would
+    // accept it as a key column.
     place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
@@ -294,7 +295,8 @@ fn notes_of_adding_name_options_of_adding() {
         place.cube(name, [6, 5, 4], 0.5);
     }
     place.pack(&small());
-    // For such folders, packing suggests `class_folders` to make them classes, but `add` has no such option.
+    // For these folders, `pack` suggests `class_folders` to make them classes. `add` has no such
+    // option and must not suggest it.
     for (number, name) in (1..).zip(["week/train/c.npy", "week/test/d.npy"]) {
         place.cube(name, [6, 5, 4], f32::from(number as u8));
     }

@@ -34,7 +34,7 @@ pub struct ReportArguments {
     pub force: bool,
     /// Number of samples to draw. Default: as many as needed to predict the size to ±2 %.
     pub samples: Option<u64>,
-    /// Seed of the draw. Default: 0.
+    /// Seed for drawing the samples. Default: 0.
     pub seed: u64,
     /// Number of worst samples in the gallery, and also the number of random samples. Default: 6 of
     /// each.
@@ -43,7 +43,8 @@ pub struct ReportArguments {
     pub want: Vec<String>,
     /// The user's own metrics. Default: none.
     pub metric: Vec<MetricCommand>,
-    /// Number of runs of each metric on the unchanged samples, to measure the effect of chance. Default: 3.
+    /// Number of runs of each metric on the unchanged samples, which shows how much the metric
+    /// varies by chance. Default: 3.
     pub metric_baseline_runs: Option<u32>,
     /// File with candidates that replace the ladders. Default: none.
     pub candidates: Option<PathBuf>,

@@ -149,7 +149,7 @@ fn may_have_index(entry: &SourceSample) -> bool {
     entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| !jpeg.progressive)
 }
 
-/// Fails for options that would have no effect, because the user expects an effect.
+/// Fails for options that would have no effect, because the user must have expected one.
 fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Result<()> {
     let (cubes, arrays) = (&options.source.cubes, options.arrays);
     let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());

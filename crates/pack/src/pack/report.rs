@@ -16,7 +16,7 @@ pub struct PackReport {
     pub report: Report,
     /// Number of classes, or 0 if there are none.
     pub classes: u64,
-    /// Origin of the labels.
+    /// Source of the labels: folder names, a table column, or nothing.
     pub labels_from: LabelsFrom,
     /// Files that were skipped before the run began. Empty unless the policy is to skip them.
     pub bad: Vec<BadInput>,

@@ -147,8 +147,8 @@ pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }
 
-/// Returns the positions of the samples for the trial. If there is nothing to choose, one sample suffices to
-/// estimate sizes.
+/// Returns the positions of the samples for the trial. If the options leave no choice, one sample
+/// suffices to estimate sizes.
 fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     let last = samples.saturating_sub(1);
     let settled = options.coder.is_some()

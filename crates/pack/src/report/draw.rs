@@ -120,7 +120,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     numbers
 }
 
-/// Returns the random number of a sample. Like the order of training, it depends only on the arguments.
+/// Returns the random number of a sample, which depends only on the arguments.
 pub(super) fn random(seed: u64, stream: u64, at: u64) -> u64 {
     let ([a0, a1], [s0, s1]) = (halves(at), halves(stream));
     let [low, high, ..] = philox4x32_10([a0, a1, s0, s1], halves(seed));

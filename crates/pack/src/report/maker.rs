@@ -44,8 +44,8 @@ impl<'a> Maker<'a> {
     /// Returns the record of the sample at this position in the listing.
     ///
     /// # Errors
-    /// If there is no record, returns the reason, and true if the sample itself is the cause rather than its
-    /// storage.
+    /// Returns the reason if there is no record. `of_source` is true if the sample itself is the cause, rather
+    /// than its storage.
     pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<FidelityTotals>, NoRecord> {
         match self {
             Self::Encoder(encoder) => match encoder.encode(sample, 0, buffer) {

@@ -47,7 +47,7 @@ impl<'a> Measurement<'a> {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// Returns all makers that could be prepared, with their recipes and the positions of these recipes.
+    /// Returns all makers that could be prepared, each with its recipe and the position of that recipe.
     pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a CandidateRecipe, &'a Maker<'a>)> {
         let pairs = self.recipes.iter().zip(self.prepared).enumerate();
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))

@@ -25,7 +25,7 @@ pub struct CandidateRecipe {
 pub struct ReportOptions {
     /// Number of samples to draw. `None` draws 64 first, then up to 512 until the size is predicted to ±2 %.
     pub samples: Option<u64>,
-    /// Seed of the draw.
+    /// Seed for drawing the samples.
     pub seed: u64,
     /// Conditions for the recommended candidate. If empty, the defaults apply.
     pub want: Vec<Want>,
@@ -33,13 +33,13 @@ pub struct ReportOptions {
     pub gallery: usize,
     /// The user's own metrics.
     pub metrics: Vec<MetricCommand>,
-    /// Number of runs of each metric on the unchanged samples, to measure the effect of chance.
+    /// Number of runs of each metric on the unchanged samples, which shows how much the metric varies by chance.
     pub baseline_runs: u32,
     /// Device on which decoding is also timed, if any.
     pub device: Option<Arc<dyn DecodingDevice>>,
     /// Number of worker threads.
     pub threads: usize,
-    /// Memory limit for samples, in bytes. `None` means the default of packing.
+    /// Memory limit for samples, in bytes. `None` uses the same default as `pack`.
     pub memory_bytes: Option<u64>,
 }
 

@@ -36,7 +36,7 @@ pub(super) const fn resize_of(options: &PackOptions) -> Resize {
     options.pictures.resize()
 }
 
-/// Returns a key that is the same for all options with the same resizing.
+/// Returns a key that is equal for options that resize pictures in the same way.
 pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
     match resize_of(options) {
         Resize::No => (0, 0),

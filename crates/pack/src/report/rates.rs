@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Bounds on the time to measure one rate in a round. Within them, timing takes about a quarter of the time for
-/// encoding and scoring, so that rates do not delay small reports.
+/// Bounds on the time to measure one rate in one round. Within these bounds, timing takes about a
+/// quarter as long as encoding and scoring, so that it does not delay small reports.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;

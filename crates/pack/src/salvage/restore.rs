@@ -55,8 +55,8 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // A file with the temporary name is left over from an earlier run, or is a trap. Remove it first, so that
-    // nothing is written through a link.
+    // An earlier run may have left a file with the temporary name, or another program may have
+    // placed a link there. Remove it first, so that nothing is written through a link.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

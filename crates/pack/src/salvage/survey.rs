@@ -141,7 +141,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Records a finding about the file that was opened last. `seen` maps keys to sample ids and CRCs.
+    /// Records a finding about the file that was opened last. `seen` maps each key to its sample id and CRC.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
             Salvaged::Whole(record) => {

@@ -56,8 +56,8 @@ impl Addition {
         Appended { generation, samples, new_classes, known: self.held.count(), notes }
     }
 
-    /// Discards an unfinished commit, since its samples are lost with the spool. If its generation is already
-    /// complete, this writer or the next one renames it into place.
+    /// Discards an unfinished commit, because the spool and its samples are lost. If the new
+    /// generation is already complete, this writer or the next one renames it into place.
     pub(crate) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);

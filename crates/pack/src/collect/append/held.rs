@@ -25,7 +25,7 @@ pub(crate) struct HeldSamples {
 #[derive(Debug, Default)]
 struct TakenSamples {
     left_out: u64,
-    /// Number of skipped samples whose scalars differ from the scalars of the existing sample.
+    /// Number of skipped samples whose scalars differ from the existing sample's.
     others: u64,
     first_other: Option<String>,
     /// Keys of the newest addition that the program added again, for example because it repeated a
@@ -89,8 +89,8 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Returns true if the dataset already has all of the program's samples. Fails if the program repeated only
-    /// a part of the newest addition, or also added new samples.
+    /// Returns true if the dataset already has all of the program's samples. Fails if the program
+    /// repeated only some samples of the newest addition, or also added new samples.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
