@@ -21,9 +21,9 @@ pub enum BadKind {
     Unreadable,
     /// The file is empty.
     Empty,
-    /// The kind of the content is unknown.
+    /// The type of the content is not recognised.
     Unknown,
-    /// The kind of the content is known but cannot be packed.
+    /// The type of the content is recognised, but cannot be packed.
     Unsupported,
     /// The content violates its own format or is truncated.
     Damaged,
@@ -66,7 +66,7 @@ impl BadKind {
 pub struct Flaw {
     /// Category of the problem, for counting.
     pub kind: BadKind,
-    /// The expected and the actual content.
+    /// Expected and actual content, in words.
     pub detail: String,
     /// Hint for the user.
     pub hint: Option<Hint>,
@@ -110,7 +110,7 @@ pub struct BadInput {
     pub key: String,
     /// Category of the problem, for counting.
     pub kind: BadKind,
-    /// The expected and the actual content.
+    /// Expected and actual content, in words.
     pub detail: String,
     /// Hint for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]

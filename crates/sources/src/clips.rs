@@ -116,7 +116,7 @@ mod tests {
         assert!(last.path.ends_with("run/b/11.jpg"));
         assert_eq!(listing.samples[1].source_bytes(), 12 * last.bytes);
 
-        // A damaged frame excludes its clip. A file outside the clip folders is reported.
+        // A damaged frame excludes its clip. A file outside the clip folders becomes bad input.
         put(root.path(), "run/b/12.jpg", b"\xff\xd8\xff");
         put(root.path(), "beside.jpg", Jpeg::default().bytes());
         let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &options) else { panic!("two files are bad") };

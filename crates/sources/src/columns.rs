@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardpack_format::bug;
 
-/// A column of many short texts in a single buffer.
+/// A column of short strings, stored in a single buffer.
 ///
 /// ```
 /// use shardpack_sources::columns::Texts;
@@ -18,19 +18,19 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Creates an empty column of texts.
+    /// Creates an empty column.
     #[must_use]
     pub const fn new() -> Self {
         Self { buffer: String::new(), ends: Vec::new() }
     }
 
-    /// Adds a text.
+    /// Appends a string.
     pub fn push(&mut self, text: &str) {
         self.buffer.push_str(text);
         self.ends.push(self.buffer.len() as u64);
     }
 
-    /// Returns the text at `index`.
+    /// Returns the string at `index`.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&str> {
         let end = usize::try_from(*self.ends.get(index)?).ok()?;
@@ -41,7 +41,7 @@ impl Texts {
         self.buffer.get(start..end)
     }
 
-    /// Returns the number of texts.
+    /// Returns the number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -53,7 +53,7 @@ impl Texts {
         self.ends.is_empty()
     }
 
-    /// Iterates over all texts.
+    /// Iterates over all strings.
     pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         (0..self.len()).filter_map(|index| {
             let text = self.get(index);
@@ -80,7 +80,7 @@ pub enum ColumnValues {
     Int(Vec<i64>),
     /// Numbers that are not all integers.
     Float(#[serde(with = "bits")] Vec<f64>),
-    /// Values of any other kind, as text.
+    /// Values of any other type, as strings.
     Text(Texts),
     /// Lists and objects, as the JSON text in the table.
     Json(Texts),
@@ -98,7 +98,7 @@ impl ColumnValues {
         }
     }
 
-    /// Returns true if there are exactly `samples` values, and no text is damaged.
+    /// Returns true if there are exactly `samples` values, and the offsets of the strings are valid.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
         let is_whole = match self {
             Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
@@ -113,7 +113,7 @@ impl ColumnValues {
         self.len() == 0
     }
 
-    /// Returns the type of the values in words.
+    /// Returns the name of the values' type for messages.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {

@@ -47,7 +47,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     Ok(enumerate_tree(src, options)?.0)
 }
 
-/// Sorted folders of the first two levels. Second-level folders include the name of their parent.
+/// Folders of the first two levels, sorted. Second-level folders include the name of their parent.
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,

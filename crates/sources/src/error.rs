@@ -1,4 +1,4 @@
-//! Errors that concern a whole source. An error in a single file is a [`BadInput`](crate::BadInput).
+//! Errors that make a whole source unusable. A problem with a single file is a [`BadInput`](crate::BadInput).
 
 use crate::bad::BadInputs;
 use crate::words::plural;
@@ -34,7 +34,7 @@ pub enum SourceError {
         /// Actual kind of path.
         found: &'static str,
     },
-    /// The source has no samples.
+    /// The source contains no usable samples.
     #[error(
         "`{}` contains no samples: {} examined, {bad} unusable, {ignored} ignored{}",
         visible_path(src),
@@ -81,7 +81,7 @@ pub enum SourceError {
         file: PathBuf,
         /// Line number, counted from 1, if the error concerns a single line.
         line: Option<u64>,
-        /// The expected and the actual content.
+        /// Expected and actual content, in words.
         message: String,
         /// Hint for the user. May be empty.
         hint: Hint,

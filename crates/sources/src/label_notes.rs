@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Usual names of sample folders that have folders of masks or labels next to them.
+/// Common names of sample folders that have folders of masks or labels next to them.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
@@ -22,7 +22,7 @@ fn is_truth(name: &str) -> bool {
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
-/// Returns true if the folder name is usual for splits, such as `train`, `Val` or `test2017`.
+/// Returns true if the folder has a common name of a split, such as `train`, `Val` or `test2017`.
 pub(super) fn is_split(name: &str) -> bool {
     is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
         assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
-        // A class named like a mask folder gets a note.
+        // A class folder whose name suggests masks gets a note.
         let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
         assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
     }

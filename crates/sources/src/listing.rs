@@ -81,7 +81,7 @@ impl SourceSample {
     }
 }
 
-/// Origin of the labels of a listing.
+/// Source of the labels in a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelsFrom {
     /// There are no labels.
@@ -127,7 +127,7 @@ pub struct Listing {
     pub classes: Vec<String>,
     /// Columns of the label table, in sample order.
     pub columns: Vec<TableColumn>,
-    /// Origin of the labels.
+    /// Source of the labels: folder names, a table column, or nothing.
     pub labels_from: LabelsFrom,
     /// Files that cannot be packed, sorted by key. Empty unless the policy is to skip them.
     pub bad: Vec<BadInput>,

@@ -101,8 +101,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Makes a file readable by all users. Only its owner can read a temporary file, but users of other machines
-/// that pack parts must be able to read the listing.
+/// Makes a file readable by all users. By default only its owner can read a temporary file, but
+/// other machines that pack parts may use a different user.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Handles files next to a sample that belong to it or that other programs have written.
+//! Handles files next to a sample. They belong to the sample, or other programs wrote them.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};

@@ -1,4 +1,4 @@
-//! Tests the samples, shared classes and notes of splits.
+//! Tests which samples, shared classes and notes a source with splits has.
 
 use super::*;
 use crate::OnBadInput;

@@ -123,7 +123,7 @@ fn files_next_to_samples_are_ignored_and_named() {
         ("README", b"hello".to_vec()),
         ("instances.json", b"{}".to_vec()),
         ("labels.csv", b"key,label".to_vec()),
-        // The content decides. The first file is a sample despite its name, and the second file is not.
+        // The content decides what is a sample, not the name. The first file is a sample, and the second is not.
         ("b/picture.txt", jpeg()),
         ("b/3.jpg", b"hello".to_vec()),
     ];
@@ -135,11 +135,11 @@ fn files_next_to_samples_are_ignored_and_named() {
                 `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
-    // Text files neither stop the listing nor make their folder a class.
+    // Text files neither stop the listing nor turn their folder into a class.
     let root = tree(&[("a/1.jpg", jpeg()), ("b/2.jpg", jpeg()), ("notes/all.md", b"#".to_vec())]);
     let listing = list(&root);
     assert_eq!((keys(&listing), listing.ignored), (vec!["a/1.jpg", "b/2.jpg"], 1));
-    // Without other files, text files are an error.
+    // A source that contains only text files is an error.
     let error = enumerate(tree(&[("a.txt", b"x".to_vec())]).path(), &SourceOptions::default()).unwrap_err();
     assert!(matches!(error, SourceError::BadInputs(_)), "{error}");
 }
@@ -265,7 +265,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
     assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected no control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
-    // A single-file source is checked in the same way. The data file of a header may have any name.
+    // A single file given as the source is checked in the same way. A header's data file may have any name.
     let single = enumerate(&root.path().join("b\n.npy"), &SourceOptions::default()).unwrap_err();
     assert!(matches!(&single, SourceError::BadInputs(list) if list.list[0].kind == BadKind::Name), "{single}");
     let root = tree(&[("f.hdr", header.into()), ("f.\x07", vec![0; 16])]);
@@ -411,8 +411,8 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);
 
-    // Next to cubes of a different format, the 16-bit PNGs may be masks, so the kind of the source
-    // is unclear.
+    // These 16-bit PNGs may be masks, because there are cubes in another format. The kind of the
+    // source is therefore unclear.
     put(root.path(), "dog/e.npy", npy());
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::Mixed { .. })));
     std::fs::remove_file(root.path().join("dog/e.npy")).unwrap();

@@ -40,7 +40,7 @@ fn scene(stem: &str) -> Option<&str> {
 
 enum Owners {
     Certain(Vec<usize>),
-    /// Several files with names that start with the scene's name. Any of them may show the scene.
+    /// Several files have names that start with the scene's name, so any of them may be the scene.
     Unclear(Vec<usize>),
 }
 
@@ -113,7 +113,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
     if found.is_empty() {
         return Beside::default();
     }
-    // The class numbers of a mask are integers, even if they are stored as floats.
+    // A mask's class numbers are whole numbers, even if the file stores them as floats.
     let alone = CubeOptions { variable: Vec::new(), ..options.clone() };
     let is_truth = |place: &usize| {
         let content = samples.get(*place).map(|sample| (&sample.content, root.join(&sample.key)));

@@ -31,7 +31,7 @@ pub fn short(name: &str) -> String {
     format!("{}{more}", shown.escape_debug())
 }
 
-/// Returns the first 20 items and the number of the rest.
+/// Returns the first 20 items, followed by the number of the others.
 pub fn first<I: ExactSizeIterator<Item = String>>(all: I) -> String {
     const MOST: usize = 20;
     let more = all.len().saturating_sub(MOST);

@@ -31,7 +31,7 @@ pub enum CubeError {
     Format {
         /// Path of the file.
         path: Box<Path>,
-        /// Part of the file, in the terms of its format.
+        /// Part of the file, named as in its format's specification.
         what: Box<str>,
         /// Expected content.
         expected: Box<str>,

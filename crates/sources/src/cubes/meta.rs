@@ -1,4 +1,4 @@
-//! Converts metadata to JSON, with JSON numbers and one spelling per key.
+//! Converts metadata to JSON. Numeric text becomes numbers, and keys are normalised to snake_case.
 
 use serde_json::{Map, Number, Value};
 

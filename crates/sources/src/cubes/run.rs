@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 /// State shared by the cubes of one run, and by clones of this value.
 ///
-/// Any two values compare as equal, because the state of a run is not an option.
+/// Any two values compare as equal, so the state does not affect comparisons of options.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, CubeRun, load};

@@ -14,7 +14,7 @@ pub(super) struct CubeFile {
     path: PathBuf,
     len: u64,
     run: CubeRun,
-    /// Memory of an earlier cube, reused for this cube's first large piece.
+    /// Buffer of an earlier cube, reused for this cube's first large piece.
     spare: Mutex<Vec<u8>>,
 }
 

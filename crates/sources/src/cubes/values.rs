@@ -27,7 +27,7 @@ pub enum CubeValues {
     InMemory(Array),
 }
 
-/// Contiguous elements of a cube in a file, in the order of the cube.
+/// Contiguous elements of a cube in a file, in `[height, width, channels]` order.
 #[derive(Debug)]
 pub struct ValuesInFile {
     source: CubeFile,

@@ -51,7 +51,8 @@ impl OpenObject {
     }
 }
 
-/// The first read error of a store, which is not the fault of any file. Clones share this error.
+/// The first read error of a store, which concerns the store rather than one of its files. Clones
+/// share this error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 

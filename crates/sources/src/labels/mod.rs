@@ -132,7 +132,7 @@ impl TableRows<'_> {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Accepts a sample's row. Returns false if the sample was skipped.
+    /// Accepts the row of a sample. Returns false if the row belongs to a skipped sample.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {

@@ -23,14 +23,14 @@ pub struct PictureInfo {
     /// Exif orientation, 1..=8, if any. Always `None` for JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
-    /// Band in addition to the colours. It is stored unchanged, but not decoded.
+    /// Extra band, such as alpha. It is stored unchanged, but not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
     /// Properties of a JPEG, or `None` for other formats.
     pub jpeg: Option<JpegFacts>,
 }
 
-/// Additional band of a picture.
+/// Type of a picture's extra band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beside {
     /// An alpha channel.

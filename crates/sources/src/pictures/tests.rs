@@ -136,7 +136,7 @@ fn rare_jpegs_are_kept_and_marked() {
         assert_eq!((picture.media_type, picture.width, picture.height), ("image/jpeg", 33, 17), "{rare}");
         let facts = picture.jpeg.unwrap();
         assert_eq!((facts.rare, facts.gpu_jpeg, facts.trailing_bytes), (Some(rare), false, 0));
-        // As with any other JPEG, the file must be complete.
+        // Like any other JPEG, a rare one must be complete.
         assert_eq!(flaw(&bytes[..bytes.len() - 2]).0, BadKind::Damaged, "{rare}");
     }
 }

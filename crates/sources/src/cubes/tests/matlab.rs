@@ -193,8 +193,8 @@ fn vectors_after_the_first_of_a_name_are_not_read() {
     let folder = Folder::new();
     let vector = |name| MatArray { name, class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let cube = MatArray { name: "c", class: 9, dims: &[3, 4, 3], stored: (2, vec![7; 36]) };
-    // Inflating thousands of such vectors one by one would take long. Damage the second vector, so
-    // that the test fails if it is inflated.
+    // Inflating thousands of such vectors would take long, so only one may be inflated. Damage the
+    // second vector, so that the test fails if it is inflated.
     let mut file = mat(false, true, &[cube, vector("wl"), vector("wavelengths")]);
     let end = file.len();
     file[end - 1] ^= 1;

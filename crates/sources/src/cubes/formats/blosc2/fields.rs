@@ -1,10 +1,10 @@
-//! Reads the msgpack values of a frame in sequence. A frame encodes each field in only one way.
+//! Reads the msgpack values of a frame in sequence. The frame format fixes one encoding per field.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
 use std::fmt;
 
-/// The unread rest of a part of the frame.
+/// The part of a header or trailer that has not been read yet.
 pub(super) struct Fields<'a> {
     source: &'a CubeFile,
     bytes: &'a [u8],

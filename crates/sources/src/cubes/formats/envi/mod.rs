@@ -29,7 +29,7 @@ const STRUCTURE: &[&str] = &[
     "data ignore value",
 ];
 
-/// Keys whose braces contain a single text instead of a list.
+/// Keys whose braces enclose a single string instead of a list.
 const TEXTS: &[&str] = &["description", "coordinate system string", "history"];
 
 fn is_envi(head: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! Reads an HDF5 file on behalf of the HDF5 library, and limits the number of bytes.
+//! Reads an HDF5 file for the HDF5 library, and limits the number of bytes read.
 //!
 //! A small file can contain any number of paths through its structures, and the library follows all of them.
 
@@ -31,8 +31,8 @@ impl Allowance {
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Returns true if the library tried to read at the undefined address, which it does for soft links in
-    /// groups with the old layout.
+    /// Returns true if the library tried to read at the undefined address. It does so for soft
+    /// links in groups with the old layout.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }

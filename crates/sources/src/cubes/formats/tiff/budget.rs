@@ -19,8 +19,8 @@ const PACKED_TIMES: u64 = 16;
 /// be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Both sums may always reach this value, even in a small file. For example, 224 bands of 32 × 32 float32 in
-/// tiles of 512 × 512 need it.
+/// Either sum may always reach this value, even in a small file. For example, 224 bands of 32 × 32
+/// float32 in tiles of 512 × 512 need it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
 /// Number of bytes left for directories and values.
