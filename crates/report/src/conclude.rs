@@ -74,7 +74,7 @@ fn spread(candidate: &mut Candidate) {
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
-        // PSNR in decibels can be averaged over a ladder. An average of other errors would mean little.
+        // PSNR in decibels can be averaged over a ladder. The other measures of cubes have no meaningful average.
         SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -205,7 +205,7 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Returns the relative difference between the decoding rates of two candidates that may be due to chance alone.
+/// Returns the relative difference between two decoding rates that chance alone may cause, as a fraction.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }

@@ -19,7 +19,7 @@ pub struct Candidate {
     pub group: String,
     /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
-    /// Samples that could be stored, in the order of [`Report::samples`](super::Report::samples).
+    /// Samples that could be stored, in the same order as [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,7 +38,7 @@ pub struct Candidate {
     /// ladders do not overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bjontegaard_percent: Option<f64>,
-    /// True if no other candidate is both smaller and better.
+    /// True if no other candidate is both smaller and closer to the source.
     pub on_front: bool,
     /// True if the candidate meets all conditions of the verdict.
     pub meets: bool,

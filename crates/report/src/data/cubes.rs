@@ -55,7 +55,7 @@ pub struct BandError {
     pub noise_ratio: Option<f64>,
 }
 
-/// The spectrum of a pixel before and after storing.
+/// The spectrum of one pixel, before and after storing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpectrumPair {
     /// Position of the sample in [`Report::samples`](super::Report::samples).

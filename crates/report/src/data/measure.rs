@@ -1,4 +1,4 @@
-//! Defines the measures of a sample, with their names, their units, and the direction in which they improve.
+//! Defines the measures of a sample: their names, their units, and whether larger or smaller values are better.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -41,7 +41,7 @@ pub enum Measure {
     Altered,
 }
 
-/// Direction in which a measure improves.
+/// Tells whether larger or smaller values of a measure are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Larger values are better.
@@ -129,7 +129,7 @@ impl Measure {
         matches!(self, Self::MaxRelError | Self::Altered)
     }
 
-    /// Returns the direction in which values are better.
+    /// Returns [`Better::Higher`] if larger values are better, otherwise [`Better::Lower`].
     #[must_use]
     pub const fn better(self) -> Better {
         match self {

@@ -35,10 +35,10 @@ pub struct Report {
     pub source: String,
     /// The whole set that the samples were drawn from.
     pub whole: Whole,
-    /// The drawn samples, in the order of their keys. The rows of candidates refer to positions in this list.
+    /// The drawn samples, sorted by key. The rows of candidates refer to positions in this list.
     pub samples: Vec<DrawnSample>,
-    /// The candidates, in the order of their ladders. The only candidate of a dataset is the form in which its
-    /// samples are stored.
+    /// The candidates, grouped by ladder. A report on a dataset has one candidate, the form in
+    /// which the samples are stored.
     pub candidates: Vec<Candidate>,
     /// The recommended candidate, with the reason.
     pub verdict: Verdict,
@@ -57,7 +57,7 @@ pub struct Report {
     /// Notes for the user. Each is one sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How, where and when the figures were measured.
+    /// The machine, settings and date with which the figures were measured.
     pub provenance: Provenance,
 }
 

@@ -31,7 +31,7 @@ pub struct Provenance {
     pub date: String,
     /// Duration of the run in seconds.
     pub wall_s: f64,
-    /// Time spent on scoring, in seconds of one core.
+    /// CPU time spent on scoring, in seconds summed over all cores.
     pub scoring_s: f64,
     /// Peak resident memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

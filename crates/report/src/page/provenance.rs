@@ -1,4 +1,4 @@
-//! Renders how the figures were measured, and their limits.
+//! Renders how the figures were measured, and how far they can be trusted.
 
 use super::heading;
 use super::view::View;

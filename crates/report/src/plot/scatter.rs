@@ -9,7 +9,8 @@ use maud::{Markup, html};
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// End of an interval on the y axis that starts at this point. The intervals of a series form a shaded band.
+    /// Other end of an interval on the y axis that starts at this point. The intervals of a series
+    /// form a shaded band.
     pub(crate) to: Option<f64>,
     /// Series of the point. A line joins the points of a series in order of x.
     pub(crate) series: usize,

@@ -2,8 +2,8 @@
 //! another ladder.
 //!
 //! The method is from G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001),
-//! applied to the logarithm of the bytes as a function of the score. The curve is a monotone piecewise cubic (Fritsch
-//! and Carlson 1980), as is usual today, because a single polynomial oscillates between distant points.
+//! applied to the logarithm of the bytes as a function of the score. The curve is a monotone piecewise cubic
+//! (Fritsch and Carlson 1980), because a single polynomial oscillates between distant points.
 
 /// Returns the additional bytes, in per cent, that `other` needs for the same score as `reference`, averaged
 /// over the scores that both ladders reach. The result is negative if `other` needs fewer bytes. Points are

@@ -19,7 +19,7 @@ use crate::data::{Better, Distribution, Histogram};
 #[must_use]
 pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribution> {
     let mut sorted: Vec<(usize, f64)> = values.iter().copied().filter(|(_, value)| value.is_finite()).collect();
-    // The sort is stable, so samples with equal values keep their order.
+    // The sort is stable, so samples with equal values stay in sample order.
     sorted.sort_by(|(_, a), (_, b)| match better {
         Better::Higher => a.total_cmp(b),
         Better::Lower => b.total_cmp(a),

@@ -7,7 +7,7 @@ use crate::data::Estimate;
 pub struct Stratum {
     /// Number of samples in the stratum.
     pub samples: u64,
-    /// Sums of the two known sizes over these samples, in the order of [`Drawn::known`].
+    /// Sums over these samples of the two known sizes, in the same order as in [`Drawn::known`].
     pub known: [f64; 2],
 }
 
@@ -22,7 +22,7 @@ pub struct Drawn {
     pub stored_bytes: f64,
 }
 
-/// Minimum number of samples for fitting both coefficients. With fewer samples, the fit would follow chance.
+/// Minimum number of samples for fitting both coefficients. A fit to fewer samples would mostly follow noise.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.

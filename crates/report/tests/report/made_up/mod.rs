@@ -67,8 +67,8 @@ pub(crate) fn pictures() -> Report {
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
-                    // Part of the error depends only on the sample, because some samples must have large errors
-                    // with every candidate.
+                    // The error has a part that depends only on the sample, because some samples
+                    // must have large errors with every candidate.
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
