@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Store options by name (see `docs/stores.md`). They take precedence over environment variables.
+/// Store options as pairs of name and value (see `docs/stores.md`). They take precedence over
+/// environment variables.
 pub type Settings = [(String, String)];
 
 /// Returns true if the path is a URL ([`shardpack_io::is_url`]).

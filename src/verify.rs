@@ -107,7 +107,7 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that are only in the manifest. For example, no sample records why its picture was kept.
+/// Figures that are stored only in the manifest. For example, no sample records why its picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
 /// Compares the manifest's fidelity figures with the samples' figures, which are in the indexes.

@@ -25,7 +25,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
         .iter()
         .map(|name| IndexColumn::find(name, &dataset).context("--columns"))
         .collect::<Result<_, _>>()?;
-    // Write line by line and keep only one shard's index in memory. The output ends if the reader closes the pipe.
+    // Write line by line, and keep only one shard's index in memory. Stop writing if the reader closes the pipe.
     let mut out = BufWriter::new(io::stdout().lock());
     if !columns.is_empty() && !args.json {
         let names: Vec<&str> = args.columns.iter().map(String::as_str).collect();
@@ -215,7 +215,7 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // The value is NaN, which equals no number, or the sample has no class.
+            // A NaN equals no number, and a sample may have no class.
             _ => None,
         };
         order.is_some_and(self.comparison)

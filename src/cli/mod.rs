@@ -66,8 +66,8 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             return 2;
         }
     };
-    // Errors of `pack`, `plan`, `merge`, `add` and `report` are about their input or output, not about a dataset that
-    // they read.
+    // An error of `pack`, `plan`, `merge`, `add` or `report` concerns the input or the output, not
+    // a dataset that the command reads.
     let reads = !matches!(
         cli.command,
         Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)

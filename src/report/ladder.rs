@@ -36,7 +36,7 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
     }
 }
 
-/// Checks the options of a candidate like `pack` does. `common` contains the options for reading the source.
+/// Checks the options of a candidate as `pack` would. `common` contains the options for reading the source.
 pub(super) fn recipe(rung: Rung, common: &[(String, OptionValue)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
     // The output path is unused, because nothing is written.

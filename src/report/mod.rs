@@ -198,8 +198,8 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Adds the accuracy of the user's model, and the option that measures it, at the start of the list of missing
-/// measurements.
+/// Puts the accuracy of the user's model at the start of the list of missing measurements, and
+/// names the option that measures it.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(

@@ -1,4 +1,4 @@
-//! `--device`, `--mean` and `--std`: the device for batches, and the scaling of float pictures.
+//! Handles `--device`, `--mean` and `--std`, which set the device for batches and the scaling of float pictures.
 
 use crate::report::DeviceName;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Resul
     Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
-/// Returns the predicted memory use on the device, and the rows that the device refused to decode, with the reasons.
+/// Returns the predicted device memory as JSON, and the rows that the device refused to decode, with the reasons.
 pub(super) fn to_json(loader: &Loader) -> Value {
     let refusals = loader.refusals();
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));

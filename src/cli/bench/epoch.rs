@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(super) struct Epoch {
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
-    /// Seconds that threads waited for a core, or `None` if the system does not report it.
+    /// Seconds that threads waited for a free core, or `None` if the system does not report it.
     pub(super) queued_s: Option<f64>,
     pub(super) batches: u64,
     pub(super) samples: u64,
@@ -42,7 +42,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the rest of the threads' time in seconds, in which they planned or were idle.
+    /// Returns the remaining thread time in seconds, which the threads spent on planning or idle.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)

@@ -26,7 +26,7 @@ pub(super) enum Limit {
     Crc,
     Decode,
     Cores,
-    /// Batches are consumed too slowly.
+    /// The consumer takes batches too slowly, so loading is not the limit.
     Consumer,
     /// Too few samples are in flight to keep the threads busy.
     Slots,
@@ -69,7 +69,7 @@ pub(super) struct Workload {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WorkloadContent {
-    /// Nothing is decoded.
+    /// Fields are returned as stored, so nothing is decoded.
     Stored,
     Pictures {
         /// Side of the view in pixels, or `None` for whole pictures.

@@ -40,7 +40,7 @@ impl Setup {
     }
 }
 
-/// Parses a list of mixes. All but mosaics need the number of classes.
+/// Parses a list of batch augmentations. All except mosaics need the number of classes.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let classes = match dataset.classes() {
@@ -163,7 +163,7 @@ fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'
     fields.map(|field| &*field.name).collect()
 }
 
-/// Fails for an option that has no effect, because the dataset has no fields of this kind.
+/// Fails if the option would have no effect, because the dataset has no fields of this kind.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().user_fields().map(|field| &*field.name).collect();

@@ -1,5 +1,5 @@
-//! Reads facts that are not in the indexes from the first record: how arrays are stored, and the wavelengths of the
-//! bands.
+//! Reads facts from the first record that the indexes lack: how arrays are stored, and the
+//! wavelengths of the bands.
 
 use super::span::Span;
 use crate::cli::show;

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 
 const SHOWN_CANDIDATES: usize = 6;
 const SHOWN_SKIPPED: usize = 20;
-/// Maximum share of values below float16's normal range for which no warning is printed.
+/// Maximum share of values below float16's normal range, above which a warning is printed.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {

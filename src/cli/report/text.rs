@@ -112,7 +112,7 @@ fn row(report: &Report, columns: &[TextColumn], position: usize, candidate: &Can
     cells
 }
 
-/// Lists the unreadable sources for stderr.
+/// Formats the list of unreadable sources, which is printed to stderr.
 pub(super) fn unreadable(report: &Report) -> String {
     let count = report.unreadable.len();
     let mut out = format!("could not read {}:", units::plural(count as u64, "source"));

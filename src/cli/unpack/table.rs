@@ -126,7 +126,8 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// Returns JSON text on one line, with its numbers unchanged. Line breaks in JSON are only white space.
+/// Returns JSON text on one line, with its numbers unchanged. JSON strings cannot contain line breaks, so
+/// replacing them changes no value.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);
