@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "caption"], "layout": "chw", "to"
 
 
 def tokens(captions: list[str | None]) -> Tensor:
-    """Return the words as numbers, ``[rows, LENGTH]``, with 0 as padding. A real program would use a tokenizer."""
+    """Return the numbers of the words, ``[rows, LENGTH]``, padded with 0. A real program would use a tokenizer."""
     rows = torch.zeros(len(captions), LENGTH, dtype=torch.int64)
     for row, caption in enumerate(captions):
         numbers = [1 + zlib.crc32(word.encode()) % (WORDS - 1) for word in (caption or "").lower().split()[:LENGTH]]
@@ -36,7 +36,7 @@ def tokens(captions: list[str | None]) -> Tensor:
 
 
 class Net(nn.Module):
-    """Encodes pictures and texts as unit vectors. A learned scale multiplies their similarities."""
+    """Encodes pictures and captions as unit vectors. A learned scale multiplies their similarities."""
 
     def __init__(self, size: int = 64) -> None:
         super().__init__()
@@ -49,14 +49,16 @@ class Net(nn.Module):
         self.scale = nn.Parameter(torch.tensor(3.0))
 
     def forward(self, images: Tensor, captions: Tensor) -> Tensor:
-        """Return the similarity of each picture to each text, ``[rows, rows]``."""
+        """Return the similarity of each picture to each caption, ``[rows, rows]``."""
         pictures = nn.functional.normalize(self.pictures(images.float() / 128 - 1), dim=1)
         texts = nn.functional.normalize(self.texts(self.words(captions))[0][:, -1], dim=1)
         return self.scale.exp() * pictures @ texts.T
 
 
 def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
-    """Return how many held-out pictures match their own caption best, and how many held-out pictures there are."""
+    """Return the number of held-out pictures that match their own caption best, and the number of all held-out
+    pictures.
+    """
     model.eval()
     with sp.Loader(dataset, image=sp.view.resize(SIDE), shuffle=False, end="uneven", **OPTIONS) as loader, torch.no_grad():
         batches = [(batch["image"], batch["caption"]) for batch in loader]
@@ -91,7 +93,7 @@ def main(dataset: sp.Dataset) -> None:
             for batch in loader:
                 captions = batch["caption"]
                 scores = model(batch["image"], tokens(captions))
-                # Pictures with the same caption match each other's caption too.
+                # Pictures with the same caption also match each other's caption.
                 own = torch.tensor([[float(a == b) for b in captions] for a in captions])
                 goal = own / own.sum(1, keepdim=True)
                 loss = nn.functional.cross_entropy(scores, goal) + nn.functional.cross_entropy(scores.T, goal)

@@ -43,7 +43,7 @@ def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
     for index in range(len(dataset)):
         sample = dataset.get(index, ["cube", "mask"])
         cube, mask = np.asarray(sample["cube"], np.float32), np.asarray(sample["mask"]).ravel()
-        # The fixed seed selects the same pixels in the original and the candidate.
+        # The fixed seed selects the same pixels in the original and in the candidate.
         at = np.random.default_rng(len(found)).integers(0, mask.size, PIXELS)
         values = np.nan_to_num(cube.reshape(mask.size, -1)[at])
         found[sample["__key__"]] = values, mask[at].astype(np.int64)

@@ -138,7 +138,7 @@ def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 
 class Cubes(TorchDataset[Tensor]):
-    """Cubes of a store for a DataLoader, whose workers augment them if ``augmented``."""
+    """A dataset of the cubes in a store, for a DataLoader. Its workers augment the cubes if ``augmented`` is true."""
 
     def __init__(self, job: Job, store: str, augmented: bool) -> None:
         self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented
@@ -254,7 +254,7 @@ def loader(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def still(job: Job) -> Iterator[Epoch]:
-    """Load nothing: yield the same batch on the device again and again."""
+    """Yield the same device batch over and over, without loading anything."""
     there = torch.rand((job.batch, *job.shape), device=job.device)
 
     def epoch() -> Iterator[Tensor]:
@@ -345,7 +345,7 @@ def measure(step: Step, job: Job, options: argparse.Namespace, busy: timeline.Sa
     seconds = []
     with step.open(job) as epoch:
         for round_number in range(options.epochs + 1):
-            # The warm-up is a single epoch, and so is each round with a cold cache.
+            # The warm-up is a single epoch. With a cold cache, each round is a single epoch too.
             least = 0.0 if options.cold or round_number == 0 else options.seconds
             if options.cold:
                 drop(job.folder / step.store)

@@ -17,7 +17,7 @@ import shardpack as sp
 
 
 def rate(batches: Iterable[Any], rows: int) -> float:
-    """Return the rows per second of one pass. The clock starts at the first batch."""
+    """Return the rows per second of one pass. The clock starts when the first batch arrives."""
     batches = iter(batches)
     next(batches)
     begun = time.perf_counter()

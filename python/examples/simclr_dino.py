@@ -63,7 +63,7 @@ class Network(nn.Module):
 
 
 def contrast(crops: list[Tensor], others: list[Tensor], temperature: float = 0.2) -> Tensor:
-    """Return the mean loss of all pairs of a crop and a large crop. ``crops`` begins with the large crops."""
+    """Return the mean loss over all pairs of a crop and a large crop. ``crops`` begins with the large crops."""
     of_same_picture = torch.arange(len(crops[0]), device=crops[0].device)
     pairs = [(crop, other) for n, crop in enumerate(crops) for m, other in enumerate(others) if n != m]
     losses = [functional.cross_entropy(crop @ other.T / temperature, of_same_picture) for crop, other in pairs]

@@ -2,11 +2,11 @@
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed. The other weeks are added, in the time that it takes to pack
-the new photos. Each week, a job trains for some batches and stops in the middle of an epoch. The next job finishes that
-epoch on the same generation, with the same samples as without the stop. Then it starts the next epoch on the newest
-generation. Finally a patient withdraws: `remove` makes a generation without the patient's photos, and `compact` deletes
-the older generations, which still contain them.
+A clinic sends photos each week. The first week is packed. The other weeks are added. Adding a week takes only as long
+as packing its photos. Each week, a job trains for some batches and stops in the middle of an epoch. The next job
+finishes that epoch on the same generation, with the same samples as without the stop. Then it starts the next epoch on
+the newest generation. Finally a patient withdraws: `remove` makes a generation without the patient's photos, and
+`compact` deletes the older generations, which still contain them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from PIL import Image
 import shardpack as sp
 
 KINDS = [["naevus", "scar"], ["naevus", "scar"], ["naevus", "wart", "scar"], ["wart", "scar"]]
-# Number of batches in each week's job.
+# Each week's job trains on this many batches.
 BATCHES = [3, 6, 10, 21]
 
 

@@ -59,7 +59,9 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return the given rank and world size. Default: the values of ``torch.distributed``, or else 0 and 1."""
+    """Return the given rank and world size. Default: the values of ``torch.distributed`` if it is initialised,
+    otherwise 0 and 1.
+    """
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:

@@ -112,7 +112,7 @@ class Core:
         inner = self.ready()
         inner.set_epoch(epoch)
         if not inner.has_threads:
-            # If the loader is recreated after a fork, it starts from this state.
+            # If the loader is recreated after a fork, it starts at this position.
             self._resume, _ = inner.state()
 
     def restore(self, state: State) -> None:

@@ -24,7 +24,7 @@ Sample: TypeAlias = "dict[str, Any]"
 
 Pictures are uint8 ``[height, width, 3]``, upright. Arrays are ``ndarray``, scalars Python numbers,
 text ``str``, JSON the result of ``json.loads``, bytes ``bytes``, and missing values ``None``.
-Figures measured by packing are in :attr:`Dataset.columns`.
+Packing figures, such as ``cube.max_abs_error``, are in :attr:`Dataset.columns`.
 """
 
 
@@ -98,7 +98,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # True after the warning that pictures lose bits.
+    # True once the user was warned that pictures are decoded to fewer bits.
     _told = False
 
     def __init__(
@@ -170,8 +170,8 @@ class Dataset:
         index : int
             Number of the sample.
         fields : sequence of str, optional
-            Fields to decode. They may include figures that packing measured (``"cube.max_abs_error"``). Default: the
-            same fields as ``dataset[i]``.
+            Fields to decode. They may include packing figures, such as ``"cube.max_abs_error"``. Default: the same
+            fields as ``dataset[i]``.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class Dataset:
         return samples
 
     def _tell(self, core: _shardpack.Dataset) -> None:
-        """Warn once that pictures lost bits."""
+        """Warn once that pictures were decoded to fewer bits."""
         if not self._told and (fields := core.narrowed()):
             self._told = True
             _warn.of_lost_bits(fields)
@@ -293,8 +293,8 @@ class Dataset:
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field, and every figure that packing measured, as a read-only array ``[samples]`` of its stored
-        type. Each column is read from the indexes on first use.
+        """Every scalar field and every packing figure (``cube.max_abs_error``), as a read-only array ``[samples]`` of
+        its stored type. Each column is read from the indexes on first use.
         """
         return self._columns
 
@@ -328,8 +328,7 @@ class Dataset:
 
     @property
     def schema(self) -> list[Field]:
-        """The fields of a sample, in order. Figures that packing measured (``cube.max_abs_error``) are only in
-        :attr:`columns`.
+        """The fields of a sample, in order. Packing figures (``cube.max_abs_error``) are only in :attr:`columns`.
         """
         fields = self._core.schema()
         return [Field(name, kind, None if dtype is None else np.dtype(dtype)) for name, kind, dtype in fields]
@@ -341,7 +340,7 @@ class Dataset:
 
     @property
     def fidelity(self) -> dict[str, Any] | None:
-        """Errors of lossy steps by field, as measured by packing. ``None`` for a lone shard."""
+        """Errors of lossy encoding by field, as measured when the dataset was written. ``None`` for a lone shard."""
         return self._core.fidelity()
 
     @property

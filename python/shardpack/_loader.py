@@ -320,7 +320,7 @@ class Loader:
         self._dataset = dataset
         prepared = Prepared.of(dataset, self._keywords)
         self._batches, self._change_batch = prepared.batches, prepared.change_batch
-        # True after the warning that pictures lose bits.
+        # True once the user was warned that pictures are decoded to fewer bits.
         self._told = False
         self._core = Core(dataset._core, prepared.options, prepared.workers, asks)
 

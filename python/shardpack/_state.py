@@ -1,4 +1,4 @@
-"""Checks a state for ``Loader.load_state_dict``."""
+"""Checks a state that is passed to ``Loader.load_state_dict``."""
 
 from __future__ import annotations
 

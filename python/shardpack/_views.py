@@ -1,4 +1,4 @@
-"""Describes which part of its picture each row of a batch shows."""
+"""Describes which part of the picture each row of a batch shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the samples of a program as a dataset, one at a time, from any iterator and any number of threads."""
+"""Writes samples one at a time as a dataset, from any iterator and any number of threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Writes samples of a program as a dataset.
+    """Writes samples one at a time as a dataset.
 
     A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a
     temporary file in ``path``. At the end, the samples are shuffled and written as shards. As for :func:`pack`, a

@@ -32,7 +32,9 @@ _PARTS_PER_SLOT = 4
 part of the total time.
 """
 _PATIENCE = 30.0
-"""Seconds to wait for the board. Ray takes a while to restart it elsewhere if its machine fails."""
+"""Seconds to wait for the board, the actor that collects the progress. Ray takes a while to restart it elsewhere if
+its machine fails.
+"""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
@@ -56,8 +58,8 @@ class _Board:
 
 
 class _Figures:
-    """The latest figures from the board. Reading them may time out without harm, because packing does not depend on
-    them.
+    """The latest progress figures. Reading them from the board may time out without harm, because packing does not
+    need them.
     """
 
     def __init__(self, board: Any) -> None:

@@ -85,7 +85,7 @@ impl PyBatch {
         Some((axes, vector(py, origins), vector(py, scenes)))
     }
 
-    /// Returns each row's value of a field that is not a tensor, or `None` for rows that have no value.
+    /// Returns one value per row of a field that is not a tensor, or `None` for a row without a value.
     fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
         let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
         let object = |row: Option<&Object>| row.cloned().map_or(FieldValue::Missing, FieldValue::from).into_object(py);
@@ -103,7 +103,7 @@ impl PyBatch {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())
     }
 
-    /// Returns the device of all fields in DLPack's notation, or `None` if they are in host memory.
+    /// Returns the device that contains all fields, in DLPack's notation, or `None` if they are in host memory.
     fn device(&self) -> Option<(i32, i32)> {
         self.inner.device().map(|device| (device.kind, device.number))
     }

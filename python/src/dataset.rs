@@ -20,13 +20,13 @@ pub(crate) struct PyDataset {
     pub(crate) inner: shardpack_reader::Dataset,
     /// True if any part of the dataset is behind a URL. Reads may then wait for a server.
     pub(crate) is_far: bool,
-    /// The fields of a sample: all fields except the figures that packing measured.
+    /// The fields of a sample: all fields except packing figures such as `cube.max_abs_error`.
     fields: Arc<[Field]>,
     /// Names of the fields in which pictures of more than 8 bits have been reduced to 8 bits so far.
     narrowed: Arc<Mutex<Vec<String>>>,
 }
 
-/// The values by which a split groups or stratifies: the name of a column, or one string per sample.
+/// The values by which a split groups or stratifies samples: the name of a column, or one string per sample.
 #[derive(FromPyObject)]
 enum AttributeOption {
     Column(String),
@@ -79,7 +79,7 @@ impl PyDataset {
         })
     }
 
-    /// Returns the fields in the order of `names`, or without names all fields of a sample.
+    /// Returns the fields `names`, in this order. By default, returns all fields of a sample.
     fn named(&self, names: Option<Vec<String>>) -> PyResult<Arc<[Field]>> {
         let Some(names) = names else { return Ok(Arc::clone(&self.fields)) };
         let all = self.inner.schema().fields();
@@ -175,7 +175,7 @@ impl PyDataset {
         self.fields.iter().map(describe).collect()
     }
 
-    /// Returns the names of all scalar fields, including the figures that packing measured.
+    /// Returns the names of all scalar fields, including packing figures such as `cube.max_abs_error`.
     fn scalars(&self) -> Vec<String> {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
@@ -184,7 +184,7 @@ impl PyDataset {
         object(py, self.inner.recipe())
     }
 
-    /// Returns the errors that packing measured, by field, or `None` for a lone shard.
+    /// Returns the errors of lossy encoding by field, or `None` for a lone shard.
     fn fidelity<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }

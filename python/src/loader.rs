@@ -58,7 +58,7 @@ impl PyLoader {
     }
 
     /// Begins an iteration over the current epoch if none of its batches has been handed out, otherwise over the next
-    /// epoch. Returns the number with which the iteration requests batches. Earlier iterations get no more batches.
+    /// epoch. Returns the iteration's number, which `next` requires. Earlier iterations get no more batches.
     fn begin(&self, py: Python<'_>) -> PyResult<u64> {
         let begun = self.with(py, |loader| {
             if loader.phase() != EpochPhase::Fresh {

@@ -21,7 +21,7 @@ use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns an error unless `text` lists known augmentations with options in their ranges.
+/// Returns an error unless `text` lists known augmentations whose options are in range.
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     if ["mixup", "cutmix", "mosaic"].contains(&text.split('(').next().unwrap_or_default()) {
@@ -124,7 +124,7 @@ pub(crate) struct Options<'py> {
     max_batch: u64,
     skip_corrupt: u64,
     stage: Option<Bound<'py, Stage>>,
-    /// True if the device keeps all encoded values.
+    /// True to keep all encoded pictures and cubes in device memory.
     pub(crate) resident: bool,
 }
 
@@ -294,7 +294,7 @@ impl Options<'_> {
     }
 }
 
-/// Returns the choice that `given` names.
+/// Returns the value in `choices` that belongs to the name `given`.
 fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);

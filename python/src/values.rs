@@ -25,7 +25,7 @@ pub(crate) struct Decoded {
     values: Vec<(String, FieldValue)>,
 }
 
-/// The decoders of one call. All samples share their scratch memory.
+/// The decoders of one call. They share their scratch memory for all samples.
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,

@@ -35,7 +35,7 @@ pub(crate) struct Workers {
     /// One slot per process: its number, and its socket if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// Reason why the first process ended before it was ready. Other processes would end in the same way.
+    /// Why the first process ended before it was ready. Other processes would end in the same way.
     failed: OnceLock<Note>,
     /// True after any process has been ready.
     had_one: AtomicBool,

@@ -117,8 +117,8 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl PyWriter {
-    /// Opens a writer with the packing options `options`. With `on_known_key`, it adds the samples to an existing
-    /// dataset.
+    /// Opens a writer with these packing `options`. With `on_known_key`, the writer adds samples to
+    /// an existing dataset.
     #[new]
     #[pyo3(signature = (path, schema, classes, options, storage_options, on_known_key=None))]
     fn new(
@@ -159,7 +159,7 @@ impl PyWriter {
         Ok(fields.map(|fields| fields.into_iter().map(|(name, kind)| (name, kind.to_string())).collect()))
     }
 
-    /// Returns the names of the classes, in the order of their numbers in the dataset.
+    /// Returns the class names, ordered by class number.
     fn classes(&self) -> PyResult<Option<Vec<String>>> {
         Ok(self.collector()?.classes().map(<[String]>::to_vec))
     }
@@ -227,7 +227,7 @@ impl PyWriter {
         })
     }
 
-    /// Discards everything that has not been committed.
+    /// Discards all samples that have not been committed.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid == std::process::id() {

@@ -151,10 +151,11 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     for batch in loader(some, ["image", "boxes", "classes"], classes=None):
         assert all(len(kinds) == len(some[int(i)]["classes"]) for i, kinds in zip(batch.indices, batch["classes"], strict=True))
     loader(some, ["image", "boxes", "size", "words"])
-    # If no boxes are aligned, no rows are removed.
+    # Without aligned boxes, no rows are removed, so nothing is refused.
     with pytest.warns(UserWarning, match="`boxes` is not aligned with its picture"):
         sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
-    # If every sample has one box and one class, the equal lengths may be a coincidence. Two of each are not.
+    # With one box and one class in every sample, the equal lengths may be a coincidence. With two of each, they are
+    # not.
     loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
     with pytest.raises(sp.UsageError, match="`classes` has a row for each box of `boxes` in the 3 samples"):
         loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])

@@ -23,8 +23,8 @@ def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
-    """Returns the result of a fused multiply-add. float64 holds the product exactly, and its rounding of the sum is far
-    below float32 precision.
+    """Returns the result of a fused multiply-add, computed in float64. The product is exact in float64, and rounding
+    the sum there is far more precise than float32.
     """
     scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
     return (values.astype(np.float64) * scale + bias).astype(np.float32)

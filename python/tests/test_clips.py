@@ -254,7 +254,7 @@ def test_exported_clips_of_one_frame_and_of_none(tmp_path: Path) -> None:
         writer.write({"views": None, "image": jpeg(3)}, key="b")
     sp.export(tmp_path / "out", "webdataset", tmp_path / "tars")
     assert members(tmp_path / "tars") == {"a.views.000.jpg": jpeg(1), "a.jpg": jpeg(2), "b.jpg": jpeg(3)}
-    # Pass the name of the frames, because the first sample may have none.
+    # Pass the name of the frames, because the first sample may not have any.
     sp.convert("webdataset", tmp_path / "tars", tmp_path / "again", frames="views")
     again = sp.Dataset(tmp_path / "again")
     assert again.by_key("a")["views"].shape == (1, 48, 64, 3) and again.by_key("b")["views"] is None
@@ -275,7 +275,7 @@ def test_clips_are_added(source: Path, tmp_path: Path) -> None:
     assert np.abs(added["image"][2].astype(int) - pixels(jpeg(202)).astype(int)).max() <= 4
     batches = list(sp.Loader(dataset, 5, image="resize32", frames=4, fields=["image"]))
     assert [batch["image"].shape for batch in batches] == [(5, 4, 32, 32, 3)] * 2
-    # As in packing, files next to folders are not clips.
+    # Files next to the clip folders are not clips, as with ``pack``.
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
     with pytest.raises(sp.UsageError, match="this picture is not in a folder"):

@@ -183,7 +183,7 @@ def shard(values: list[bytes]) -> bytes:
 
 
 def write_mds(folder: Path, data: bytes | None, *, encoding: str = "str", samples: int = 1, **changes: Any) -> None:
-    """Writes a dataset of the given shard and a valid shard."""
+    """Writes a dataset that consists of the given shard and a valid shard."""
     well = shard([b"well"])
     raw = {"basename": "s.mds", "bytes": len(well if data is None else data), "hashes": {}} | changes.pop("raw", {})
     entry = {"format": "mds", "version": 2, "column_names": ["x"], "column_encodings": [encoding]}

@@ -453,7 +453,7 @@ def test_one_large_text_many_times(tmp_path: Path) -> None:
     "shape", [(200,), pytest.param((1, 200), marks=pytest.mark.long), pytest.param((2, 200), marks=pytest.mark.long)]
 )
 def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    # Read the source by groups, by rows, and as an array of varying shape.
+    # Read the source in three ways: by groups, by rows, and as an array of varying shape.
     many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))
     message = "the sample has more than 1048576 bytes"
     for options in ({"samples": "groups"}, {"group": "s", "samples": "rows"}):
@@ -612,7 +612,7 @@ def test_a_changed_byte_of_an_lmdb_ends_no_program(tmp_path: Path) -> None:
     whole[at + 3] = 0x20
     whole[at + 2] = 0
     file.write_bytes(whole)
-    # The file becomes longer but gets no bytes on disk, so only the page after its end is missing.
+    # The file grows without being allocated more disk blocks, so only the page after its end is missing.
     with pytest.raises(ValueError, match=r"a`, after key `011`: .*damaged|SIGBUS|SIGSEGV"):
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
     report = sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input="skip")

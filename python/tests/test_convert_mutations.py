@@ -63,7 +63,7 @@ class Runs:
 
 
 Mutation = Callable[[Random, Path], "tuple[Any, dict[str, Any]]"]
-"""Writes a changed source into a folder, and returns its format, path and options."""
+"""A function that writes a changed source into a folder, and returns its format, path and options."""
 
 
 def jpeg() -> bytes:

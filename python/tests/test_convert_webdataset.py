@@ -315,7 +315,7 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 << 20
-    # The sample before the large one is complete.
+    # The sample before the oversized one must be complete.
     assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
     assert [type(item) for item in found] == [Sample, Problem]
     assert "expected members of at most 1048576 bytes in a compressed tar, found `b.bin` of 67108864" in str(found[1])

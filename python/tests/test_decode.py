@@ -142,7 +142,7 @@ def test_cupy_is_named_if_it_is_not_installed(photos: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def framework(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces PyTorch with a framework without a GPU, and simulates a machine without a driver."""
+    """Replaces PyTorch's conversion with NumPy arrays, and simulates a machine without a CUDA driver."""
 
     def no_driver(number: int, decodes: bool) -> None:
         raise _shardpack.NoDeviceError(f"device {number}: no driver")

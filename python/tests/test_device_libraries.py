@@ -1,4 +1,4 @@
-"""Tests batches on a GPU as tensors of other libraries. Some of the tests need JAX or CuPy."""
+"""Tests that PyTorch, JAX and CuPy can use GPU batches as their own tensors. Some tests need JAX or CuPy."""
 
 from __future__ import annotations
 

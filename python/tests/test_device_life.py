@@ -33,7 +33,7 @@ def test_the_callers_device_stays_the_current_one(big: Path) -> None:
 
     def work() -> None:
         seen.append(current())
-        # No framework has made a device current in this thread, and the loader must not do so either.
+        # No framework has set a current device in this thread, and the loader must not set one either.
         stage = _shardpack.Stage(0)
         seen.append(current())
         device = loader(big, 16, image="rrc32")

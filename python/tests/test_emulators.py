@@ -18,7 +18,7 @@ import pytest
 
 import shardpack as sp
 
-# The emulator's public key, from its documentation.
+# The emulator's account name and key, which its documentation publishes.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 

@@ -349,7 +349,7 @@ def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # Use more batches than the ring has slots. Run the GPU steps on the CPU.
+    # Load more batches than the ring has slots, and run the GPU steps on the CPU.
     size = ["--cubes", "14", "--shape", "20,30,8", "--batch", "2", "--workers", "2", "--device", "cpu", "--codec", "zstd"]
     job = poster.prepare(poster.arguments(size), tmp_path)
     monkeypatch.setattr(poster, "augment", lambda cubes: cubes.permute(0, 3, 1, 2))

@@ -26,7 +26,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
 
 
 class Killed(Exception):
-    """Ends a run at once, like a kill."""
+    """Simulates a kill by ending a run at once."""
 
 
 def test_lightning_goes_on_in_the_middle_of_an_epoch(dataset: sp.Dataset, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_generation_of_the_same_number_is_not_taken_for_another(grown: Path, t
     with sp.Loader(opened, 2, image="rrc32", threads=1) as running:
         next(iter(running))
         state = running.state_dict()
-    # Pack the same files again, and add four other files. The id, the generation and the counts are then the same.
+    # Pack the same files again, and add four other files, so that the id, the generation and the counts are the same.
     sp.pack(tmp_path / "first", grown, force=True)
     sp.add(grown, photos(tmp_path / "other", [f"{'ab0'[i % 3]}/x{i}.jpg" for i in range(4)]))
     other = sp.Dataset(grown)

@@ -41,7 +41,7 @@ def test_devices_are_those_of_jax(squares: Path) -> None:
 
 
 def test_copies_hold_what_is_copied_until_they_are_done(photos: Path) -> None:
-    """Sends host tensors to JAX in the same way as device tensors."""
+    """Sends host tensors to JAX in the way that the loader sends device tensors."""
     lent = _convert._Lent()
     with sp.Loader(sp.Dataset(photos), 20, image="center32", prefetch=2) as loader:
         for batch in loader:

@@ -335,5 +335,5 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
 
 
 def test_a_loader_starts_as_many_threads_as_it_may() -> None:
-    # The quota of a container is not simulated here. Without a quota, the affinity applies.
+    # The test does not simulate a container's quota. Without a quota, the affinity applies.
     assert 1 <= _arguments._shardpack.cores() <= len(os.sched_getaffinity(0))

@@ -55,7 +55,7 @@ def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArr
             writer.write({"cube": cube}, key=f"s{number}")
     dataset = sp.Dataset(tmp_path / "out")
     seen = []
-    # One patch is a small part of a scene. Forty patches cover its pixels more than once on average.
+    # One patch covers a small part of a scene. Forty patches cover each of its pixels more than once on average.
     for each in (1, 2, 40):
         options: dict[str, Any] = {"patches_per_sample": each, "end": "uneven", "seed": 3}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options):
@@ -161,7 +161,7 @@ def test_patches_show_the_classes_that_are_asked_for(tmp_path: Path) -> None:
     for number in range(5):
         assert anywhere[str(number)] < 0.35 and 0.3 < balanced[str(number)] < 0.8 and only[str(number)] == 1
     assert only["5"] == 0, "a scene without the class has patches anywhere"
-    # The rows must not depend on threads, ranks, or a stop in the middle.
+    # The rows must not depend on the number of threads or ranks, or on a stop in the middle of an epoch.
     options = {**OPTIONS, "patches_per_sample": 5, "patches": {5: 2.0, 0: 1.0}}
     expected = rows(sp.Loader(rare, 4, threads=1, **options))
     assert rows(sp.Loader(rare, 4, threads=5, **options)) == expected

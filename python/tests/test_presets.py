@@ -24,7 +24,8 @@ FIELDS = ["image", *ALIGN, "caption"]
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
     """Writes pictures of several sizes: two bright squares on a colour that shows the number of the picture, with a
-    mask of their classes, their boxes, masks and polygons. No square touches the border of its picture.
+    mask of their classes, and with their boxes, instance masks and polygons. No square touches the border of its
+    picture.
     """
     rng, out = np.random.default_rng(4), tmp_path_factory.mktemp("presets") / "packed"
     schema = {

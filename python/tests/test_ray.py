@@ -38,7 +38,8 @@ def workers() -> Iterator[None]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Returns all files in a folder except lock files, which are not deleted."""
+    """Returns the content of each file in a folder by name. Lock files are left out, because they remain after a run.
+    """
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
 
 

@@ -1,4 +1,6 @@
-"""Tests the names and the draws of picture augmentations and, if torchvision is installed, their results."""
+"""Tests the names and the random draws of picture augmentations. If torchvision is installed, also tests their
+results.
+"""
 
 from __future__ import annotations
 
@@ -229,7 +231,7 @@ def test_a_map_is_torchvisions(lossless: Path, augment: str, name: str, options:
 
 
 def choices(transform: Any, bins: range, size: tuple[int, int]) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Returns all possible results of one of torchvision's policies."""
+    """Returns all possible results of one of torchvision's augmentation policies."""
     found = []
     for name, (magnitudes, signed) in transform._AUGMENTATION_SPACE.items():
         table = magnitudes(transform.num_magnitude_bins, *size)

@@ -27,7 +27,7 @@ def test_a_report_is_its_data_and_shows_itself(tmp_path: Path) -> None:
     html = found._repr_html_()
     assert found["verdict"]["sentence"].split(".")[0] in html and "<svg" in html and "<script" not in html
     assert repr(found).startswith("<shardpack.Report of ")
-    # Pack with a candidate of the report page.
+    # Pack with a candidate from the report page.
     packed = sp.pack(source, tmp_path / "out", recipe=f"{page}#3")
     assert packed["fidelity"]["image"]["quality"]["max"] == 40
     with pytest.warns(UserWarning, match=r"recipe: using candidate \d of `.*`, .*, which the report recommends"):

@@ -32,7 +32,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def told(found: list[warnings.WarningMessage]) -> list[str]:
-    """Asserts that the warnings point to the program, not into the package, and returns their texts."""
+    """Asserts that the warnings point to the program instead of the package, and returns their messages."""
     assert {warning.filename for warning in found} <= {__file__}
     return [str(warning.message) for warning in found]
 
@@ -79,7 +79,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         for _ in range(3):
             list(loader)
     assert [text in message for message in told(found)] == [True]
-    # Three pictures per epoch, and possibly some of the next epoch, which is prefetched.
+    # Three pictures per epoch are counted, and possibly some of the next epoch, which is prefetched.
     assert 9 <= loader.stats()["narrowed_pictures"] <= 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")

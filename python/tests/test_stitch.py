@@ -105,7 +105,7 @@ def test_seams_are_weighted_means(alike: sp.Dataset) -> None:
         whole = None
         stitcher = sp.stitch(loader, window=window)  # type: ignore[arg-type]
         for batch in loader:
-            # Predict the first row of the patch as the value of all its pixels.
+            # Predict the patch's first row for all of its pixels.
             guess = np.broadcast_to(batch.origins[:, :1, None].astype(np.float64), (len(batch), 20, 38))
             for scene in stitcher.add(batch, guess):
                 whole = scene.values

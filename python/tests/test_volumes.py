@@ -37,8 +37,8 @@ def rows(path: Path, **options: Any) -> list[tuple[NDArray[Any], NDArray[Any], N
 
 
 def matrix(scale: float) -> NDArray[np.float64]:
-    """Returns the matrix from an offset in the output to an offset in the volume (depth, height, width), both from the
-    centre.
+    """Returns the matrix that maps an offset in the output to an offset in the volume. Both are measured from the
+    centre of the box, as (depth, height, width).
     """
     inverse = np.eye(3)
     # Undo the last rotation, about the axis of depth, first.
@@ -74,7 +74,7 @@ def test_boxes_are_those_of_scipy(volumes: Path, scale: float) -> None:
         values = ((whole[index][0].astype(np.float64) - 3) / 90).reshape(*SIDES, -1)
         for channel, moved_box in enumerate(np.moveaxis(box.reshape(*BOX, -1), -1, 0)):
             expected = moved(values[..., channel], origin, scale, 1, 0.5)
-            # The loader computes weights, products and sums in float32.
+            # Allow for the loader's rounding, because it computes weights, products and sums in float32.
             assert np.abs(moved_box - expected).max() <= 2**-20 * np.abs(values).max()
         classes = moved(whole[index][1], origin, scale, 0, 99)
         same += int((mask == classes).sum())

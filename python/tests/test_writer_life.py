@@ -57,7 +57,7 @@ def test_progress_and_what_it_raises(tmp_path: Path) -> None:
     seen: list[dict[str, int]] = []
     with pytest.raises(RuntimeError, match="enough after .*'samples', 'samples_total'"):
         writer.close(progress=stop)
-    # Even if the exception came too late to stop the work, closing again must return all 200 samples.
+    # Even if the exception came too late to stop the commit, closing again must return all 200 samples.
     report = writer.close()
     assert report["samples"] == 200
     assert writer.close() == report and len(writer) == 200

@@ -25,7 +25,7 @@ class Column:
     shape: tuple[int, ...]
     kind: str
     """``numbers``, ``text``, ``bytes`` (each element is a byte string), ``json``, ``ragged`` (each element is an
-    array), or the reason why the array is refused.
+    array), or, if the array is refused, the reason.
     """
     dtype: str
     """For ``numbers``: NumPy name of the element type."""

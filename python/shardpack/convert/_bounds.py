@@ -15,7 +15,7 @@ EXPANSION = 10_000
 """Default of ``max_expansion``."""
 _FREE_BYTES = 1 << 30
 _SAMPLE_BYTES = 10_000
-"""Bytes counted for each sample in addition to its values, because even small samples take time."""
+"""Bytes counted for each sample in addition to its values, because reading even an empty sample takes time."""
 
 
 def check_whole(name: str, value: object) -> int:

@@ -223,8 +223,8 @@ class Fields:
         return sample
 
     def _another_name(self, column: str) -> str:
-        """Return the field of a column that the first sample did not have, such as `png` where the first sample had
-        `jpg`.
+        """Return the field for a column that was not in the first sample. For example, if the first sample had `jpg`,
+        a `png` column belongs to the same field, `image`.
         """
         name = field_name(self.convention(column))
         if name in self.kinds:

@@ -34,7 +34,7 @@ class Damage(Exception):
 
 
 class Failed(Exception):
-    """The reading process failed for a reason unrelated to the environment."""
+    """The reading process failed for a reason other than damage."""
 
 
 def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:

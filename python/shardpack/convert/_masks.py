@@ -56,8 +56,8 @@ def class_numbers(column: str, value: Any) -> Any:
 
 
 def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:
-    """Refuse a mask that differs in size from its upright picture (after Exif orientation), because the two could not
-    be aligned.
+    """Refuse a mask that differs in size from its upright picture (after Exif orientation), because the loader could
+    not align the two.
 
     The mask, `[height, width]`, belongs to one of `pictures`. If the size of one of them is unknown, nothing is
     checked.

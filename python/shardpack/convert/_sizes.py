@@ -1,4 +1,4 @@
-"""Reads the size of a picture from its header, by the same rules as packing, without decoding and without libraries."""
+"""Reads the size of a picture from its header, without decoding and without libraries. ``pack`` uses the same rules."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Source:
     repeated_keys: str = ""
     """Hint for the error about repeated keys, if `Sample.where` names the key."""
     field_name: Callable[[str], str] = same
-    """Returns the field name for a column, by the convention of the format."""
+    """Function that returns the field name for a column, by the convention of the format."""
     masks: frozenset[str] | None = None
     """Columns or fields of pictures that hold class numbers. None if the format has no option `masks`."""
     dropped: frozenset[str] = frozenset()

@@ -354,7 +354,7 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 
 
 def _check_even(places: list[float], where: str) -> None:
-    """Refuse sorted slices whose gaps are uneven, because a slice may be missing."""
+    """Refuse sorted slices if their gaps are uneven, because a slice may be missing."""
     gaps = np.diff(places)
     # Use the lower median, which is one of the gaps. With an even number of gaps, the usual median is a mean of two.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])

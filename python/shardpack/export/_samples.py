@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 
-# Columns added by packing that describe the picture, or the array of a dataset without pictures.
+# Columns that packing adds. They describe the picture or, in a dataset without pictures, the array.
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
@@ -32,7 +32,7 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # The caller may also request the figures that packing measured, which are not part of a sample.
+        # The caller may also request packing figures, which are not part of a sample.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:

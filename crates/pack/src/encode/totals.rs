@@ -10,8 +10,7 @@ use shardpack_reader::Shard;
 use shardpack_writer::Tally as _;
 use std::collections::BTreeMap;
 
-/// Returns true if a scalar field is a figure that `pack` added, such as `image.quality`, rather
-/// than a user's field.
+/// Returns true if a scalar field is a packing figure, such as `image.quality`, rather than a user's field.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     fidelity::is_figure(schema, name) || picture_figures::is_figure(schema, name)
