@@ -54,7 +54,7 @@ def scene(photos, number):
 
 
 def frames_of(photos, number):
-    """Return the frames of a clip: a window that moves over a scene."""
+    """Return the frames of a clip, cut from a scene by a moving window."""
     whole = scene(photos, number)
     return np.stack([whole[2 * n : 2 * n + HEIGHT, n : n + WIDTH] for n in range(FRAMES)])
 

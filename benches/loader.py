@@ -98,7 +98,7 @@ def arguments():
     wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
         parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {peers}, all or none")
-    # Make the paths absolute, because the peers run in another folder. Do not use `resolve`: the interpreter of a
+    # Make the paths absolute, because the peers run in another folder. Do not use `resolve`: the interpreter in a
     # virtual environment is a link to an interpreter outside it.
     options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
     options.dir = options.dir.absolute()
@@ -116,7 +116,7 @@ def built():
 
 
 def choose(options):
-    """Returns the Python interpreter of the peers, the sides that can run, and the reasons why the others cannot."""
+    """Returns the Python interpreter for the peers, the sides that can run, and the reasons why the others cannot."""
     names = {"all": [side.name for side in PEERS], "none": []}.get(options.peers, options.peers.split(","))
     peers = [SIDES[name] for name in names if set(SIDES[name].modes) & set(options.modes)]
     limits = [side for side in LIMITS if set(side.modes) & set(options.modes)]

@@ -79,8 +79,8 @@ def main():
             copy=lambda: copy(tree, folder / "copy", False),
             pack=lambda: pack(tree, folder / "packed"),
         )
-        # Run this only once: thousands of fsyncs take minutes, their time varies little, and it does not affect the
-        # goal.
+        # Time this copy only once. Thousands of fsyncs take minutes, their time varies little, and the goal does not
+        # depend on it.
         times |= interleave(1, careful=lambda: copy(tree, folder / "copy", True))
     base = median(times["copy"])
     labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`"}

@@ -94,7 +94,7 @@ def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())
-    # At the start and at the end of the measurement, the loader has prepared equal parts of the next epoch, so the two
+    # The loader has prepared equal parts of the next epoch at the start and at the end of the measurement, so the two
     # cancel out.
     clock, patches = Clock(), 0
     while time.perf_counter() - clock.begun[0] < seconds:

@@ -115,7 +115,7 @@ def shardpack_side(job, threads, **more):
 
 @contextlib.contextmanager
 def ceiling(job, threads):
-    """Loads nothing: reuses decoded batches that stay on the device, to measure the model alone."""
+    """Reuses decoded batches that stay on the device, to measure the model without any loading."""
     if not job.still:
         with shardpack_side(job, threads) as batches:
             for _, (images, labels) in zip(range(CEILING_BATCHES), batches, strict=False):

@@ -71,7 +71,9 @@ def passages(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
 
 
 def count(root: Path) -> tuple[dict[str, float], Counter[str], list[tuple[float, str]]]:
-    """Return the turns per 10,000 words by kind, the turns by name, and all passages with turns, densest first."""
+    """Return the turns per 10,000 words by kind of text, the turns by name, and all passages with turns, densest
+    first.
+    """
     names = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     words, turns, hits, dense = Counter[str](), Counter[str](), Counter[str](), list[tuple[float, str]]()
     for path in (root / name for name in names.split("\0")):

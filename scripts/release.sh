@@ -66,7 +66,7 @@ if [[ $build == yes ]]; then
   [[ -z $changes ]] || not_to_publish "expected a tree as it was committed, found changes:" "$changes"
 fi
 [[ $build == no ]] || python3 scripts/licences.py --check
-# The oldest version of glibc that Rust still supports. Programs built for it run on every Linux with glibc.
+# Build for the oldest glibc that Rust still supports, so that the programs run on every Linux with glibc.
 glibc=2.17 manylinux=manylinux2014
 
 environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt

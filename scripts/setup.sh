@@ -87,7 +87,7 @@ if ((${#missing[@]})); then
   if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     hint="hint: see apt's output above, or all of it in $log"
-    # After an interrupted installation, apt explains the repair, but in the middle of other text.
+    # After an interrupted installation, apt explains the repair, but buries it in other text.
     ! grep -qE 'dpkg --configure -a|--fix-broken' "$log" ||
       hint="hint: an earlier installation was interrupted: run \`dpkg --configure -a && apt-get --fix-broken install\` as root, then run this again"
     fail "could not install: ${missing[*]}" "$hint"

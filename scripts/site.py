@@ -66,7 +66,7 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
         return f"{repository}/{'tree' if goal.is_dir() else 'blob'}/main/{name}{hash_sign}{anchor}"
 
     def code(span: re.Match[str]) -> str:
-        # Otherwise a type such as `Arc<dyn Trait>` would be parsed as HTML.
+        # Escape the text, because a type such as `Arc<dyn Trait>` would otherwise be parsed as HTML.
         text = span.group().strip("`").strip()
         return f"<code>{escape(text, quote=False)}</code>" if re.search(r"<[a-zA-Z]", text) else span.group()
 

@@ -1,4 +1,6 @@
-"""The virtual environment of the peers, made once from pinned packages and separate from the project's environments."""
+"""Makes the virtual environment of the other loaders once, from pinned packages, apart from the project's
+environments.
+"""
 
 import hashlib
 import json
@@ -16,8 +18,8 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def python():
-    """Returns the Python interpreter of the peers. Installs their packages if the list of packages has changed since
-    the last call.
+    """Returns the Python interpreter of this environment. Installs the packages if their list has changed since the
+    last call.
     """
     interpreter = FOLDER / "bin" / "python"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()

@@ -80,7 +80,7 @@ def mds(mode, job):
 
 
 def dali(mode, job):
-    """DALI's reader never ends, so an epoch is as many batches as the samples fill completely."""
+    """Loads with DALI. Its reader never ends, so an epoch is as many batches as the samples fill completely."""
     import numpy as np
     from nvidia.dali import fn, pipeline_def
 
@@ -110,7 +110,7 @@ def dali(mode, job):
 
 
 def spdl(mode, job):
-    """SPDL's thread pipeline with our decode function, because SPDL's own decoder needs an installed FFmpeg."""
+    """Loads with SPDL and our decode function, because SPDL's own decoder needs an installed FFmpeg."""
     import random
 
     from spdl.pipeline import PipelineBuilder

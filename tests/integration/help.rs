@@ -5,7 +5,7 @@ use std::process::Command;
 /// Number of lines on a screen. `-h` must fit on one screen, and `--help` on two.
 const SCREEN: usize = 24;
 
-/// Commands whose `--help` does not fit on two screens, with its maximum number of lines.
+/// Commands whose `--help` does not fit on two screens, each with its maximum number of lines.
 const LONG: &[(&str, usize)] = &[("pack", 78), ("plan", 76), ("bench", 60), ("report", 62)];
 
 fn help(command: &str, flag: &str) -> String {

@@ -57,7 +57,7 @@ fn code() -> Vec<(PathBuf, String)> {
 /// Returns the names of the options that hints in this code recommend.
 fn settings(code: &str) -> impl Iterator<Item = &str> {
     code.split("Setting::").skip(1).filter_map(|found| {
-        // The option name is the first argument, which may be on the next line.
+        // The first argument is the option name. It may be on the next line.
         let (_, arguments) = found.split_once('(')?;
         arguments.trim_start().strip_prefix('"')?.split('"').next()
     })
@@ -136,8 +136,8 @@ fn add_takes_the_options_that_its_table_lists() {
     }
 }
 
-/// Hints must be separate from the text of an error. A hint within the text would be printed before the causes of the
-/// error, and would spell options in the same way for the command and for Python.
+/// Hints must not be part of an error message. A hint within the message would be printed before
+/// the causes of the error, and would spell options in the same way for the command and for Python.
 #[test]
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;

@@ -177,7 +177,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // The error bound is first missing, and then too small for values of about 1e38.
+    // First no error bound is given. Then it is too small for values of about 1e38.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

@@ -24,8 +24,8 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Returns options that salvage all generations. Without a manifest, as in some of these tests, `salvage` cannot know
-/// which generation is the newest.
+/// Returns options that salvage all generations. Some of these tests have no manifest, and
+/// `salvage` then cannot know which generation is the newest.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -250,8 +250,9 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip texts with the same value, such as different white space, because they are not damaged. Also skip texts
-        // that are no longer a manifest, because `verify` always reports them.
+        // Skip changed texts that parse to the same value, for example with other white space, because
+        // they are not damaged. Also skip texts that are no longer a manifest, because `verify`
+        // always reports them.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

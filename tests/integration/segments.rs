@@ -165,7 +165,7 @@ fn a_source_without_baseline_jpegs_gets_no_field_for_indexes() {
     let out = scratch.path().join("out");
     run(&scratch.path().join("src"), &out, &with(true)).unwrap();
     assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
-    // Pictures for which an index would be useful can still be added. They get no index.
+    // Pictures for which an index would be useful can still be added to this dataset. They get no index.
     let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
     collector.add(Sample::new().with_key("new").with("image", SampleValue::Bytes(strip(255)))).unwrap();
     collector.commit(None, None).unwrap();

@@ -57,8 +57,8 @@ class Blosc2Sources(CommandTest):
         self.ok("unpack", out, back)
         for number, (array, *rest) in enumerate(cases):
             got = unpacked(back, f"n{number:03}")
-            # Packed cubes have three axes. An array of two axes becomes one band. An array of four axes loses the
-            # first, which has length 1.
+            # Packed cubes have three axes. An array with two axes becomes a cube with one band. In an array with four
+            # axes, the first has length 1 and is dropped.
             expected = array[0] if array.ndim == 4 else array.reshape(*array.shape, -1)[..., :1] if array.ndim == 2 else array
             self.assertEqual(got.dtype, expected.dtype.newbyteorder("<"), rest)
             np.testing.assert_array_equal(got, expected, str(rest))

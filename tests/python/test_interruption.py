@@ -12,7 +12,7 @@ import unittest
 import numpy as np
 from support import CommandTest, cube, digests, names, pictures, shardpack, shards, start, wait_until
 
-# The slowest encoder gives the tests time to interrupt a run.
+# Use the slowest encoder, so that the tests have time to interrupt a run.
 SLOW = ["--codec", "blosc2-zstd", "--level", "22", "--filter", "bitshuffle", "--shard-size", "300KiB", "--threads", "2"]
 
 

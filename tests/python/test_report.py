@@ -56,8 +56,7 @@ class Pictures(ReportTest):
     def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # This metric adds the number of the run to the size of the candidate's shards, so its values in two runs differ
-        # by 1.
+        # This metric adds the run's number to the size of the candidate's shards, so two runs differ by 1.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)

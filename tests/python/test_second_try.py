@@ -49,7 +49,7 @@ class SecondTry(CommandTest):
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
         paths = sorted(source.rglob("*.npy"))
-        # Packing first tries the codecs on a few cubes. The first cube here is one of them, and the other is not.
+        # Packing first tries the codecs on a few cubes. `paths[0]` is one of them, and `paths[3]` is not.
         for path in (paths[0], paths[3]):
             values = np.load(path).astype(np.float32)
             values[0] = 1e6 + 0.5

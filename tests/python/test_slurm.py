@@ -48,7 +48,7 @@ class SlurmTest(CommandTest):
             done = self.run_task(number)
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(set(self.log.read_text().split()), {"--ntasks=1", "--cpus-per-task=2"})
-        # Simulate two faults: part 2 has lost a shard, and part 4 was killed before it recorded its last shard.
+        # Simulate two faults. Part 2 has lost a shard, and part 4 was killed before it recorded its last shard.
         journals = {n: self.out / f".shardpack-journal-{n:05}-of-{PARTS:05}.jsonl" for n in (2, 4)}
         shard = journals[2].read_text().split('"name":"shard-')[1].split('"')[0]
         (self.out / f"shard-{shard}").unlink()
