@@ -86,7 +86,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
     assert_eq!(report.metrics[0].failures, ["interrupted: the other runs are missing"]);
 
-    // For a packed dataset, the device decodes the dataset itself, which must not be deleted afterwards.
+    // For a packed dataset, the device decodes the dataset itself. The report must not delete it afterwards.
     let packed = tempfile::tempdir().unwrap();
     let out = packed.path().join("out");
     let quiet = pack::Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };

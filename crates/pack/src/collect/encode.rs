@@ -16,7 +16,7 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// `sample` checks one picture in this many.
+/// The option `sample` checks one picture in this many.
 const LOOKED_AT: u64 = 32;
 
 /// Encoders and buffers of one thread, reused for each sample.
@@ -49,7 +49,7 @@ pub(super) struct PictureCounts {
     pub(super) has_profile: bool,
     /// Number of pictures with more than 8 bits per sample.
     pub(super) deep: u64,
-    /// Number of pictures with extra bands, which are not decoded.
+    /// Number of pictures with extra bands. Extra bands are stored but not decoded.
     pub(super) banded: u64,
     pub(super) odd: Vec<OddPicture>,
 }
@@ -340,8 +340,8 @@ impl FieldOfSample<'_> {
         put.map(drop).map_err(|e| self.refused(e))
     }
 
-    /// Checks that an array has the type and number of axes of the field's first array, because a loader
-    /// returns all arrays of a batch as one tensor.
+    /// Checks that an array has the same type and number of axes as the field's first array.
+    /// Otherwise a loader could not return a batch as one tensor.
     fn check_form(&self, choice: &ArrayChoice, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype

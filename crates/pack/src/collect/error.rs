@@ -1,4 +1,4 @@
-//! Defines the errors of a collector.
+//! Defines the error type of `Collector`.
 
 use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
@@ -83,7 +83,7 @@ pub enum CollectError {
     /// The options contradict each other, or a record does not fit the format.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
-    /// The output folder cannot be used, or the dataset cannot be written.
+    /// The output folder cannot be used, or writing the dataset failed.
     #[error(transparent)]
     Writer(#[from] shardpack_writer::Error),
     /// The existing dataset cannot be read.

@@ -80,7 +80,7 @@ pub struct Collector {
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples. Can be read during a commit, which locks `added`.
+    /// Number of samples. It can be read while a commit holds the lock `added`.
     count: AtomicU64,
     idle: Mutex<Vec<RecordWorkspace>>,
     /// True once the dataset is complete. Adding a sample takes the lock for reading, and a commit takes it for
@@ -96,7 +96,7 @@ enum CollectTarget {
         /// Id of a dataset that an earlier commit started but did not finish.
         begun: Mutex<Option<DatasetId>>,
     },
-    /// The next generation of an existing dataset.
+    /// The samples become the next generation of an existing dataset.
     Behind(Box<Addition>),
 }
 
@@ -217,7 +217,7 @@ impl Collector {
         self.options.classes.as_deref()
     }
 
-    /// Returns true if samples are stored in the order in which they were added.
+    /// Returns true if samples keep the order in which they were added.
     #[must_use]
     pub const fn keeps_order(&self) -> bool {
         self.options.shuffle.is_none()

@@ -1,4 +1,4 @@
-//! Options of a collector.
+//! Options for collecting samples from a program.
 
 use crate::pack::PackOptions;
 use shardpack_array::ArrayOptions;

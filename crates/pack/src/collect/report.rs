@@ -20,7 +20,7 @@ pub struct CollectReport {
     pub classes: u64,
     /// Memory limit for samples during writing, in bytes.
     pub memory_bytes: u64,
-    /// Number of pictures with more than 8 bits per sample, which are decoded to 8 bits.
+    /// Number of pictures with more than 8 bits per sample. Loaders decode them to 8 bits.
     pub deep_pictures: u64,
     /// Number of pictures with an alpha channel or another extra band. Extra bands are not decoded.
     pub banded_pictures: u64,

@@ -1,4 +1,4 @@
-//! Compares two cubes value by value, band by band and spectrum by spectrum.
+//! Compares two cubes value by value, band by band, and by the spectrum of each pixel.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
@@ -10,7 +10,7 @@ use shardpack_format::{Error, Result};
 use std::ops::Range;
 
 const SSIM_BANDS: usize = 32;
-/// Options for additional measures.
+/// Options that enable additional measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
     /// Longest lag of the error's autocorrelation, in elements. 0 omits the autocorrelation.
@@ -445,7 +445,7 @@ mod tests {
         let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
         let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.identical, found.ssim), (0, false, Some(1.0)));
-        // A missing value in one band does not change the angle, which is computed over the other bands.
+        // A value is missing in one band. The angle is computed over the other bands, so it does not change.
         let holed = cube([1, 1, 3], [f32::NAN, 1.0, 0.0]);
         let turned = cube([1, 1, 3], [f32::NAN, 0.0, 1.0]);
         let found = compare_arrays(&holed, &turned, None, DifferenceOptions::default()).unwrap();

@@ -192,7 +192,8 @@ mod tests {
         }
     }
 
-    /// All bands show the same fine detail, which second differences mistake for noise.
+    /// All bands show the same fine detail. Second differences mistake it for noise, so only the
+    /// regression can tell the two apart.
     #[test]
     fn detail_that_neighbouring_bands_share_is_no_noise() {
         let (height, width, bands) = (64_u64, 64_u64, 6_u64);

@@ -193,8 +193,9 @@ impl ArrayChoice {
     }
 }
 
-/// Returns the options for an array. `auto` may store cubes as float16. Arrays with one or two axes stay
-/// lossless by default, because they are often boxes, embeddings or depths, whose last digits matter.
+/// Returns the options for an array. `auto` may store cubes as float16. Arrays with one or two axes
+/// stay lossless by default: they are often boxes, embeddings or depths, and their last digits
+/// matter.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     let open = options.values == Values::Auto && options.max_error.is_none();
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }

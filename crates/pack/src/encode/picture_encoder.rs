@@ -165,7 +165,7 @@ impl PictureEncoder {
         let tidy = if options.keeps_files() { None } else { tidied(source) };
         let source = tidy.as_deref().unwrap_or(source);
         let mut figures = unchanged(own, picture, options, None).figures;
-        // A CMYK picture is converted to RGB, which its profile does not describe.
+        // A CMYK picture is converted to RGB, so its CMYK profile no longer applies.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
         // If the profile cannot be extracted, it stays in the picture.

@@ -29,7 +29,7 @@ impl<'a> StoredValue<'a> {
         })
     }
 
-    /// Wraps text, JSON or bytes, which need no descriptor. They are stored compressed if that is smaller.
+    /// Wraps text, JSON or bytes. They need no descriptor, and are compressed if that makes them smaller.
     pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
         let (codec, payload) = encode_bytes(bytes)?;
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
@@ -111,7 +111,7 @@ impl FinishedRecord {
 }
 
 impl<'a> RecordDraft<'a> {
-    /// Creates an empty record with this schema in `buffer`, which may be a used buffer.
+    /// Creates an empty record with this schema. Reuses the memory of `buffer`, whatever it contains.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
         let values = schema.stored().map(|_| None).collect();
         Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }

@@ -52,7 +52,7 @@ pub struct ArraySummary {
     pub infinite: u64,
     /// Number of values that were clipped to the range of the stored type.
     pub clipped: u64,
-    /// Number of nonzero values whose magnitude is below 2⁻¹⁴, where float16 loses precision.
+    /// Number of nonzero values whose magnitude is below 2⁻¹⁴. float16 stores these with fewer digits.
     pub subnormal: u64,
     /// Largest absolute error.
     #[serde(deserialize_with = "float")]
@@ -100,9 +100,9 @@ pub struct PictureSummary {
     pub samples: u64,
     /// Total size of the picture files before packing, in bytes.
     pub source_bytes: u64,
-    /// Number of pictures whose crops can be decoded from a part of each row of blocks.
+    /// Number of pictures whose crops can be decoded without decoding full rows of blocks.
     pub tiled: u64,
-    /// Number of pictures whose crops can only be decoded from whole rows of blocks.
+    /// Number of pictures whose crops can only be decoded in full rows of blocks.
     pub in_rows: u64,
     /// Number of pictures stored unchanged.
     pub kept: u64,

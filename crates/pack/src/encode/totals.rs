@@ -1,4 +1,4 @@
-//! Accumulates fidelity figures by field.
+//! Accumulates the fidelity figures of each field.
 
 use super::fidelity::{self, Totals};
 use super::picture_figures::{self, PictureFigures, PictureTotals};
@@ -95,8 +95,8 @@ impl shardpack_writer::Tally for FidelityTotals {
             match (self.0.get_mut(&field), totals) {
                 (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(*next),
                 (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
-                // The field has no totals yet. Totals of another kind are impossible, because a field has the
-                // same kind in all records.
+                // The field has no totals yet. Totals of a different kind are impossible, because a
+                // field has the same kind in all records.
                 (_, totals) => _ = self.0.insert(field, totals),
             }
         }

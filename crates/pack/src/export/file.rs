@@ -18,14 +18,14 @@ const SUFFIX: &str = ".shardpack-tmp";
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 const MAX_NAME_BYTES: usize = 255;
 
-/// The outcome of writing a file.
+/// Tells whether a file was written, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     /// The file did not exist and was written.
     New,
     /// The file already existed with the same content.
     AlreadyThere,
-    /// The name belongs to another file, a folder or a link, which was left unchanged.
+    /// The name belongs to another file, a folder or a link. It was left unchanged.
     Occupied,
 }
 

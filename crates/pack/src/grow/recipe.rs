@@ -90,8 +90,8 @@ fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the label column that the caller named, or else the column used in packing. If the dataset has a
-/// field for that column, the column is also stored as a field.
+/// Returns the label column that the caller named, otherwise the column that `pack` used. If the
+/// dataset has a field for that column, the column is also stored as a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {

@@ -28,7 +28,7 @@ pub struct IndexReport {
     pub indexed: u64,
     /// Total size of these indexes in bytes.
     pub index_bytes: u64,
-    /// Number of damaged pictures, which were copied unchanged.
+    /// Number of damaged pictures. They were copied unchanged.
     pub damaged: u64,
     /// Number of rewritten shards, or 0 if the dataset already has indexes.
     pub shards: u32,
@@ -109,8 +109,8 @@ pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Resul
     })
 }
 
-/// Returns the picture fields whose JPEGs are stored unchanged according to the recipe, except for clips, which
-/// have no index.
+/// Returns the picture fields whose JPEGs are stored unchanged according to the recipe. Leaves out
+/// clips, because they have no index.
 fn pictures(base: &Manifest) -> Vec<&str> {
     let recipe = DatasetRecipe::read(&base.shard_recipe());
     let is_kept = |name: &str| recipe.pictures(name).is_none_or(|how| how.keeps_files());

@@ -123,7 +123,8 @@ impl PackOptions {
     /// Parses the options for a plan.
     ///
     /// # Errors
-    /// Same as [`read`](Self::read); also fails for options of a single run, which have no effect on a plan.
+    /// Same as [`read`](Self::read); also fails for options such as `part` and `force`, because they have no
+    /// effect on a plan.
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {

@@ -149,7 +149,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     .group("Output"),
 ];
 
-/// Returns the front ends' default options, which accept larger cubes than the library's defaults.
+/// Returns the default options of the front ends. They accept larger cubes than the library's defaults.
 pub(super) fn defaults() -> SourceOptions {
     let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
     SourceOptions { cubes, ..SourceOptions::default() }

@@ -9,7 +9,7 @@ use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
 use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 
-/// Usual names of label columns.
+/// Common names of label columns.
 const USUAL: [&str; 2] = ["label", "class"];
 
 /// Fields and array storage of a dataset packed from files. They are fixed before the first sample is packed,

@@ -92,7 +92,7 @@ impl<'a> FolderSource<'a> {
         self.fields.trial("cube").map(|trial| trial.settings)
     }
 
-    /// Returns the plan of the dataset, which must be identical on every machine.
+    /// Returns the plan of the dataset. It must be identical on every machine.
     pub(super) fn plan(&self, metadata: Metadata) -> crate::Result<Plan> {
         let samples = self.listing.samples.iter().enumerate().map(|(number, entry)| PlanSample {
             key: &entry.key,

@@ -36,8 +36,8 @@ pub struct Forecast {
     pub parts: Vec<PartForecast>,
     /// Memory limit for samples while a part is packed, in bytes.
     pub memory_bytes: u64,
-    /// Peak resident memory of this process, in bytes. It includes the listing and the plan, which every part
-    /// needs too.
+    /// Peak resident memory of this process, in bytes. It includes the listing and the plan. Every
+    /// part needs these too.
     pub plan_rss_bytes: u64,
     /// Seconds spent on listing the source. Each part repeats this unless the listing is saved.
     pub listing_seconds: f64,
@@ -45,7 +45,7 @@ pub struct Forecast {
     pub measured: Measured,
 }
 
-/// Forecast of one part.
+/// Forecast for one part of the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartForecast {
     /// Index of the part, and the number of parts.
@@ -212,7 +212,7 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
     Ok(Measured { samples: samples.into_inner(), source_bytes: bytes.into_inner(), seconds, threads })
 }
 
-/// Returns the numbers below `count` in bit-reversed order, in which consecutive numbers are far apart.
+/// Returns the numbers below `count` in bit-reversed order, so that consecutive numbers are far apart.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let bits = usize::BITS - count.next_power_of_two().leading_zeros() - 1;
     (0..count.next_power_of_two())

@@ -1,4 +1,4 @@
-//! Packing options.
+//! Options for packing a source.
 
 use shardpack_array::ArrayOptions;
 use shardpack_recipe::PictureOptions;

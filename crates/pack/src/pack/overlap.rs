@@ -27,10 +27,11 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
     Ok(())
 }
 
-/// Fails if files would be written into the folder of a dataset, where they would disturb programs that write
-/// the dataset.
+/// Fails if files would be written into the folder of a dataset. They would disturb programs that
+/// write the dataset.
 ///
 /// # Errors
+///
 /// Fails if `out` is that folder or inside it.
 pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     // A dataset without a local path has no folder to protect.

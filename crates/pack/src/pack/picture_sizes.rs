@@ -11,7 +11,7 @@ use shardpack_sources::{Listing, SourceSample};
 
 /// Estimated size of a record without its picture, in bytes: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// Number of pictures to re-encode for estimating stored sizes, and the maximum number of pixels of each.
+/// Number of pictures to re-encode to estimate stored sizes, and the maximum size of each in pixels.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Pixels per byte of a segment index. A segment of 1,024 pixels (4:2:0) takes about nine bytes.

@@ -1,4 +1,4 @@
-//! The result of a packing run.
+//! The report that a packing run returns.
 
 use crate::encode::OddPicture;
 use shardpack_array::Trial;
@@ -24,7 +24,7 @@ pub struct PackReport {
     pub odd_pictures: Vec<OddPicture>,
     /// Notes for the user.
     pub notes: Vec<Note>,
-    /// Number of pictures with more than 8 bits per sample, which are decoded to 8 bits.
+    /// Number of pictures with more than 8 bits per sample. Loaders decode them to 8 bits.
     pub deep_pictures: u64,
     /// Codec candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,

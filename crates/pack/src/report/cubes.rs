@@ -28,7 +28,7 @@ pub(super) struct CubeScorer<'a> {
 /// Properties of cubes that determine the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
-    /// True if some cubes have floating-point values, which can be stored with less precision.
+    /// True if some cubes have floating-point values. These can be stored with less precision.
     pub floats: bool,
     /// True if some cubes have floating-point values that are not integers.
     pub fractions: bool,

@@ -152,7 +152,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// Returns the kind of the reported field, which is the first picture or array field.
+/// Returns the kind of the reported field. This is the first picture or array field.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),

@@ -107,7 +107,7 @@ enum CandidateDataset {
     /// A temporary dataset. Only one exists at a time, because it may be as large as the samples themselves.
     Made(PathBuf),
     Found(PathBuf),
-    /// Why there is no dataset.
+    /// There is no dataset. The string says why.
     None(String),
 }
 

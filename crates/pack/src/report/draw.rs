@@ -26,8 +26,8 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Builds the draw order from strata, which are the classes or, if there are none, the first-level folders.
-    /// Neighbouring strata are joined if there are too few `samples` for all of them.
+    /// Builds the draw order from strata. The strata are the classes or, if there are none, the first-level
+    /// folders. Neighbouring strata are joined if there are too few `samples` for all of them.
     ///
     /// In a stratum of n samples, the k-th sample in random order gets the place (k + u) / n, where u is a
     /// random number per stratum. Any prefix of the samples, ordered by place, is therefore stratified in

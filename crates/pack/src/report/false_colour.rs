@@ -19,7 +19,8 @@ pub(super) fn wavelengths(meta: &Map<String, Value>, bands: usize) -> Option<(Ve
     (numbers.len() == bands).then(|| (numbers, unit.to_owned()))
 }
 
-/// Returns the bands nearest to red, green and blue, or else three bands that are far apart.
+/// Returns the bands nearest to red, green and blue. If the wavelengths are unknown or two colours
+/// share a band, returns three bands that are far apart.
 pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3] {
     let spread = [bands * 3 / 4, bands / 2, bands / 4].map(|band| band.min(bands.saturating_sub(1)));
     let Some((numbers, unit)) = wavelengths(meta, bands) else { return spread };

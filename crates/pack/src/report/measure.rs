@@ -107,7 +107,7 @@ impl<'a> Measurement<'a> {
         results.into_iter().map(|(_, sampled)| sampled).collect()
     }
 
-    /// Measures one sample with all candidates. Returns `None` if the run is cancelled meanwhile.
+    /// Measures one sample with all candidates. Returns `None` if the run is cancelled before it is finished.
     fn one(&self, scorer: &mut Scorer<'a>, position: usize, step: &dyn Fn()) -> Option<Sampled> {
         let mut scoring_s = 0.0;
         let mut results: Vec<CandidateResult> = self

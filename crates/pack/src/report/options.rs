@@ -20,7 +20,7 @@ pub struct CandidateRecipe {
     pub options: PackOptions,
 }
 
-/// Options of a report.
+/// Options for measuring a report.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
     /// Number of samples to draw. `None` draws 64 first, then up to 512 until the size is predicted to ±2 %.
@@ -46,7 +46,7 @@ pub struct ReportOptions {
 /// A command that prints a number.
 ///
 /// A shell runs the command with two extra arguments, the paths of two datasets: the unchanged samples, and the
-/// same samples packed with a candidate. `SHARDPACK_METRIC_RUN` is the number of the run, counted from 0, which
+/// same samples packed with a candidate. `SHARDPACK_METRIC_RUN` is the number of the run, counted from 0. It
 /// can serve as a seed. The last line that the command prints must be the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {

@@ -3,7 +3,7 @@
 use shardpack_format::{Error, FieldValue, Limits, Record, Result, Schema};
 use shardpack_writer::EncodedSample;
 
-/// Returns the value of the first stored field, which is the picture or the cube.
+/// Returns the value of the first stored field. This is the picture or the cube.
 pub(super) fn first_field<'a, T>(sample: &'a EncodedSample<T>, limits: &Limits) -> Result<FieldValue<'a>> {
     Record::field_at(&sample.frame, &sample.record, 0, limits)?
         .ok_or_else(|| Error::format("first field of a record", "a value", "none"))

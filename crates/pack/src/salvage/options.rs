@@ -1,8 +1,8 @@
-//! Options for salvage.
+//! Options for salvaging a damaged dataset.
 
 use shardpack_format::Limits;
 
-/// Options for salvage.
+/// Options for salvaging a damaged dataset.
 ///
 /// ```
 /// assert!(!shardpack_pack::salvage::SalvageOptions::default().all_generations);

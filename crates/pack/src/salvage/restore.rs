@@ -20,8 +20,8 @@ pub struct Restored {
 }
 
 /// Restores a folder's manifest. For a dataset with generations, uses the newest undamaged copy of a manifest.
-/// Otherwise rebuilds the manifest from the shards, which must be undamaged. Keeps the existing manifest under
-/// another name.
+/// Otherwise rebuilds the manifest from the shards, which must be undamaged. Renames the existing manifest
+/// instead of deleting it.
 ///
 /// # Errors
 /// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if a shard is

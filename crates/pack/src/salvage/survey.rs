@@ -205,8 +205,8 @@ impl Survey {
         }
     }
 
-    /// Keeps the longest list of classes. Later generations append classes (spec §3.5), which the labels of
-    /// newer samples refer to.
+    /// Keeps the longest list of classes. Later generations append classes (spec §3.5), and the
+    /// labels of newer samples refer to these.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());

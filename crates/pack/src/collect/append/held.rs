@@ -137,7 +137,7 @@ impl HeldSamples {
     }
 }
 
-/// Returns the record without its padding and without its frame, which depends on where the record is stored.
+/// Returns the record without its padding and its frame. The frame depends on where the record is stored.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {

@@ -57,7 +57,7 @@ fn check(out: &Path, generations: u32) {
     }
 }
 
-/// Returns the bytes of each sample without its frame, which depends on where the sample is stored.
+/// Returns the bytes of each sample without its frame. The frame depends on where the sample is stored.
 fn bodies(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
     let body = |i| {
         let sample = dataset.get(i).unwrap();

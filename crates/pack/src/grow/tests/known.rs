@@ -55,7 +55,7 @@ fn the_same_command_with_other_samples_is_refused() {
     refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: label `c7` in the dataset, `c1` in the new sample");
     refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: label `c7` in the dataset, `new` in the new sample");
     refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: column `age`: 2 in the dataset, 3 in the new sample");
-    // Text values are stored in the records, which are only read if a call is repeated.
+    // Text values are stored in the records. Records are only read if a call is repeated.
     let error = add("key,label,age,who\nb.jpg,c7,2,z\n", stop).unwrap_err().to_string();
     assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, `z` in the new sample"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
