@@ -36,7 +36,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
-    // Folders of frames often contain unrelated files, which must not exclude the clip.
+    // Folders of frames often contain unrelated files. These must not exclude the clip.
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));

@@ -1,4 +1,4 @@
-//! Describes the content of a sample, which is a picture or a cube.
+//! Describes the content of a sample: a picture or a cube.
 
 use crate::cubes::CubeInfo;
 use crate::pictures::PictureInfo;

@@ -293,7 +293,8 @@ mod tests {
                  samples are in 2 folders below it (`cat`, `dog`)\n\
                  hint: pack `SRC/x/y` instead, which contains these folders"]
         );
-        // These sources get no note. Each has a single class folder, whose samples are not all in several subfolders.
+        // These sources get no note. Each has a single class folder, and its samples are not all in
+        // several subfolders.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }

@@ -118,7 +118,7 @@ pub struct Listing {
     pub root: PathBuf,
     /// Stores that `root` and the paths of samples may refer to.
     pub files: Files,
-    /// Kind of all samples.
+    /// Kind of the samples, which is the same for all.
     pub kind: SourceKind,
     /// Samples sorted by the bytes of their keys. Never empty.
     pub samples: Vec<SourceSample>,
@@ -150,8 +150,8 @@ impl Listing {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// Returns a listing of only the samples at `positions`, with their labels and columns, in the order of
-    /// this listing.
+    /// Returns a listing of only the samples at `positions`, with their labels and columns. The
+    /// samples keep the order of this listing.
     ///
     /// Panics if a position does not exist.
     #[must_use]
@@ -207,7 +207,7 @@ impl Listing {
         }
     }
 
-    /// Reads the whole file of a sample into `out`, which must have exactly the listed length of the file.
+    /// Reads the whole file of a sample into `out`. The length of `out` must be the listed length of the file.
     ///
     /// # Errors
     /// `Io` if the file cannot be read; `Changed` if its size or time differs from the listing, before or after

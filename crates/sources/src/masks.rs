@@ -164,8 +164,8 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // Bad files of the mask folder may include pipes, which must not be opened, and links out of the folder,
-        // which must not be followed.
+        // Bad files of the mask folder may include pipes and links out of the folder. Do not open
+        // the pipes or follow the links.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);

@@ -92,7 +92,7 @@ fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     Some(format!("{pictures} that few decoders can read {are} stored unchanged (first: {first}, {what})").into())
 }
 
-/// Returns the pictures with more than 8 bits per sample, which decode to 8 bits.
+/// Returns the pictures with more than 8 bits per sample. Loaders decode them to 8 bits.
 pub fn deep(samples: &[SourceSample]) -> impl Iterator<Item = &SourceSample> {
     samples.iter().filter(|sample| matches!(&sample.content, SampleContent::Picture(picture) if picture.deep))
 }

@@ -1,4 +1,4 @@
-//! Options for reading a source.
+//! Options for listing and reading a source.
 
 use crate::bad::OnBadInput;
 use crate::content::SourceKind;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Options for reading a source.
+/// Options for listing and reading a source.
 ///
 /// ```
 /// use shardpack_sources::{SourceKind, SourceOptions};
@@ -27,7 +27,7 @@ pub struct SourceOptions {
     /// Label column of `labels`. Default: see [`LabelColumn`].
     pub label_column: LabelColumn,
     /// Columns of `labels` to read as text, even if their cells look like numbers. In CSV, for example, `12`
-    /// may be a number or a code. Default: none, which means that the cells determine the type.
+    /// may be a number or a code. Default: none, so the cells determine the type of each column.
     pub text_columns: Vec<String>,
     /// Folder of masks. Each mask is checked against its sample. Default: none.
     pub masks: Option<PathBuf>,
@@ -77,6 +77,6 @@ pub enum LabelColumn {
     Usual,
     /// The column with this name.
     Named(String),
-    /// The text column with this name, which is also kept as a field.
+    /// The text column with this name. It is also kept as a field.
     AlsoField(String),
 }

@@ -94,7 +94,7 @@ pub(super) struct Beside {
     pub(super) notes: Vec<Note>,
 }
 
-/// Moves ground-truth files out of `samples`, which are cubes in the folder `root`.
+/// Moves ground-truth files out of `samples`. The samples are cubes in the folder `root`.
 pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeOptions) -> Beside {
     let stems = sorted(samples.iter().map(|sample| sample.key.as_str()));
     let size = |sample: &SourceSample| sample.content.mask_size().0;

@@ -1,4 +1,4 @@
-//! The error type for cube files, which always names the file.
+//! Defines the error type for cube files. An error always names the file.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError};
 use shardpack_io::Cause;
@@ -24,7 +24,7 @@ pub enum CubeError {
         path: Box<Path>,
         /// The action that failed.
         what: &'static str,
-        /// Error of the operating system.
+        /// Error from the operating system.
         error: Cause,
     },
     /// The file violates its format, or is truncated.
@@ -103,7 +103,7 @@ impl CubeError {
         }
     }
 
-    /// Returns the hint for the user, which is not part of the error text.
+    /// Returns the hint for the user. It is not part of the error text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {

@@ -33,7 +33,8 @@ impl GatherPlan {
         if same && (!flip || h == 1) {
             return None;
         }
-        // With a single band, the other two axes are transposed in tiles, whose inner axis must be longer than one.
+        // With a single band, the other two axes are transposed in tiles. The inner axis of a tile
+        // must be longer than one.
         if c == 1 && !flip {
             return Some(Self { dims: [1, h, w], start, strides: [0, strides[0], strides[1]], flip });
         }
@@ -45,8 +46,8 @@ impl GatherPlan {
     }
 }
 
-/// Collects the elements of `stored`, of `size` bytes each, in the order of `plan`. Reverses the bytes of each
-/// element if `swap` is true.
+/// Collects the elements of `stored` in the order of `plan`. Each element has `size` bytes, which
+/// are reversed if `swap` is true.
 pub(super) fn gather(stored: &[u8], plan: &GatherPlan, size: u64, swap: bool) -> Vec<u8> {
     let mut out = vec![0; stored.len()];
     match (size, swap) {

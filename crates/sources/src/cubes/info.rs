@@ -1,4 +1,4 @@
-//! The properties of a cube in a file, which do not depend on the file's format.
+//! The properties of a cube in a file, in a form that is the same for all file formats.
 
 use super::cube::CubeHeader;
 use super::formats::CubeKind;

@@ -1,4 +1,4 @@
-//! Options for reading a cube.
+//! Options for reading cube files.
 
 use super::run::CubeRun;
 use shardpack_format::Limits;

@@ -84,7 +84,7 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
 }
 
 /// Opens a cube. Unlike [`load`], leaves the values in the file if they are stored uncompressed and in the
-/// order of the cube. Other values are read into `spare` if it is large enough, which discards its content.
+/// order of the cube. Other values are read into `spare` if it is large enough. Its content is then discarded.
 /// Reusing memory pages takes a third of the time of touching new ones.
 ///
 /// # Errors

@@ -127,8 +127,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         }
     }
     match candidates {
-        // Select the only array even if it is unusable, because the error then explains why it is unusable. Do not
-        // take a vector, which may come from a MATLAB file that was truncated between two variables.
+        // Select the only array even if it is unusable, because the error then explains why it is unusable. Do
+        // not take a vector, because it may come from a MATLAB file that was truncated between two variables.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let axes = if ranks.len() == 2 { "3 or 2" } else { "2" };

@@ -35,7 +35,7 @@ pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 impl CubeFile {
-    /// Opens a regular file. Fails for a FIFO or a device, which could block forever.
+    /// Opens a regular file. Fails for a FIFO or a device, because reading it could block forever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
         let file = run.files().open(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {

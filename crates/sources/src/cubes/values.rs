@@ -1,4 +1,4 @@
-//! Opened cubes, whose values may stay in the file. Values that are stored in the order of the cube are read on demand.
+//! Opened cubes. Values that the file stores in the order of the cube stay in the file and are read on demand.
 
 use super::gather;
 use super::layout::CubeLayout;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use shardpack_array::{Array, ArraySource, EncodeError, EncodeResult};
 use shardpack_format::Dtype;
 
-/// An opened cube.
+/// An opened cube, with its values in memory or in the file.
 #[derive(Debug)]
 pub struct OpenCube {
     /// Values in the order `[height, width, channels]`.
@@ -18,7 +18,7 @@ pub struct OpenCube {
     pub meta: Map<String, Value>,
 }
 
-/// Location of a cube's values.
+/// Tells whether a cube's values are in memory or in the file.
 #[derive(Debug)]
 pub enum CubeValues {
     /// The values are in a file, in C order.
@@ -38,7 +38,8 @@ pub struct ValuesInFile {
 }
 
 impl ValuesInFile {
-    /// Creates values from the elements of `layout`, which start at `offset` and must be in the order of the cube.
+    /// Creates values that stay in the file. The elements of `layout` start at `offset` and must be
+    /// in the order of the cube.
     pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
         let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }

@@ -202,7 +202,7 @@ impl Files {
         self.open_by(path, |path| self.open_local(path))
     }
 
-    /// Like [`Self::open`], for a path that the user named, which may be outside the source.
+    /// Like [`Self::open`], for a path that the user named. The path may be outside the source.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }

@@ -14,7 +14,7 @@ const WINDOW_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct OpenObject {
     pub(super) bytes: Arc<dyn ReadAt>,
-    /// Offset and bytes of the last small read, which was extended to the size of the window.
+    /// Offset and bytes of the last small read. The read was extended to the size of the window.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
@@ -68,7 +68,7 @@ impl FirstFailure {
     }
 }
 
-/// An open file or object. Like a file, it has a single read position, which all streaming readers share.
+/// An open file or object. Like a file, it has a single read position. All streaming readers share this position.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     inner: Inner,

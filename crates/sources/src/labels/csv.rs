@@ -13,7 +13,7 @@ const MAX_ROW: u64 = 16 << 20;
 /// Number of bytes of the next row that the CSV reader may have buffered.
 const BUFFER: usize = 8 << 10;
 
-/// Limits the bytes of each row. Otherwise an unclosed quote would turn the rest of the file into a single cell.
+/// Limits the bytes of each row. Otherwise an unclosed quote would turn all following rows into a single cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -118,8 +118,8 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// Returns the error for a damaged row. `start` is the line number at which the reader says the row starts,
-/// which is too low by `behind`.
+/// Returns the error for a damaged row. `start` is the line number at which the reader says the row
+/// starts. It is too low by `behind`.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -1,9 +1,9 @@
 //! Reads the table of `--labels FILE`, with one row per sample: CSV with a header, JSON Lines, or a list of
 //! JSON objects.
 //!
-//! One column names the sample: the column that the user chose, or else the first of `KEY_NAMES`. The other
-//! columns become fields. `names.rs` finds the sample of a row, and `label_column.rs` finds the label column.
-//! Each sample must have exactly one row.
+//! One column names the sample: the column that the user chose, otherwise the first one whose name is in
+//! `KEY_NAMES`. The other columns become fields. `names.rs` finds the sample of a row, and `label_column.rs`
+//! finds the label column. Each sample must have exactly one row.
 
 mod cells;
 mod csv;
@@ -38,7 +38,7 @@ const MAX_LINE: u64 = 64 << 20;
 /// Maximum size of a list in bytes. Unlike a file of lines, a list is read into memory whole.
 const MAX_LIST: u64 = 1 << 30;
 
-/// Names of fields that `pack` itself adds, which columns of the table must not use.
+/// Names of fields that `pack` itself adds. Columns of the table must not use them.
 const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
@@ -147,7 +147,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// Returns the hint for a sample with several rows, which suggests one row in JSON Lines with a list.
+    /// Returns the hint for a sample with several rows. The hint suggests one row in JSON Lines with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);

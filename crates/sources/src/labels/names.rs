@@ -13,7 +13,7 @@ pub(super) enum Omission {
     Both,
 }
 
-/// All omissions, smallest first, which is the order of preference.
+/// All omissions in order of preference, smallest first.
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {

@@ -47,8 +47,8 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     }
 }
 
-/// Reads the DHP segment at `offset`, which is laid out like a frame header and has the dimensions of the whole
-/// picture (T.81, B.3.2).
+/// Reads the DHP segment at `offset`. It is laid out like a frame header and has the dimensions of
+/// the whole picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG truncated in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
@@ -106,8 +106,8 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
                 }
-                // Grow the buffer exponentially, to avoid rescanning a header of thousands of small segments
-                // thousands of times.
+                // Grow the buffer exponentially. Otherwise a header with thousands of small
+                // segments would be rescanned thousands of times.
                 have = needed.max(2 * have);
             }
             Err(JpegError::Truncated { needed }) => {

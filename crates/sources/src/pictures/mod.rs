@@ -46,7 +46,7 @@ pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sniffed {
     Picture(PictureInfo),
-    /// A TIFF, which may be a picture or a cube.
+    /// A TIFF. It may be a picture or a cube.
     Tiff(TiffHeader),
 }
 

@@ -7,7 +7,7 @@ use shardpack_jpeg::PictureFormat;
 /// A named type, because serde would borrow a plain `&str` from the input.
 type Word = &'static str;
 
-/// Properties from the header of a picture.
+/// Properties that are read from the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
     /// Media type of the [`PictureFormat`], for example `image/jpeg`.
@@ -61,7 +61,7 @@ impl PictureInfo {
     }
 }
 
-/// Properties of a JPEG.
+/// Properties that only JPEGs have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
     /// True if a GPU can decode the picture; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
@@ -79,10 +79,11 @@ pub struct JpegFacts {
     pub restart_interval: u16,
     /// Exif orientation, 1..=8, if any. Not read from hierarchical JPEGs.
     pub orientation: Option<u8>,
-    /// True if there is an ICC profile. Always false for hierarchical JPEGs, which are not searched for profiles.
+    /// True if there is an ICC profile. Always false for hierarchical JPEGs, because they are not
+    /// searched for profiles.
     pub icc: bool,
     /// Number of bytes after EOI. Only the last bytes are read, so the number is also 0 if a second complete
-    /// JPEG fills the rest.
+    /// JPEG follows.
     pub trailing_bytes: u64,
 }
 

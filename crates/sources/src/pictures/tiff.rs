@@ -17,7 +17,7 @@ pub(crate) struct TiffHeader {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) samples: u32,
-    /// Number of bits of the first sample, which has been the same for all samples in every file seen so far.
+    /// Number of bits of the first sample. In every file seen so far, all samples had the same number of bits.
     pub(crate) bits: u32,
     /// Sample format: 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
@@ -39,8 +39,8 @@ impl TiffHeader {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// Returns true if the user may request to store the TIFF as a picture, which may also have sixteen bits or
-    /// an extra band.
+    /// Returns true if the user may request to store the TIFF as a picture. It may then also have
+    /// sixteen bits or an extra band.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
@@ -107,7 +107,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     for _ in 1..MAX_DIRECTORIES {
         let Some(next) = directory.next()? else { break };
         directory = next;
-        // Masks and pages of reduced resolution are versions of another page and do not count.
+        // Masks and pages of reduced resolution are versions of another page, so they do not count.
         if directory.integer_or(254, 0)? & 0b101 == 0 {
             page.pages = 2;
             break;

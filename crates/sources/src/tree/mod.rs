@@ -17,7 +17,7 @@ const RUBBISH: &[&str] =
 pub(crate) struct Tree {
     /// Folder that keys are relative to, as an absolute path with links resolved.
     pub(crate) root: PathBuf,
-    /// True if the source is a single file, which is then the only file in `files`.
+    /// True if the source is a single file. `files` then contains only this file.
     pub(crate) single: bool,
     /// Files sorted by the bytes of their keys.
     pub(crate) files: Vec<SourceFile>,

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Returns the folder that keys are relative to, which is the URL without a trailing slash.
+/// Returns the folder that keys are relative to. This is the URL without a trailing slash.
 pub(crate) fn root(src: &Path) -> PathBuf {
     src.to_str().map_or_else(|| src.to_owned(), |url| url.trim_end_matches('/').into())
 }

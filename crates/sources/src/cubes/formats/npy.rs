@@ -1,4 +1,4 @@
-//! Reads `.npy` files. Their header is a Python dict literal, which this reader parses strictly.
+//! Reads `.npy` files. Their header is a Python dict literal, and this reader parses it strictly.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -168,7 +168,7 @@ pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dty
             });
         }
     };
-    // `=` or no byte order means the order of the machine that wrote the file, which is unknown.
+    // `=` or no byte order means the order of the machine that wrote the file. That machine is unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
         return Err(source.format(format_args!("{format} byte order"), "`<` or `>`", format_args!("{descr:?}")));
     }
@@ -202,7 +202,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// Parses a tuple of integers, which Python 2 wrote with an `L` suffix.
+    /// Parses a tuple of integers. Python 2 wrote them with an `L` suffix.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();

@@ -47,7 +47,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a readable archive", error)
 }
 
-/// Lists the arrays that can be read as cubes, which excludes strings and objects.
+/// Lists the arrays that can be read as cubes. Strings and objects cannot.
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;

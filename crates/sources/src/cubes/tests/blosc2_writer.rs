@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// Coding of the blocks of a chunk.
+/// How the blocks of a chunk are compressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coded {
     /// The whole chunk is stored uncompressed.

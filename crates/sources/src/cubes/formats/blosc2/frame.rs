@@ -19,7 +19,7 @@ const FIXED_BYTES: u64 = 87;
 /// Number of bytes at the end of the trailer, for its length and the frame's fingerprint.
 const TRAILER_END: u64 = 23;
 
-/// Maximum size of a header, in bytes. Metalayers in the header may contain data of other programs, which is not read.
+/// Maximum size of a header, in bytes. A header may contain metalayers of other programs. They are skipped.
 const MAX_HEADER: u64 = 16 << 20;
 
 /// Maximum total size of the decoded chunks, as a multiple of the cube size. It is above 1 because chunks may
@@ -37,7 +37,7 @@ const SMALL_CHUNK: u64 = 16 << 20;
 const SMALL_BLOCK: u64 = 16;
 const FEW_BLOCKS: u64 = 1 << 20;
 
-/// Maximum number of axes, which is stored in four bits.
+/// Maximum number of axes. The header stores this number in four bits.
 const MAX_AXES: u8 = 15;
 
 pub(super) fn is_frame(head: &[u8]) -> bool {
@@ -138,7 +138,8 @@ impl ContiguousFrame {
         let FrameHeader { header_bytes, chunks_bytes, item_bytes, .. } = self.header;
         let [.., high] = offset;
         match i64::from_le_bytes(offset) {
-            // An offset is negative if the chunk has a special value, which the highest byte names.
+            // An offset is negative if all items of the chunk have the same value. Its highest byte
+            // identifies that value.
             ..0 => ChunkPlace::Special { kind: high & 7, item_bytes: u8::try_from(item_bytes).unwrap_or(u8::MAX) },
             offset => ChunkPlace::Stored {
                 start: header_bytes.saturating_add(offset.unsigned_abs()),
@@ -215,7 +216,7 @@ impl FrameHeader {
         most("number of Blosc2 blocks", grid.blocks(), (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS))
     }
 
-    /// Returns the offset of the trailer, whose length is stored near the end of the frame.
+    /// Returns the offset of the trailer. The end of the frame states the trailer's length.
     fn trailer(&self, source: &CubeFile) -> Result<u64> {
         let end = source.read_at("Blosc2 trailer", self.frame_bytes - TRAILER_END, TRAILER_END)?;
         let mut fields = Fields::new(source, &end);

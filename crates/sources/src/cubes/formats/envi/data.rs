@@ -1,16 +1,16 @@
-//! Finds the data file of an ENVI header, which does not name it.
+//! Finds the data file of an ENVI header. The header itself does not name it.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Usual extensions of data files. Upper-case extensions and a name without an extension are tried too.
+/// Common extensions of data files. Upper-case extensions and a name without an extension are tried too.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
 /// Finds the data file of `header`. `end` is the size that the file needs, in bytes, if known. Among files with
-/// usual names, prefers a file of exactly that size, then the first file that is long enough, then the first
-/// file. If there is no usual name, returns the only file with the header's stem and exactly that size.
+/// common names, prefers a file of exactly that size, then the first file that is long enough, then the first
+/// file. If no file has a common name, returns the only file with the header's stem and exactly that size.
 pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()
@@ -35,7 +35,7 @@ pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     }
 }
 
-/// Returns the usual names: `x`, `x.img` and so on for `x.hdr`; `x.img`, `x.img.dat` and so on for `x.img.hdr`.
+/// Returns the common names: `x`, `x.img` and so on for `x.hdr`; `x.img`, `x.img.dat` and so on for `x.img.hdr`.
 fn usual_names(header: &Path) -> Vec<PathBuf> {
     let stem = header.with_extension("");
     let mut names = vec![stem.clone()];

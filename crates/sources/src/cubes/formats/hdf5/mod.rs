@@ -20,7 +20,7 @@ use crate::cubes::format::CubeFormat;
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
 
-/// The HDF5 signature, which may be at offset 0, 512, 1024, 2048, and so on.
+/// The HDF5 signature. It may be at offset 0, 512, 1024, 2048, and so on.
 const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
 
 fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {

@@ -37,7 +37,7 @@ struct Hdf5Dataset {
     big_endian: bool,
     /// Lengths of the axes as stored, outermost first. MATLAB files store them in MATLAB's order.
     dims: Vec<u64>,
-    /// True for MATLAB files, which store column-major arrays with the axes reversed.
+    /// True for MATLAB files. They store column-major arrays with the axes reversed.
     matlab: bool,
 }
 

@@ -182,7 +182,7 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
-        // A float32 can only get here from a scalar stored inside its tag, which already has the target type.
+        // A float32 reaches this only from a scalar inside its tag. The scalar already has the target type.
         (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),

@@ -37,8 +37,8 @@ fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> R
 /// A matrix is unlikely to be a picture of one band if one axis is at least this many times longer than the other.
 const LONG: u64 = 16;
 
-/// Returns the shape and the axis order of a MATLAB array, which is always column-major. A matrix may be bands
-/// × pixels or pixels × bands.
+/// Returns the shape and the axis order of a MATLAB array. The array is always column-major. A
+/// matrix may be bands × pixels or pixels × bands.
 pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([u64; 3], AxisOrder)> {
     let shape = cube_shape(source, dims)?;
     let (&[first, second], Purpose::Cube(options)) = (dims, want) else { return Ok((shape, AxisOrder::Fortran)) };

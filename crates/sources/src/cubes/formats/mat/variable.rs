@@ -1,5 +1,5 @@
-//! Finds and reads the variables of MATLAB files. In version 5 they are `miMATRIX` elements, which
-//! can be found without reading their values.
+//! Finds and reads the variables of MATLAB files. In version 5 they are `miMATRIX` elements.
+//! Finding them does not require reading their values.
 
 use super::element::{COMPRESSED, Elements, MATRIX};
 use crate::cubes::error::Result;

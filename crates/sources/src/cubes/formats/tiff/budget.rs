@@ -5,8 +5,9 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::cell::Cell;
 
-/// Limit on the bytes of directories, of tag values, and of the numbers parsed from them: `TABLE_TIMES` × the
-/// file size, but at least `SMALL_TABLES` and at most `MAX_TABLES`. A value may be read two or three times.
+/// Limit on the bytes read as directories and tag values, and on the numbers parsed from them:
+/// `TABLE_TIMES` × the file size, but at least `SMALL_TABLES` and at most `MAX_TABLES`. A value may
+/// be read two or three times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;

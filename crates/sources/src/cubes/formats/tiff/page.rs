@@ -25,8 +25,8 @@ pub(super) struct Page {
     file_big_endian: bool,
     compression: Compression,
     predictor: Predictor,
-    /// True for tiles, which may extend beyond the edges of the picture. Strips are treated as full-width tiles
-    /// that are cut off at the bottom.
+    /// True for tiles. A tile may extend beyond the edges of the picture. Strips are treated as
+    /// full-width tiles that are cut off at the bottom.
     tiled: bool,
     tile_width: u64,
     tile_height: u64,
@@ -35,7 +35,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Returns true for pyramid levels and transparency masks, which do not count as pages.
+    /// Returns true for pyramid levels and transparency masks, because they do not count as pages.
     pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
         Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
@@ -270,7 +270,7 @@ impl Page {
         Ok(())
     }
 
-    /// Decodes a chunk into `out`, whose rows have `row` bytes.
+    /// Decodes a chunk into `out`. Each row of `out` has `row` bytes.
     fn decode(&self, source: &CubeFile, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
         source.check_cancel()?;
         let range = self.range(source, number, out.len() as u64)?;

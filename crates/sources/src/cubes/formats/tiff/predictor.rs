@@ -61,8 +61,8 @@ pub(super) fn undo(
             }
         }
         Predictor::Float => {
-            // Undo the byte differences. The result is planes of bytes, most significant first, regardless of
-            // the byte order of the file.
+            // Undo the byte differences. The result is byte planes, most significant first,
+            // whatever the file's byte order.
             sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
             scratch.clear();
             scratch.extend_from_slice(row);
