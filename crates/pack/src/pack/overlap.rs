@@ -31,7 +31,6 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
 /// write the dataset.
 ///
 /// # Errors
-///
 /// Fails if `out` is that folder or inside it.
 pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     // A dataset without a local path has no folder to protect.
