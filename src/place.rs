@@ -172,7 +172,7 @@ mod remote {
         Ok(options)
     }
 
-    /// Cache options, each with its environment variable.
+    /// Names of the cache options, each with its environment variable.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
     /// Sets an option like [`StoreOptions::set`], but also accepts sizes such as `500GB`.

@@ -31,7 +31,7 @@ pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
     check(dataset.as_ref(), &[], &checks, &|_| {}, &cancel)
 }
 
-/// The findings of [`check`].
+/// The result of [`check`].
 #[derive(Debug)]
 pub struct Checked {
     /// Report that lists all problems.
@@ -110,7 +110,7 @@ pub fn check(
 /// Figures that are stored only in the manifest. For example, no sample records why its picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the manifest's fidelity figures with the samples' figures, which are in the indexes.
+/// Compares the manifest's fidelity figures with the samples' figures. The indexes contain the samples' figures.
 fn check_fidelity(
     file: &str,
     manifest: &Manifest,

@@ -115,8 +115,8 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
     }
 }
 
-/// Finds a sample without the table of keys, which cannot be built if a shard is unreadable or a key occurs twice.
-/// Searches the keys of readable shards.
+/// Finds a sample without the table of keys. The table cannot be built if a shard is unreadable or a key occurs
+/// twice. Searches the keys of readable shards.
 fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 plus 2, the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// Time between the first signal and the end of the process. A worker that is still writing a large cube may leave a
-/// temporary file, which the next run removes.
+/// Time between the first signal and the end of the process. A worker that is still writing a large cube may
+/// leave a temporary file. The next run removes it.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Interrupt {
-    /// Set by the first signal.
+    /// Set to true by the first signal.
     pub(super) raised: Arc<AtomicBool>,
     /// True if there is something to clean up. Otherwise the first signal ends the process at once.
     pub(super) graceful: AtomicBool,

@@ -98,7 +98,7 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     if !about.group.is_empty() {
         arg = arg.help_heading(about.group);
     }
-    // Parse a negative number as a value, which the option may refuse, and not as an option.
+    // Parse a negative number as a value and not as an option. The option may still refuse the value.
     let value = |arg: Arg, name: &'static str| {
         let check = |text: &str| checked::<T>(about.name, text);
         arg.value_name(name).allow_negative_numbers(true).value_parser(check)

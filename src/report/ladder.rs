@@ -23,8 +23,8 @@ const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 const TARGET: &str = "ssimulacra2=80";
 /// Maximum errors of the default candidates, as multiples of the noise. They are derived from the
-/// noise of the quietest band, which is below the noise of every other band, and from the noise of
-/// a typical band.
+/// noise of the quietest band and from the noise of a typical band. All other bands have more noise
+/// than the quietest one.
 const ERRORS: [f64; 2] = [0.5, 1.0];
 /// Maximum errors count as equal if they differ by less than this factor.
 const ALIKE: f64 = 1.2;

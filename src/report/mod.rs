@@ -1,4 +1,4 @@
-//! Creates reports, which show how much quality and size each lossy setting costs.
+//! Creates reports. A report shows how much quality and size each lossy setting costs.
 
 mod arguments;
 mod device;

@@ -7,7 +7,7 @@ use crate::cli::units;
 const BUSY: f64 = 0.75;
 /// Cores are scarce if threads wait for a core for at least this share of the time.
 const QUEUED: f64 = 0.25;
-/// The speed of a disk or a store matters only if at least this share of the bytes comes from it.
+/// The speed of a disk or a store matters only if it delivers at least this share of the bytes.
 const FROM_DISK: f64 = 0.05;
 /// Minimum duration of an epoch in seconds. A shorter epoch mostly measures the start of the
 /// threads.

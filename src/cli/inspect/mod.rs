@@ -133,7 +133,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out
 }
 
-/// Describes the fields without the fidelity figures, which have their own section.
+/// Describes the fields. Leaves out the fidelity figures, because they have their own section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.user_fields().filter(|f| !is_figure(schema, &f.name));

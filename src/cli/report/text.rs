@@ -10,7 +10,7 @@ const SHOWN: usize = 20;
 pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let verdict = &report.verdict;
     let drawn = report.samples.len() as u64;
-    // The page uses no-break spaces between numbers and units, which some terminals cannot show.
+    // The page uses no-break spaces between numbers and units. Some terminals cannot show them.
     let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
     let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
     let columns = columns(report.content);

@@ -75,8 +75,8 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Locks the folder against a second run, which would mistake unfinished files of the first run for the remains of a
-/// killed run.
+/// Locks the folder against a second run. That run would mistake unfinished files of the first run
+/// for the remains of a killed run.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
     // On systems that cannot lock folders, the user must avoid a second run.
     let Ok(folder) = File::open(dir) else { return Ok(None) };

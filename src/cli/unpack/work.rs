@@ -96,7 +96,7 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // Sending fails only if all workers have panicked, which is reported below.
+                        // Sending fails only if all workers have panicked. The code below reports that.
                         if send.send(sample).is_err() {
                             break;
                         }

@@ -1,4 +1,4 @@
-//! Describes a candidate, which is one way to store the samples, and its effect on the drawn samples.
+//! Describes a candidate: one way to store the samples, and its effect on the drawn samples.
 
 use super::Measure;
 use serde::{Deserialize, Serialize};
@@ -29,9 +29,9 @@ pub struct Candidate {
     pub bytes: Option<Distribution>,
     /// Distribution of each measure over the samples.
     pub scores: BTreeMap<Measure, Distribution>,
-    /// Encoding and decoding rates.
+    /// Encoding and decoding rates of the candidate.
     pub rates: Rates,
-    /// Predictions for the whole set.
+    /// Predicted size and times for the whole set.
     pub predictions: Predictions,
     /// Bjøntegaard delta of the candidate's ladder, in per cent: the additional bytes that it needs for the
     /// same score as the first ladder. Negative if it needs fewer bytes. `None` if the scores of the two
@@ -54,7 +54,7 @@ pub struct StoredSample {
     pub sample: usize,
     /// Number of stored bytes, including all fields and the record's own overhead.
     pub bytes: u64,
-    /// Measured values.
+    /// Measured values of the sample, by measure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<Measure, f64>,
 }
@@ -74,7 +74,7 @@ pub struct FailedSample {
 pub struct Distribution {
     /// Number of samples with this value.
     pub count: u64,
-    /// Mean value.
+    /// Mean of the values.
     pub mean: f64,
     /// Worst value.
     pub worst: f64,

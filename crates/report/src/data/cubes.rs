@@ -32,7 +32,7 @@ pub struct CubePanel {
     pub autocorrelation_bands: Vec<f64>,
 }
 
-/// The error of one band.
+/// The error of one band, over all drawn samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BandError {
     /// Wavelength of the band, if the sources contain it.
@@ -46,7 +46,7 @@ pub struct BandError {
     pub max_abs_error: f64,
     /// Mean value of the band in the sources, for comparison with the errors.
     pub mean: f64,
-    /// Noise level of the band in the unit of the values, estimated from the source of the median sample.
+    /// Noise level of the band in the unit of the values, estimated from the median sample's source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
     /// Largest ratio of a band's absolute error in a sample to the band's noise in the same sample, over all samples.

@@ -22,8 +22,8 @@ pub enum Measure {
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Largest ratio of a band's absolute error to the band's noise, over all bands of a cube. At most [`NO_NOISE`],
-    /// which denotes an error in a band without noise.
+    /// Largest ratio of a band's absolute error to the band's noise, over all bands of a cube. At most
+    /// [`NO_NOISE`]. That value means that a band without noise has an error.
     NoiseRatio,
     /// Median spectral angle of a cube's pixels, in degrees.
     SpectralAngleP50,
@@ -50,8 +50,8 @@ pub enum Better {
     Lower,
 }
 
-/// Value of [`Measure::NoiseRatio`] if a band without noise has an error. It replaces infinity, which JSON cannot
-/// represent.
+/// Value of [`Measure::NoiseRatio`] if a band without noise has an error. It replaces infinity, because JSON
+/// cannot represent it.
 pub const NO_NOISE: f64 = 1e6;
 
 /// The measures of spectral angles, from the median to the worst pixel.

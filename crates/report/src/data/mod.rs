@@ -29,7 +29,7 @@ pub struct Report {
     pub shardpack_report: u32,
     /// Subject of the report: unpacked files or a packed dataset.
     pub subject: Subject,
-    /// Kind of the samples.
+    /// Type of the samples: pictures or cubes.
     pub content: SampleKind,
     /// Path of the source, as given by the user.
     pub source: String,
@@ -71,7 +71,7 @@ pub enum Subject {
     Dataset,
 }
 
-/// Kind of the samples.
+/// Type of the samples in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleKind {

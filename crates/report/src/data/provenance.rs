@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How, where and when the figures in a report were measured.
+/// Describes how, where and when the figures in a report were measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Command that repeats the report.

@@ -18,8 +18,8 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// Renders the curve. Returns `None` for a dataset, whose curve would be a single point, or if no candidate was
-/// measured.
+/// Renders the curve. Returns `None` if no candidate was measured, and for a dataset, because its
+/// curve would be a single point.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
         return None;

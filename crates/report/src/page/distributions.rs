@@ -18,7 +18,7 @@ const WORST: usize = 5;
 /// Approximate number of dots per class: the worst samples, then every n-th sample.
 const DOTS: usize = 60;
 
-/// Maximum number of classes, which take one row each.
+/// Maximum number of classes. Each takes one row.
 const CLASSES: usize = 24;
 
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {

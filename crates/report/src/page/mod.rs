@@ -119,8 +119,8 @@ fn policy() -> String {
     )
 }
 
-/// Returns JSON that is safe inside a script element. In a large report, a note replaces the rows, which are
-/// still available with `--json`.
+/// Returns JSON that is safe inside a script element. In a large report, a note replaces the rows. The rows
+/// are still available with `--json`.
 fn data(report: &Report) -> String {
     // Escape `<` in the JSON, because `</script>` and `<!--` would end or change the element.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");

@@ -82,7 +82,7 @@ impl Histogram<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // End the axis exactly at the outer edges of the bins, which are round numbers.
+        // End the axis exactly at the outer edges of the bins. These are round numbers.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =

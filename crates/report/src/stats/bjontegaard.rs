@@ -1,5 +1,5 @@
-//! Computes Bjøntegaard's delta rate, which is the additional bytes that one ladder needs for the same score as
-//! another ladder.
+//! Computes Bjøntegaard's delta rate: the additional bytes that one ladder needs for the same score as another
+//! ladder.
 //!
 //! The method is from G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001),
 //! applied to the logarithm of the bytes as a function of the score. The curve is a monotone piecewise cubic

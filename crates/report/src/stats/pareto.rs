@@ -1,4 +1,4 @@
-//! Computes the Pareto front, which consists of the candidates that no other candidate beats on both axes.
+//! Computes the Pareto front: the candidates that no other candidate beats on both axes.
 
 use crate::data::Better;
 

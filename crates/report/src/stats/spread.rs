@@ -2,8 +2,8 @@
 
 use crate::data::{Better, Distribution, Histogram};
 
-/// Returns the distribution of `values`, which are pairs of a sample's index and its value. Ignores values that are
-/// not finite. Returns `None` if no value is left.
+/// Returns the distribution of `values`. Each is a pair of a sample's index and its value. Ignores values that
+/// are not finite. Returns `None` if no value is left.
 ///
 /// Percentiles are nearest ranks, counted from the worse end. Therefore p10 is the value of an actual sample, and at
 /// least a tenth of the samples are as bad as this sample or worse.
@@ -45,8 +45,8 @@ pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribut
     })
 }
 
-/// Counts `values` in `bins` bins of equal width, which cover the range from the smallest to the largest value.
-/// Returns `None` if no value is finite. If all values are equal, there is one bin of zero width.
+/// Counts `values` in `bins` bins of equal width. The bins cover the range from the smallest to the largest
+/// value. Returns `None` if no value is finite. If all values are equal, there is one bin of zero width.
 #[must_use]
 pub fn histogram(values: impl Iterator<Item = f64> + Clone, bins: usize) -> Option<Histogram> {
     let finite = values.filter(|value| value.is_finite());

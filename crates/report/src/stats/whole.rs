@@ -2,7 +2,7 @@
 
 use crate::data::Estimate;
 
-/// A stratum of the whole set.
+/// Size of one stratum of the whole set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stratum {
     /// Number of samples in the stratum.
