@@ -29,7 +29,7 @@ def recipe(size: int) -> dict[str, Any]:
     mean_levels = [round(255 * mean) for mean in MEAN]
     return {
         "image": sp.view.random_resized_crop(size),
-        # Fill erased areas with the mean level, which normalisation turns into 0.
+        # Fill erased areas with the mean level. Normalisation turns it into 0.
         "augment": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.1, value=mean_levels)],
         "augment_batch": [sp.augment.mixup(alpha=0.2), sp.augment.cutmix(alpha=1.0)],
         "fields": ["image", "label"],

@@ -27,8 +27,8 @@ torch.set_num_threads(1)  # the loader has enough threads
 def by_torchvision() -> dict[str, Any]:
     from torchvision.transforms.v2 import functional as F
 
-    # The class ElasticTransform cannot be seeded per row, because it draws from PyTorch's global generator, which all
-    # threads share. The function for the same transform takes the drawn numbers as arguments.
+    # The class ElasticTransform cannot be seeded per row, because it draws from PyTorch's global generator, and all
+    # threads share that. The function for the same transform takes the drawn numbers as arguments.
     def transform(row: sp.Row) -> dict[str, Any]:
         image = torch.from_numpy(row["image"]).permute(2, 0, 1)
         generator = torch.Generator().manual_seed(row.seed)
@@ -41,7 +41,7 @@ def by_torchvision() -> dict[str, Any]:
 def by_albumentations() -> dict[str, Any]:
     import albumentations as A
 
-    # A pipeline owns its generators, so each thread needs its own pipeline, which it seeds for every row.
+    # A pipeline owns its generators, so each thread needs its own pipeline. The transform seeds it for every row.
     of_thread = threading.local()
 
     def transform(row: sp.Row) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def by_kornia() -> dict[str, Any]:
 
 def pictures(batches: sp.Loader, count: int | None = None) -> list[Tensor]:
     """Return the pictures of the next ``count`` batches, or of the rest of the epoch. A real program would train a
-    model here, which would also draw from the global generator.
+    model here. Training would also draw from the global generator.
     """
     seen: list[Tensor] = []
     for number, batch in enumerate(batches):

@@ -153,7 +153,9 @@ class Cubes(TorchDataset[Tensor]):
 
 
 def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextManager[Epoch]]:
-    """Load with torch's DataLoader, whose worker processes read and decode, and augment if ``augmented``."""
+    """Load with torch's DataLoader. Its worker processes read and decode the cubes, and augment them if ``augmented``
+    is true.
+    """
 
     @contextmanager
     def opened(job: Job) -> Iterator[Epoch]:
@@ -239,7 +241,7 @@ def ring(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def loader(job: Job) -> Iterator[Epoch]:
-    """Load with shardpack, which copies the compressed bytes to the GPU and decodes them there."""
+    """Load with shardpack. It copies the compressed bytes to the GPU and decodes them there."""
     with sp.Loader(
         sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
         device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,

@@ -1,4 +1,4 @@
-"""Checks ``align=``, which names the fields that are cropped and scaled with their picture."""
+"""Checks the option ``align=``, which names the fields that are cropped and scaled with their picture."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_aligned(
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
             moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
         elif kinds.get(name) == "json":
-            # Packing stores lists from a table of labels as JSON, which cannot be aligned, except for polygons.
+            # Packing stores lists from a table of labels as JSON. Only polygons can be aligned as JSON.
             moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
         else:
             continue

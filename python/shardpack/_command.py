@@ -24,7 +24,7 @@ from shardpack.export import export
 NAMES = ("convert", "export")
 _LISTED = 20
 _OF_FILES = [name for name in FORMATS if name != "torchvision"]
-"""Formats on the command line: all except torchvision, which needs a dataset object."""
+"""Formats on the command line: all except torchvision, because it needs a dataset object."""
 _NAMES = {"classes", "names"}
 _EXIT_CODES = "exit codes: 0 success, 1 finished but some samples were left out, 2 failed, 130 interrupted"
 _EXAMPLES = {
@@ -229,7 +229,7 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _add_names(group: Any, flag: str, about: str) -> None:
-    """Add an option for class names, which `_names` parses."""
+    """Add an option for class names. :func:`_names` parses its values."""
     text = f"{about} Separated by commas; or repeat the option for each name, which may then contain commas."
     group.add_argument(flag, metavar="A,B,…", action="append", help=text)
 

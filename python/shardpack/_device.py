@@ -62,7 +62,7 @@ def _number(to: Framework | None, device: str) -> int | None:
 
 
 def check_process(pid: int) -> None:
-    """Raise an error in a forked process, where the CUDA driver does not work."""
+    """Raise an error in a forked process, because the CUDA driver does not work there."""
     if os.getpid() != pid:
         raise RuntimeError(
             "a loader that decodes on a device cannot be used after fork\n"
@@ -87,5 +87,5 @@ def stream_of(stream: Any) -> int:
         handle = 0
     if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
         raise TypeError(f"stream: expected a CUDA stream or its handle, found {stream!r}")
-    # 0 may mean either of the two default streams. Use the legacy stream, which waits for the per-thread streams.
+    # 0 may mean either of the two default streams. Use the legacy stream, because it waits for the per-thread streams.
     return handle or 1

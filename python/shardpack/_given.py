@@ -185,8 +185,8 @@ def _is_picture(field: str) -> bool:
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
 
-# The writer must use the loader's rule. Otherwise it could store a mask as a picture, which the loader then refuses to
-# scale.
+# The writer must use the loader's rule. Otherwise it could store a mask as a picture, and the loader would refuse to
+# scale it.
 _is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 

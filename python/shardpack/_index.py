@@ -20,7 +20,7 @@ def is_one(index: object) -> TypeGuard[SupportsIndex]:
 
 
 def _of_a_key(expected: str, found: str) -> TypeError:
-    """Return the error for a string index, which is probably a key."""
+    """Return the error for a string index, because the caller probably meant a key."""
     hint = f"by_key({found!r}) gets a sample by key, columns[{found!r}] the values of a scalar field"
     return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
 

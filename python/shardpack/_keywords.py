@@ -35,7 +35,7 @@ def _types(hint: Any) -> list[type]:
 
 
 def keywords(function: str, given: Mapping[str, object], options: type) -> dict[str, object]:
-    """Check the given options, and return all that are not ``None``, which means the default.
+    """Check the given options, and return all options that are not ``None``. ``None`` means the default.
 
     Raises
     ------

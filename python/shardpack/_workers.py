@@ -39,7 +39,7 @@ class Workers:
         self._closed = False
 
     def start(self, number: int, descriptor: int) -> None:
-        """Start process ``number``, which receives its rows through the socket ``descriptor``."""
+        """Start process ``number``. It receives its rows through the socket ``descriptor``."""
         with socket.socket(fileno=descriptor) as theirs:
             # Spawn, because a forked process would inherit locks held by threads that do not exist in it.
             process = multiprocessing.get_context("spawn").Process(

@@ -268,7 +268,7 @@ class Writer:
 
     @property
     def classes(self) -> list[str] | None:
-        """Class names, ordered by their numbers in the dataset, or ``None`` if the dataset has no classes."""
+        """Class names, ordered by class number in the dataset, or ``None`` if the dataset has no classes."""
         return None if self._classes is None else list(self._classes)
 
     @property

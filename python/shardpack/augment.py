@@ -101,7 +101,7 @@ def color_jitter(brightness: Range = 0, contrast: Range = 0, saturation: Range =
         Largest shift of the hue in either direction, at most 0.5 (half the circle), or the range of the shift.
     """
     given = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
-    # Leave out 0, which is the default.
+    # Leave out 0, because it is the default.
     return _text("color_jitter", **{name: _range(name, value) for name, value in given.items() if value != 0})
 
 

@@ -72,7 +72,7 @@ class _Figures:
         try:
             self.last = ray.get(self.asked, timeout=self.patience)
         except ray.exceptions.GetTimeoutError:
-            # Keep the pending call, whose answer may still arrive, but do not wait for it again.
+            # Keep the pending call, because its answer may still arrive, but do not wait for it again.
             self.patience = 0.0
             return self.last
         except ray.exceptions.RayActorError:

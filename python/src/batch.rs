@@ -166,7 +166,8 @@ impl PyTensor {
         Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// Returns the element type in NumPy's notation, such as `<f4`, or `bfloat16`, which NumPy lacks.
+    /// Returns the element type in NumPy's notation, such as `<f4`. For bfloat16, which NumPy lacks, returns
+    /// `bfloat16`.
     fn type_text(&self) -> String {
         let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
         let kind = match dtype {
@@ -226,7 +227,8 @@ impl PyTensor {
         let elements = self.elements();
         let here = elements.device();
         if dl_device == Some(CPU) && here != CPU && copy != Some(false) {
-            // A NumPy copy exports the older form of the capsule, which the specification requires consumers to accept.
+            // A NumPy copy exports the older form of the capsule. The specification requires consumers to accept
+            // that form.
             return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
         }
         if let Some(device) = dl_device.filter(|device| *device != here) {

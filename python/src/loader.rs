@@ -28,7 +28,7 @@ pub(crate) struct PyLoader {
     /// Number of the latest iteration. It changes only while `inner` is locked.
     turn: AtomicU64,
     pid: u32,
-    /// True if the loader has threads, which do not exist in a fork. Readable without the lock.
+    /// True if the loader has threads. A forked process lacks them. Readable without the lock.
     has_threads: AtomicBool,
 }
 
@@ -175,8 +175,8 @@ impl PyLoader {
         self.with(py, |loader| loader.predicted_device_bytes())
     }
 
-    /// Returns the rows that the host decoded instead of the device: for each reason, the number of rows and the keys
-    /// of the first rows.
+    /// Returns the rows that the host decoded instead of the device. For each reason, this is the number of rows
+    /// and the keys of the first rows.
     fn refusals(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, Vec<String>)>> {
         let all = self.with(py, |loader| loader.refusals())?;
         Ok(all.into_iter().map(|refusal| (refusal.reason, refusal.rows, refusal.first)).collect())

@@ -118,7 +118,7 @@ pub(crate) struct Options<'py> {
     balanced: bool,
     mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
-    /// Number of batches in memory (slots). `None` means the default, which depends on where pictures are decoded.
+    /// Number of batches in memory (slots). `None` means the default. It depends on where pictures are decoded.
     slots: Option<usize>,
     window: String,
     max_batch: u64,
@@ -134,7 +134,7 @@ impl Options<'_> {
         choice("order", &self.order, &modes)
     }
 
-    /// Returns the order of `dataset`, which may be part of a mixture.
+    /// Returns the order in which samples of `dataset` are loaded. The dataset may be part of a mixture.
     fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
         Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
     }

@@ -9,7 +9,7 @@ use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
-/// Index of the block of random draws for the seed of a row. The previous block is for the turns of arrays.
+/// Index of the random block that the seed of a row is drawn from. The previous block is for turning arrays.
 const SEEDS: u32 = (1 << 31) + 3;
 
 /// A function of `shardpack._transform`. It receives the arrays by field, and the number, key, epoch and seed of the

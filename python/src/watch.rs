@@ -99,7 +99,7 @@ pub(crate) fn watch<P: Send, R: Send>(
     watch_with(py, &Arc::default(), progress, describe, work)
 }
 
-/// Like [`watch`], but asks the work to stop by setting `cancel`, which the lower layers check.
+/// Like [`watch`], but asks the work to stop by setting `cancel`. The lower layers check this flag.
 pub(crate) fn watch_with<P: Send, R: Send>(
     py: Python<'_>,
     cancel: &Arc<AtomicBool>,

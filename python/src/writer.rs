@@ -214,7 +214,7 @@ impl PyWriter {
         });
         // A later commit must be able to release the claim in the store.
         self.stop.store(false, Ordering::Relaxed);
-        // Dropping the last reference releases the claim in a store, which waits for the network. `abort` does this
+        // Dropping the last reference releases the claim in a store. That waits for the network, so `abort` does it
         // without holding the interpreter.
         drop(collector);
         if report().is_some() {

@@ -69,7 +69,7 @@ def test_unpack_gives_back_what_packs_again(clips: sp.Dataset, tmp_path: Path) -
     for index in range(8):
         assert (again[index]["image"] == clips[index]["image"]).all()
     done = subprocess.run([*command(), "cat", clips.path, "walk/clip7"], check=True, capture_output=True)
-    # The output is the concatenated JPEGs, which players can read.
+    # The output is the concatenated JPEGs, which video players can read.
     assert done.stdout == b"".join(frame.read_bytes() for frame in frames)
 
 

@@ -379,7 +379,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "one").classes == NAMES and set(content(tmp_path / "one")) == set(OBJECTS) and report["notes"] == []
     add_split(root, "val")
     for names in ("[cat, dog, owl]", "{0: cat, 2: owl, 1: dog}"):
-        # `path` is a folder of another machine, which does not exist here.
+        # `path` is a folder on another machine and does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
             with pytest.raises(sp.SourceError, match="data.yaml` has the pictures of several splits: train, val\nhint: split='train'"):

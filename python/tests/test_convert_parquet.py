@@ -169,7 +169,7 @@ def test_values_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
 
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    """A row becomes a dict, which could hold only one of two columns with the same name."""
+    """A row becomes a dict, and a dict can hold only one of two columns with the same name."""
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), tmp_path / "a.parquet")
     refuse(tmp_path / "a.parquet", "two columns have the name 'a'")
 

@@ -33,7 +33,7 @@ def test_slots_are_not_overwritten_while_a_stream_works_with_them(big: Path) -> 
                     image = batch["image"]
                     batch.used_on(side)
                 with torch.cuda.stream(side):
-                    # Keep the GPU busy for about 100 ms, in which the loader can decode the rest of the epoch.
+                    # Keep the GPU busy for about 100 ms. The loader can decode the rest of the epoch in this time.
                     torch.cuda._sleep(150_000_000)
                     seen.append(image.clone())
                 del image, batch
@@ -76,8 +76,8 @@ def test_addresses_stay_and_graphs_can_be_captured(big: Path) -> None:
                 if place not in graphs:
                     torch.cuda.synchronize()
                     graph = torch.cuda.CUDAGraph()
-                    # Capture every second graph in the strictest mode, in which other threads must not wait for the
-                    # device.
+                    # Capture every second graph in the strictest mode. In this mode, other threads must not wait for
+                    # the device.
                     mode = ("thread_local", "global")[len(graphs) % 2]
                     with torch.cuda.graph(graph, capture_error_mode=mode):
                         # Give the loader's threads time to finish batches.

@@ -276,7 +276,7 @@ def test_metric(kind: str, tmp_path: Path) -> None:
     masks.mkdir()
     for number in range(24):
         if kind == "pictures":
-            # A linear model can separate the classes, which are colours.
+            # The classes are colours, so a linear model can separate them.
             (source / str(number % 3)).mkdir(parents=True, exist_ok=True)
             pixels = rng.integers(0, 80, (24, 24, 3), np.uint8)
             pixels[..., number % 3] += 120

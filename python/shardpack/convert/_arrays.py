@@ -13,7 +13,7 @@ import numpy as np
 from ._values import DTYPES
 
 _MOST_BLOCK_BYTES = 256 << 20
-"""Maximum size in bytes of a block of elements of varying size. Each element counts with its maximum size."""
+"""Maximum size in bytes of a block of elements that vary in size. Each element counts with its maximum size."""
 USUAL_BYTES = 1 << 16
 """Assumed size in bytes of an element of varying size, if the file gives no maximum."""
 _REFERENCE_BYTES = 64
@@ -36,7 +36,7 @@ class Column:
     most_element_bytes: int = USUAL_BYTES
     """Maximum size in bytes of an element, if the sizes vary."""
     chunk: tuple[int, ...] | None = None
-    """Shape of the chunks, which can only be read whole. None if any part can be read."""
+    """Shape of the chunks. A chunk can only be read whole. None if any part can be read."""
     by_chunk: bool = False
     """True if the size limit applies to the varying elements of a chunk together. Otherwise `most_element_bytes` limits
     each element.

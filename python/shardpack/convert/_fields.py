@@ -113,7 +113,7 @@ class Fields:
         return kind
 
     def _masks(self, given: frozenset[str], where: str) -> dict[str, str]:
-        """Return a mapping from field to column for the masks, which the caller may name by field or by column. Raise
+        """Return a mapping from field to column for the masks. The caller may name a mask by field or by column. Raise
         an error if a name is unknown, or if `schema` gives it another kind.
         """
         found: dict[str, str] = {}

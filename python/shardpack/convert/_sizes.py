@@ -15,7 +15,7 @@ _MOST_HEADER = 16 << 20
 _MOST_CHUNKS = 1000
 """Maximum number of chunks of a PNG or WebP to search for Exif data."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
-"""Markers of JPEG frame headers, which hold the size of the picture."""
+"""Markers of JPEG frame headers. A frame header contains the size of the picture."""
 
 
 class PictureSize(NamedTuple):
@@ -87,7 +87,7 @@ def _jpeg(data: bytes) -> PictureSize | None:
         if marker in _FRAMES:
             sides = struct.unpack_from(">HH", data, at + 3)
         if marker == 0xDE and sides is not None:
-            # This is a hierarchical JPEG, which no decoder here supports, so its Exif orientation does not matter.
+            # This is a hierarchical JPEG. No decoder here supports it, so its Exif orientation does not matter.
             return PictureSize(*sides)
         if marker == 0xDA:
             return PictureSize(*sides, orientation) if sides is not None else None

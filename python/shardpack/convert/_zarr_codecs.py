@@ -126,7 +126,7 @@ def _refused_v3(codecs: Iterable[Any]) -> str | None:
 
 
 def _refused_inside(codec: Any) -> str | None:
-    """Return the reason to refuse a bounded codec, which depends on the codec that it wraps."""
+    """Return the reason to refuse a bounded codec. The reason depends on the codec that it wraps."""
     if codec.refused:
         return str(codec.refused)
     name = codec.codec["id"] if codec.codec else None

@@ -75,7 +75,7 @@ class _Slice(NamedTuple):
     frame: int = 0
 
     def get(self, tag: str) -> Any:
-        """Return an attribute of this frame, or else of all frames, or None."""
+        """Return an attribute of this frame. If the frame lacks it, return the attribute of all frames, or None."""
         for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
             if (value := group.get(tag, None)) is not None:
                 return value
@@ -356,7 +356,8 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 def _check_even(places: list[float], where: str) -> None:
     """Refuse sorted slices if their gaps are uneven, because a slice may be missing."""
     gaps = np.diff(places)
-    # Use the lower median, which is one of the gaps. With an even number of gaps, the usual median is a mean of two.
+    # Use the lower median, because it is one of the gaps. With an even number of gaps, the usual median is a mean of
+    # two.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():

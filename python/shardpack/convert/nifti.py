@@ -219,7 +219,7 @@ def _check_affine(
     corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
     apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
     voxel = np.linalg.norm(volume[:3, :3], axis=0).min()
-    # `not <=` also refuses NaN, which a damaged header may contain.
+    # `not <=` also refuses NaN, because a damaged header may contain it.
     if not apart <= _APART * voxel:
         raise SourceError(
             f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"

@@ -275,7 +275,7 @@ def _one_tar(
                     yield from group.finish()
                     empty = False
                     continue
-                # Clear tarfile's list of members, which would otherwise grow with the tar.
+                # Clear tarfile's list of members. It would otherwise grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
                 # Check the size again here, because it may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
@@ -470,5 +470,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # The text may be a class name, which `classes` maps to a label.
+        # The text may be a class name. `classes` maps it to a label.
         return text

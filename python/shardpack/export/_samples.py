@@ -32,7 +32,7 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # The caller may also request packing figures, which are not part of a sample.
+        # The caller may also request packing figures. They are not part of a sample.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:

@@ -1,5 +1,5 @@
-"""Writes a Zarr v3 group with one array per field, whose first axis counts the samples. A field of varying shape
-becomes a group with one array per sample.
+"""Writes a Zarr v3 group with one array per field. The array's first axis counts the samples. A field of varying
+shape becomes a group with one array per sample.
 """
 
 from __future__ import annotations
