@@ -1,4 +1,4 @@
-"""Draws an SVG chart with one band for each side, which spans the results of its runs. Needs no library."""
+"""Draws an SVG chart with one band for each side. A band spans the results of the side's runs. Needs no library."""
 
 import statistics
 from html import escape

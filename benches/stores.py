@@ -140,7 +140,7 @@ def main():
 
 
 def measure(options, command, folder, bucket, count, samples, chosen):
-    """Returns a table with the rates of all sides, which take turns."""
+    """Returns a table with the rates of all sides. They are measured in turns."""
     rates, notes, network = {}, [], {}
     loads = [options.load] if options.load else list(LOADS)
     with server(folder) as near, server(folder, 0.1) as far:

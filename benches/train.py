@@ -90,7 +90,7 @@ def arguments():
     if max(options.cores) * options.devices > all_cores:
         parser.error(f"--cores {max(options.cores)} for {options.devices} ranks, but there are {all_cores} cores")
     options.cores = [cores or all_cores // options.devices for cores in options.cores]
-    # `device.prepare` needs these options, which this bench does not define.
+    # `device.prepare` needs these options, but this bench does not define them.
     options.cubes, options.device = 0, "cuda:0"
     return options
 
@@ -127,7 +127,7 @@ def rank(number, model, cores, folder, out, settings):
     mine = sorted(os.sched_getaffinity(0))[number * cores : (number + 1) * cores]
     os.sched_setaffinity(0, mine)
     torch.set_num_threads(1)
-    # Without this preload, each worker process imports PyTorch itself, which takes a minute.
+    # Without this preload, each worker process imports PyTorch itself. That takes a minute.
     multiprocessing.set_forkserver_preload(["device_others", "torchvision.io", "torchvision.transforms.v2"])
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)

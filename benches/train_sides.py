@@ -167,7 +167,7 @@ def workers(job, threads):
 
     endless = forever()
     yield endless
-    # Stop the worker processes, which would otherwise stay alive during the next turn.
+    # Stop the worker processes. They would otherwise stay alive during the next turn.
     endless.close()
 
 

@@ -30,8 +30,8 @@ cp target/package/*-"$version".crate "$folder/crates/"
 
 bill=shardpack-$version.cdx
 if cargo cyclonedx --version >/dev/null 2>&1; then
-  # This writes a file next to the manifest of every workspace member. Keep only the bill of the Python package, which
-  # includes all other crates.
+  # This writes a file next to the manifest of every workspace member. Keep only the bill of the Python package,
+  # because it includes all other crates.
   cargo cyclonedx --quiet --manifest-path python/Cargo.toml --format json --spec-version 1.5 --features cli,hdf5 \
     --target x86_64-unknown-linux-gnu --override-filename "$bill"
   mv "python/$bill.json" "$folder/"

@@ -22,8 +22,8 @@ scripts/setup.sh >target/setup.log 2>&1 </dev/null &
 setup=$!
 
 title "Build"
-# Build without object stores, whose libraries take as long to build as all other crates, and without link-time
-# optimisation, which takes some minutes more.
+# Build without object stores, because their libraries take as long to build as all other crates. Also build without
+# link-time optimisation, because it takes some minutes more.
 export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack

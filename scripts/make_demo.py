@@ -101,8 +101,7 @@ def geotiff(path, values, **options):
 
 
 def savemat(path, variables, compress=False):
-    """Write real arrays to a MATLAB 5 file, without SciPy, which takes 140 MB and which nothing else in the demo needs.
-    """
+    """Write real arrays to a MATLAB 5 file without SciPy. SciPy takes 140 MB, and nothing else in the demo needs it."""
 
     def element(kind, data):
         return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)

@@ -182,7 +182,7 @@ if [[ $sdist_builds == yes ]]; then
   folder=$(mktemp -d)
   tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
   started=$SECONDS
-  # Use the test profile, which reuses the crates compiled for the tests, because only the success of the build matters.
+  # Use the test profile, because only the success of the build matters. It reuses the crates compiled for the tests.
   CARGO_TARGET_DIR=$PWD/target MATURIN_PEP517_ARGS="--profile dev" python -m pip wheel --quiet --disable-pip-version-check \
     --no-deps --wheel-dir "$folder/wheel" "$folder/shardpack-$version"
   say "the sdist builds: $(basename "$folder"/wheel/*.whl), $((SECONDS - started)) s"

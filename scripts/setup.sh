@@ -45,7 +45,7 @@ find_python() {
   done
 }
 
-# compiles COMPILER LANGUAGE: succeeds if the compiler can make a program, which also needs the linker and the headers
+# compiles COMPILER LANGUAGE: succeeds if the compiler can make a program. This also needs the linker and the headers
 # of the C library.
 compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null

@@ -156,7 +156,7 @@ class Page(HTMLParser):
 
 
 def check() -> int:
-    """Check the links of all pages except the Rust reference, which `cargo doc` has already checked."""
+    """Check the links of all pages except the Rust reference, because `cargo doc` has already checked it."""
     pages: dict[Path, Page] = {}
     wrong, followed = set(), 0
     own = [path for path in sorted(SITE.rglob("*.html")) if SITE / "rust" not in path.parents and path.name != "404.html"]

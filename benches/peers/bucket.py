@@ -98,7 +98,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request, client_address):
-        """Logs nothing, because readers may exit before the end of an answer, which is not an error."""
+        """Logs nothing, because a reader may exit before the end of an answer. That is not an error."""
 
 
 def main():

@@ -8,8 +8,8 @@ READ_BYTES = 1 << 20
 
 
 def divided(work, items, job):
-    """Runs an epoch in `job.threads` processes, which persist between epochs. Each process holds its share of the items
-    in memory.
+    """Runs an epoch in `job.threads` processes. They persist between epochs, and each holds its share of the items in
+    memory.
     """
     context = multiprocessing.get_context("fork")
     pipes = []

@@ -1,4 +1,4 @@
-//! Measures the CPU time of this process, which other programs on the machine affect less than wall time.
+//! Measures the CPU time of this process. Other programs on the machine affect it less than wall time.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::time::Duration;

@@ -46,8 +46,8 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // Allow only one thread and one malloc arena, because every additional one reserves address space, which is
-        // limited.
+        // Allow only one thread and one malloc arena. Every additional one reserves address space, and
+        // the address space is limited.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())

@@ -43,7 +43,7 @@ fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
         bytes.push(0);
     }
     let len = bytes.len();
-    // Put half of the damage into the first bytes, where the headers are.
+    // Put half of the damage into the first bytes, because the headers are there.
     let at = if random.next() & 1 == 0 { random.below(len) } else { random.below(len.min(200)) };
     match random.below(8) {
         0 => bytes[at] ^= 1 << random.below(8),

@@ -142,7 +142,8 @@ fn add_takes_the_options_that_its_table_lists() {
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
     for (path, text) in code() {
-        // Skip tests, which compare messages together with their hints, and `spelling.rs`, which appends hints.
+        // Skip tests, because they compare messages together with their hints. Also skip
+        // `spelling.rs`, because it appends hints.
         let of_tests = |part: &std::ffi::OsStr| part.to_string_lossy().contains("tests");
         if path.iter().any(of_tests) || path.ends_with("crates/format/src/spelling.rs") {
             continue;
@@ -176,8 +177,8 @@ fn the_hints_of_every_error_reach_front_ends() {
             text.split("impl std::error::Error for ").skip(1).filter_map(|rest| rest.split_whitespace().next());
         for name in derived.chain(written) {
             let name = name.split(['(', '<', ';']).next().unwrap();
-            // Each crate defines its type `Error` and implements `Explain` in the same file, except for
-            // `shardpack-format`, which implements it in `explain.rs`.
+            // Each crate defines its type `Error` and implements `Explain` in the same file. Only
+            // `shardpack-format` implements it elsewhere, in `explain.rs`.
             let of_bottom = path.components().any(|part| part.as_os_str() == "format");
             let place = if name == "Error" && !of_bottom { text } else { &all };
             assert!(place.contains(&format!("impl Explain for {name} {{")), "{}: `{name}`", path.display());

@@ -466,7 +466,7 @@ fn files_do_not_use_each_other_in_a_circle() {
 }
 
 /// Returns true if a function parameter on this line is a tuple pattern. Ignores tuple patterns in `let` and in
-/// closures, which are allowed.
+/// closures, because these are allowed.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")

@@ -17,7 +17,7 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The random number generator SplitMix64, which returns the same numbers on every machine and in every release.
+/// The random number generator SplitMix64. It returns the same numbers on every machine and in every release.
 struct Random(u64);
 
 impl Random {

@@ -57,8 +57,8 @@ class Figures(BenchTest):
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
         self.assertEqual(set(got["thread_s"]), STAGES)
         self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
-        # Two threads together spend more time than the epoch takes, but not exactly twice the time, because a wait
-        # counts when it ends, which may be in the next epoch.
+        # Two threads together spend more time than the epoch takes, but not exactly twice the time. A wait counts when
+        # it ends, and that may be in the next epoch.
         self.assertGreater(sum(got["thread_s"].values()), got["seconds"])
         self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
         self.assertTrue(0 <= got["queue_fill"] <= 3)
@@ -228,7 +228,7 @@ class Refused(BenchTest):
         self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
         plain = self.expect(0, "bench", out, "--json", "--image", "rrc32").json()
         rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
-        # Each of the 3 × 32 × 32 levels becomes a 2-byte float, which is one byte more. Scalars do not change.
+        # Each of the 3 × 32 × 32 levels becomes a 2-byte float. This adds one byte per level. Scalars do not change.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std apply only to pictures that are loaded as floats, and there are none"),

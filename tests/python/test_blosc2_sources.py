@@ -218,7 +218,7 @@ class Blosc2Sources(CommandTest):
             (self.tmp / "src" / f"{number:03}.b2nd").write_bytes(bytes_)
         result = shardpack("pack", self.tmp / "src", self.tmp / "out", "--on-bad-input", "skip", "--json")
         self.assertIn(result.code, (0, 1), repr(result))
-        # Every third file is truncated. None of those may be packed.
+        # Every third file is truncated. No truncated file may be packed.
         packed = {line.split(".")[0] for line in self.ok("ls", self.tmp / "out").out.split()} if result.code == 0 else set()
         self.assertFalse(packed & {f"{number:03}" for number in range(0, 120, 3)}, packed)
 

@@ -170,7 +170,7 @@ class ForeignChunks(CommandTest):
         self.shells = {}
 
     def shell(self, dtype):
-        """Return a shard with one Blosc2 cube of this type, whose chunk can be replaced."""
+        """Return a shard with one Blosc2 cube of this type, whose chunk the tests replace."""
         if dtype not in self.shells:
             source = self.tmp / f"src-{dtype}"
             source.mkdir()

@@ -108,7 +108,7 @@ class Pictures(CommandTest):
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
         self.assertIn("hint: `--key-column NAME` names that column", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
-        # The recipes differ only in the name of the key column, which `add` needs later.
+        # The recipes differ only in the name of the key column. `add` needs this name later.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
         self.assertEqual(other, first | {"key_column": "photo"})
         listed = [self.ok("ls", self.tmp / name, "--columns", "class,score,bytes").out for name in ("out", "out1")]

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CARGO = '[workspace.package]\nversion = "1.2.3"\nedition = "2024"\n\n[workspace]\n'
 READY = "# Changelog\n\n## 1.2.3 - 2026-11-30\n"
-# Fake `licences.py`, which `release.sh` runs after it has checked the version and the tree. It ends the run before
+# Fake `licences.py`. `release.sh` runs it after the checks of the version and the tree. It ends the run before
 # anything is built.
 REACHED = 'raise SystemExit("would build")\n'
 
@@ -41,7 +41,7 @@ class Release(unittest.TestCase):
         self.git("commit", "--quiet", "--allow-empty", "--message", "a")
 
     def release(self, *args):
-        # The temporary folder may be inside another checkout, which git must not find.
+        # The temporary folder may be inside another checkout, which Git must not find.
         settings = os.environ | {"GIT_CEILING_DIRECTORIES": str(self.root.parent)}
         return subprocess.run(["bash", self.root / "scripts" / "release.sh", *args], capture_output=True, text=True, env=settings)
 

@@ -57,7 +57,7 @@ class TiledJpeg(unittest.TestCase):
     def test_pictures_whose_markers_do_not_divide_the_row_are_not_cut(self):
         rng = random.Random(2)
         file = io.BytesIO()
-        # A row has seven MCUs, which the restart interval of three does not divide.
+        # A row has seven MCUs, which is not a multiple of the restart interval of three.
         picture(rng, 56, 40, "RGB").save(file, "JPEG", subsampling="4:4:4", restart_marker_blocks=3)
         jpeg = file.getvalue()
         self.assertEqual(cut_jpeg.cut(jpeg, 8, 8, 8, 8), (jpeg, (0, 0, 56, 40)))

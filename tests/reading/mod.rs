@@ -8,8 +8,8 @@ use shardpack_format::{FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
-/// Verifies every byte and every digest, and decodes every field except pictures, whose content is not part of the
-/// format.
+/// Verifies every byte and every digest, and decodes every field. Pictures are not decoded, because their
+/// content is not part of the format.
 ///
 /// # Errors
 /// If there is no dataset or shard at the path.
