@@ -99,10 +99,10 @@ fn read(path: &Path) -> crate::Result<Value> {
     }
 }
 
-/// The options of a recipe.
+/// The `pack` options that a recipe sets.
 #[derive(Debug)]
 pub struct RecipeOptions {
-    /// `pack` options by name.
+    /// Options, each with its name.
     pub options: Vec<(String, Given)>,
     /// A note that names the chosen candidate, if the recipe does not.
     pub note: Option<Note>,

@@ -38,7 +38,7 @@ pub struct Checked {
     pub report: VerifyReport,
     /// Number of pictures that cannot be decoded although their CRC32s match.
     pub undecodable_pictures: u64,
-    /// Duration in seconds, measured by the wall clock.
+    /// Wall-clock time of the check in seconds.
     pub seconds: f64,
 }
 

@@ -57,7 +57,7 @@ class ReportOptions(TypedDict, total=False):
     filter: str | Sequence[str]
     """Filters to apply before these codecs."""
     kind: Literal["images", "cubes"]
-    """Kind of the samples."""
+    """Whether the samples are pictures or cubes."""
     labels: StrPath
     """Table of labels, as for :func:`pack`."""
     key_column: str
@@ -67,7 +67,7 @@ class ReportOptions(TypedDict, total=False):
     class_folders: Literal["auto", "on", "off"]
     """Use the names of first-level folders as labels."""
     masks: StrPath
-    """Folder of label masks."""
+    """Folder that contains the label masks."""
     follow_links: bool
     """Follow symbolic links that lead out of the source."""
     variable: str | Sequence[str]

@@ -21,7 +21,7 @@ class Row(dict[str, "NDArray[Any]"]):
     key: str
     """Key of the sample."""
     epoch: int
-    """Number of the epoch."""
+    """Number of the epoch, as for ``Loader.set_epoch``."""
     seed: int
     """A random number below 2⁵³ for ``numpy.random.default_rng(row.seed)``. It depends only on seed, epoch and sample.
     """

@@ -208,11 +208,11 @@ class Crop:
     """One or several crops of each picture, each in its own field. Made by :func:`crop`."""
 
     view: str
-    """View of the picture."""
+    """Name of the view, such as ``"rrc96"``."""
     augment: str | None = None
     """Additional augmentations of these crops, as a string."""
     times: int = 1
-    """Number of crops."""
+    """Number of crops of each picture."""
     name: str | None = None
     """Name of the field, or the prefix of several field names."""
 

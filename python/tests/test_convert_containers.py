@@ -137,7 +137,7 @@ def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.
 def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shardpack.convert import _zarr_store
 
-    # Skip the check of the document.
+    # Skip the check of the metadata document, so that only the check of the codecs is left.
     monkeypatch.setattr(_zarr_store, "checked", lambda name, text, most: text)
     settings = {"chunk_shape": [3], "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}], "index_codecs": [{"name": "bytes"}]}
     sources = [v2(tmp_path / f"{number}.zarr", b"", **PICKLES[case]) for number, case in enumerate(("second filter", "compressor", "inside of ours"))]

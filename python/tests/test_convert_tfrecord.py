@@ -1,4 +1,4 @@
-"""Tests conversion from TFRecord files of `tf.train.Example`."""
+"""Tests conversion from TFRecord files that contain `tf.train.Example` records."""
 
 from __future__ import annotations
 

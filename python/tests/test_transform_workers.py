@@ -1,4 +1,4 @@
-"""Tests transforms of rows in worker processes."""
+"""Tests row transforms in worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Rejects URLs in place of local folders.
+//! Rejects a URL where a command needs a local folder.
 
 use crate::place::is_url;
 use shardpack_format::{Hinted, visible_path};

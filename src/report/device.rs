@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 512 << 20;
 const BATCHES: u64 = 32;
-/// Minimum duration of one measurement.
+/// A measurement repeats batches for at least this time.
 const WHILE: Duration = Duration::from_millis(300);
 
 /// The device that decodes pictures and arrays.

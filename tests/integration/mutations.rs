@@ -54,7 +54,7 @@ const EDGES: &[u64] = &[
     u64::MAX,
 ];
 
-/// Damages the bytes at random places, more often where header fields are likely.
+/// Damages the bytes at random positions, more often where header fields are likely.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         bytes.push(0);

@@ -250,9 +250,9 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip changed texts that parse to the same value, for example with other white space,
-        // because they are not damaged. Also skip texts that are no longer a manifest, because
-        // `verify` always reports them.
+        // Skip a flip that does not change the parsed value, for example in white space, because it
+        // damages nothing. Also skip a flip after which the file is no longer a manifest, because
+        // `verify` always reports it.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

@@ -29,9 +29,9 @@ pub enum SourceError {
     NotASource {
         /// The path that was given as the source.
         path: PathBuf,
-        /// Accepted kinds of path.
+        /// Expected kind of path, in words.
         expected: &'static str,
-        /// Actual kind of path.
+        /// Actual kind of path, in words.
         found: &'static str,
     },
     /// The source contains no usable samples.

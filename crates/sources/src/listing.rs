@@ -1,4 +1,4 @@
-//! The samples of a source, in order.
+//! Lists the samples of a source, in key order.
 
 use crate::bad::BadInput;
 use crate::columns::TableColumn;
@@ -26,7 +26,7 @@ pub struct SourceSample {
     pub class: Option<u32>,
     /// Content of the file. For a clip, the content of its first frame.
     pub content: SampleContent,
-    /// Data file of an ENVI header.
+    /// Data file that belongs to an ENVI header. `None` for other formats.
     pub data: Option<Box<SideFile>>,
     /// File with the label mask.
     pub mask: Option<Box<SideFile>>,
@@ -81,7 +81,7 @@ impl SourceSample {
     }
 }
 
-/// Source of the labels in a listing.
+/// Where the labels in a listing come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelsFrom {
     /// There are no labels.

@@ -36,7 +36,7 @@ struct Head {
     root: PathBuf,
     /// Options that affect the listing, by flag.
     options: Value,
-    /// Label table at the time of listing.
+    /// Label table, with its size and modification time when the source was listed.
     labels: Option<SideFile>,
     kind: SourceKind,
     labels_from: LabelsFrom,

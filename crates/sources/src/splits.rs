@@ -133,8 +133,8 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     Split { name, listing }
 }
 
-/// Labels the samples of all splits whose samples are all in folders. The classes are the folders of these
-/// splits. `folders` contains all second-level folders.
+/// Labels each split in which all samples are in folders. The classes are the folders of these splits.
+/// `folders` contains all second-level folders.
 fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();

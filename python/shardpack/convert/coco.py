@@ -42,7 +42,7 @@ def open(
     classes of the dataset); ``iscrowd``, which is 0 if the file does not give it; ``area``, if all annotations have
     one. Annotations without boxes have ``classes`` if they have a category. If the file has them, there are also
     ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, with a list of polygons or run lengths
-    per object; and ``captions`` as JSON, a list of texts.
+    per object; and ``captions`` as JSON, a list of strings.
 
     Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with such coordinates
     cannot be converted if the annotation file gives another ``width`` or ``height`` for it, or if a box lies wholly

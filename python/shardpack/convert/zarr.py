@@ -172,7 +172,7 @@ def _column(array: Any) -> Column:
         except MemoryError:
             raise
         except Exception as error:
-            # Codecs raise many kinds of exceptions.
+            # Codecs raise exceptions of many types.
             raise ValueError(str(error) or type(error).__name__) from error
 
     return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks), by_chunk=varying)

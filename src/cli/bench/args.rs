@@ -1,4 +1,4 @@
-//! The arguments of `shardpack bench`.
+//! Declares the arguments of `shardpack bench`.
 
 use super::super::examples;
 use super::super::shared_args::FromStore;

@@ -80,7 +80,7 @@ pub(super) enum WorkloadContent {
         short_side: Option<f64>,
     },
     Arrays {
-        /// Name of the codec, such as `blosc2-zstd`.
+        /// Name of the array codec, such as `blosc2-zstd`. `None` if unknown.
         codec: Option<String>,
     },
 }

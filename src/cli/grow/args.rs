@@ -1,4 +1,4 @@
-//! The arguments of `add`, `remove` and `compact`.
+//! Declares the arguments of `add`, `remove` and `compact`.
 
 use super::super::examples;
 use super::super::table::Options;

@@ -1,4 +1,4 @@
-//! The arguments of `shardpack report`.
+//! Declares the arguments of `shardpack report`.
 
 use super::super::examples;
 use super::super::table::Options;

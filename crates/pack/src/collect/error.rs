@@ -19,7 +19,7 @@ pub enum CollectError {
     Io {
         /// The failed action, as a verb.
         action: &'static str,
-        /// The folder of the dataset.
+        /// The dataset folder.
         path: PathBuf,
         /// Error from the operating system.
         source: Cause,
@@ -31,7 +31,7 @@ pub enum CollectError {
         key: String,
         /// Name of the field.
         field: String,
-        /// Explanation of the mismatch.
+        /// Why the value does not fit.
         text: String,
         /// Hint for the user. May be empty.
         hint: Hint,

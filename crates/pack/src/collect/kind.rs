@@ -36,7 +36,7 @@ pub enum Kind {
     Json,
     /// Uninterpreted bytes.
     Bytes,
-    /// A number of this type.
+    /// A number of this element type.
     Scalar(Dtype),
 }
 

@@ -30,7 +30,7 @@ pub struct BandDifferences {
     pub sum_abs: f64,
     /// Largest absolute error.
     pub max_abs: f64,
-    /// Sum of the values in the source.
+    /// Sum of the source values.
     pub sum_source: f64,
 }
 
@@ -99,7 +99,7 @@ pub struct ArrayDifference {
     pub median: Option<PixelAngle>,
     /// Errors in each band.
     pub bands: Vec<BandDifferences>,
-    /// Angles of evenly spaced pixels.
+    /// Spectral angles of evenly spaced pixels.
     pub angles: Vec<PixelAngle>,
     /// Errors (decoded − source) of evenly spaced values.
     pub errors: Vec<f64>,

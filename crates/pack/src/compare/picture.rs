@@ -7,7 +7,7 @@ use shardpack_format::{Error, Result};
 use shardpack_jpeg::Reference;
 use shardpack_jpeg::{JpegReencoder, Resize};
 
-/// The difference of two pictures.
+/// Measures of the difference between two pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureDifference {
     /// True if all pixels are equal.

@@ -90,7 +90,7 @@ pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
 /// Figures of one array field, accumulated over many samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Sums and maxima of the figures.
+    /// Sums and maxima over all samples.
     pub figures: Fidelity,
     /// Number of samples.
     pub samples: u64,

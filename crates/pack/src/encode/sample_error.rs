@@ -46,7 +46,7 @@ pub enum SampleError {
         height: u64,
         /// Width of the cube, or of the upright picture.
         width: u64,
-        /// Shape of the mask.
+        /// Actual shape of the mask, as text.
         found: String,
     },
 }

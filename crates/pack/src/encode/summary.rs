@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum FieldSummary {
-    /// Figures of a picture field.
+    /// Counts, sizes and scores of a picture field.
     Pictures(PictureSummary),
     /// Figures of an array field whose values may be altered by a value rule.
     Array(ArraySummary),
@@ -93,7 +93,7 @@ pub struct AnglePercentiles {
     pub p99: f64,
 }
 
-/// Figures of the pictures in one field.
+/// Counts, sizes and scores of the pictures in one field.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureSummary {
     /// Number of pictures.
@@ -120,7 +120,7 @@ pub struct PictureSummary {
     /// Number of pictures that were re-encoded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reencoded: u64,
-    /// Qualities of the re-encoded pictures.
+    /// JPEG qualities of the re-encoded pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<SpreadSummary>,
     /// SSIMULACRA2 scores of the scored pictures against their sources.

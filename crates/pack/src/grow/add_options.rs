@@ -40,7 +40,7 @@ pub struct AddOptions {
     pub key_column: Option<String>,
     /// Name of the label column in `labels`. Default: the label column that `pack` used.
     pub label_column: Option<String>,
-    /// Folder of masks. Default: none.
+    /// Folder that contains the masks. Default: none.
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,

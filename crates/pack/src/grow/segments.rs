@@ -26,7 +26,7 @@ pub struct IndexReport {
     pub generation: u32,
     /// Number of pictures that were given an index.
     pub indexed: u64,
-    /// Total size of these indexes in bytes.
+    /// Total size of the new indexes in bytes.
     pub index_bytes: u64,
     /// Number of damaged pictures. They were copied unchanged.
     pub damaged: u64,

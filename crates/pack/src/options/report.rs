@@ -1,4 +1,4 @@
-//! Parses the options of a report.
+//! Parses the options of `report`.
 
 use super::source::{READING, abouts, check_columns, of_reading};
 use super::{

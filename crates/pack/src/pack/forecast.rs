@@ -22,11 +22,11 @@ const TRIAL: Duration = Duration::from_secs(3);
 /// Forecast for packing a source in parts.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    /// Kind of the samples.
+    /// Whether the samples are pictures or cubes.
     pub kind: SourceKind,
     /// Total number of samples.
     pub samples: u64,
-    /// Total size of the sources, in bytes.
+    /// Total size of the source files, in bytes.
     pub source_bytes: u64,
     /// Estimated total size of the records, in bytes.
     pub stored_bytes: u64,
@@ -50,11 +50,11 @@ pub struct Forecast {
 pub struct PartForecast {
     /// Index of the part, and the number of parts.
     pub part: Part,
-    /// Range of the part's shards.
+    /// Numbers of the shards that the part writes.
     pub shards: Range<u32>,
     /// Number of samples in the part.
     pub samples: u64,
-    /// Total size of the part's sources, in bytes.
+    /// Total size of the part's source files, in bytes.
     pub source_bytes: u64,
     /// Estimated total size of the part's records, in bytes.
     pub stored_bytes: u64,
@@ -65,7 +65,7 @@ pub struct PartForecast {
 pub struct Measured {
     /// Number of samples that were timed.
     pub samples: u64,
-    /// Total size of their sources, in bytes.
+    /// Total size of their source files, in bytes.
     pub source_bytes: u64,
     /// Seconds spent on these samples, summed over all threads.
     pub seconds: f64,

@@ -30,11 +30,11 @@ pub struct Hooks<'a> {
 pub struct Planned<'a> {
     /// The split being packed, or `None` if the source has no splits.
     pub split: Option<&'a str>,
-    /// Kind of the samples.
+    /// Whether the samples are pictures or cubes.
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
-    /// Total size of the sources, in bytes.
+    /// Total size of the source files, in bytes.
     pub source_bytes: u64,
     /// Number of shards.
     pub shards: u32,

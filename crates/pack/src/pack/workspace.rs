@@ -1,4 +1,4 @@
-//! Buffers and encoders of a packing thread.
+//! Holds the buffers and encoders that a packing thread reuses for every sample.
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 

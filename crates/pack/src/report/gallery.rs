@@ -15,7 +15,7 @@ use shardpack_report::data::{
 
 const PICTURE_SIDE: u32 = 192;
 const CUBE_SIDE: u32 = 256;
-/// Factor that amplifies the differences of pictures.
+/// Factor by which the differences between pictures are amplified.
 const FACTOR: i32 = 8;
 /// Spacing of the grid of possible regions, in pixels.
 const STEP: usize = 16;

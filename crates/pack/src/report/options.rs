@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 pub struct CandidateRecipe {
     /// Short name for display.
     pub name: String,
-    /// Name of the candidate's ladder.
+    /// Name of the ladder that the candidate belongs to.
     pub group: String,
     /// The `pack` options that distinguish this candidate from the others, by name.
     pub own: Vec<(String, OptionValue)>,

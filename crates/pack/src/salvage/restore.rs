@@ -1,4 +1,4 @@
-//! Restores the lost manifest of a folder.
+//! Rebuilds the manifest of a folder that has lost it.
 
 use super::folder::taken_from;
 use super::options::SalvageOptions;

@@ -146,7 +146,7 @@ pub struct Estimate {
     pub value: f64,
     /// Lower end of the interval at the level [`Provenance::confidence`](super::Provenance::confidence).
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the same interval.
     pub high: f64,
 }
 

@@ -16,7 +16,7 @@ pub struct GalleryItem {
     pub why: Why,
     /// Region with the largest difference, in pixels of the stored picture.
     pub region: Rect,
-    /// Measured values of the sample.
+    /// The sample's measured values, by measure.
     pub scores: BTreeMap<Measure, f64>,
     /// Factor by which the differences in `difference` are multiplied.
     pub difference_factor: f64,

@@ -12,7 +12,7 @@ pub struct Metric {
     /// Results of several runs on the original samples. The runs differ only in their seeds, so the range of
     /// the results shows the effect of chance.
     pub baseline: Vec<f64>,
-    /// Results of the candidates.
+    /// One result per candidate. A candidate whose run failed has none.
     pub values: Vec<MetricValue>,
     /// Descriptions of the failed runs, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Provenance {
     /// Command that repeats the report.
     pub command: String,
-    /// Version of shardpack.
+    /// Version of shardpack that made the report.
     pub version: String,
     /// Seed for drawing the samples.
     pub seed: u64,
@@ -17,7 +17,7 @@ pub struct Provenance {
     pub strata_count: u64,
     /// Number of drawn samples.
     pub drawn: u64,
-    /// Total number of samples.
+    /// Number of samples in the whole set.
     pub of: u64,
     /// Confidence level of all intervals, such as 0.95.
     pub confidence: f64,
@@ -74,7 +74,7 @@ pub struct TimedDevice {
     pub name: String,
 }
 
-/// Progress of a run that was interrupted.
+/// Progress of an interrupted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// Number of samples that were measured for all candidates.

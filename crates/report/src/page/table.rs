@@ -6,7 +6,7 @@ use crate::data::{Candidate, Measure, SPECTRAL_ANGLES, SampleKind, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// Sort key and text of a cell.
+/// The value that a cell is sorted by, and its text. `None` for an empty cell.
 type Cell = Option<(f64, String)>;
 
 struct CandidateColumn<'a> {

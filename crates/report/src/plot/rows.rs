@@ -8,9 +8,9 @@ use maud::{Markup, html};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PlotRow {
     pub(crate) label: String,
-    /// Ends of the thin line.
+    /// Ends of the thin line, from the worst to the best value.
     pub(crate) whole: Option<(f64, f64)>,
-    /// Ends of the thick line.
+    /// Ends of the thick line, from p10 to p90.
     pub(crate) core: Option<(f64, f64)>,
     pub(crate) ring: Option<f64>,
     /// Dots with their tooltips.

@@ -2,7 +2,7 @@
 
 use crate::words;
 
-/// Spacing of values along an axis.
+/// How values are spaced along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Linear,

@@ -5,7 +5,7 @@ use super::formats::CubeKind;
 use serde::{Deserialize, Serialize};
 use shardpack_format::Dtype;
 
-/// Result of [`peek`](super::peek).
+/// Properties of a cube that [`peek`](super::peek) reads from the header of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CubeInfo {
     /// File format.

@@ -30,12 +30,12 @@ pub struct PictureInfo {
     pub jpeg: Option<JpegFacts>,
 }
 
-/// Type of a picture's extra band.
+/// A band that a picture has in addition to its colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beside {
     /// An alpha channel.
     Alpha,
-    /// A band of unknown meaning.
+    /// An extra band with unknown meaning.
     Band,
 }
 

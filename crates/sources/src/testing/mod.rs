@@ -1,4 +1,4 @@
-//! Shared test helpers of this crate.
+//! Helpers that several tests of this crate share.
 
 mod files;
 pub(crate) use files::*;

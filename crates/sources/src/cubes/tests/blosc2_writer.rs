@@ -15,7 +15,7 @@ pub(super) enum Coded {
 
 #[derive(Clone)]
 pub(super) struct Blosc2Spec<'a> {
-    /// NumPy's name of the element type.
+    /// NumPy's name for the element type.
     pub(super) descr: &'a str,
     pub(super) item: usize,
     pub(super) shape: &'a [usize],

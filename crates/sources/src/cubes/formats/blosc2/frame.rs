@@ -69,12 +69,12 @@ struct FrameHeader {
     chunk_bytes: u64,
 }
 
-/// Content of the metalayer `b2nd`.
+/// The metalayer `b2nd`, which describes the array.
 struct ArrayLayer {
     shape: Vec<u64>,
     chunk: Vec<u64>,
     block: Vec<u64>,
-    /// NumPy's name of the element type. Frames of the first version lack it.
+    /// NumPy's name for the element type. Frames of the first version lack it.
     dtype: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 use std::io::{ErrorKind, Read};
 
-/// Type numbers of non-numeric elements.
+/// Type numbers of elements that contain other elements.
 pub(super) const MATRIX: u32 = 14;
 pub(super) const COMPRESSED: u32 = 15;
 
