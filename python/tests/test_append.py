@@ -95,7 +95,7 @@ def test_classes_are_matched_by_name(tmp_path: Path) -> None:
         assert writer.classes == ["cat", "dog", "owl"]
         for key, label in (("owl", 0), ("dog", 1), ("by name", "cat")):
             writer.write(sample(3) | {"label": label}, key=key)
-        with pytest.raises(sp.UsageError, match="sample `x`: field `label`: expected a class number, 0 to 1, found 2"):
+        with pytest.raises(sp.UsageError, match="sample `x`: field `label`: expected a class number from 0 to 1, found 2"):
             writer.write(sample(3) | {"label": 2}, key="x")
     assert writer.report is not None and writer.report["new_classes"] == ["owl"]
     dataset = sp.Dataset(tmp_path / "out")
@@ -104,7 +104,7 @@ def test_classes_are_matched_by_name(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out", generation=1).classes == CLASSES
     with sp.Writer(tmp_path / "out", append=True) as writer:
         writer.write(sample(3) | {"label": 2}, key="number of the dataset")
-        with pytest.raises(sp.UsageError, match="there is no class `bat`\nhint: `classes` adds new classes"):
+        with pytest.raises(sp.UsageError, match="there is no class `bat`\nhint: pass `classes` to add new classes"):
             writer.write(sample(3) | {"label": "bat"}, key="x")
 
 
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     before = files(tmp_path / "out")
     changes: list[tuple[dict[str, Any], str]] = [
         ({"mask": np.zeros((24, 40), np.int32)}, "field `mask`: expected an array of uint8, found an array of int32"),
-        ({"mask": np.zeros((24, 40, 1), np.uint8)}, "field `mask`: expected an array of 2 axes of uint8, as in the dataset, found [24, 40, 1] of uint8"),
+        ({"mask": np.zeros((24, 40, 1), np.uint8)}, "field `mask`: expected an array of uint8 with 2 axes, as in the dataset, found an array of uint8 with shape [24, 40, 1]"),
         ({"score": "high"}, "field `score`: expected float64, found text"),
         ({"score": None}, "field `score`: expected float64, found no value"),
         ({"image": "text"}, "field `image`: expected a complete JPEG, PNG, WebP, BMP or TIFF"),
@@ -124,10 +124,10 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
             writer.write(sample(3) | change, key="x")
     less = sample(3)
     del less["caption"]
-    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: this field is missing; in the dataset it is of kind text\nhint: pass None"):
+    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: the sample lacks this field, whose kind in the dataset is text\nhint: pass None"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write(less, key="x")
-    with pytest.raises(sp.UsageError, match="schema: field `score`: expected float64, as in the dataset, found text"):
+    with pytest.raises(sp.UsageError, match="schema: the kind of the field `score` is float64 in the dataset, but text here"):
         sp.Writer(tmp_path / "out", {"score": "text"}, append=True)
     assert files(tmp_path / "out") == before
 
@@ -149,7 +149,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
         sp.Writer(tmp_path / "new", on_known_key="skip")
     with pytest.raises(sp.UsageError, match="path: append needs a local folder, found the URL"):
         sp.Writer("s3://bucket/train", append=True)
-    with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: without `append=True`, a new dataset is created there"):
+    with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: omit `append=True` to create a new dataset there"):
         sp.Writer(tmp_path / "new", append=True)
     assert not (tmp_path / "new").exists()
     with pytest.raises(sp.UsageError, match="already contains a dataset of 2 samples\nhint: .*`append=True` to add to it"):
@@ -158,12 +158,12 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
 
 def test_keys_that_are_there(tmp_path: Path) -> None:
     write(tmp_path / "out", range(4))
-    with pytest.raises(sp.UsageError, match='sample `s/003`: the dataset already has a sample with this key\nhint: `on_known_key="skip"`'):
+    with pytest.raises(sp.UsageError, match='sample `s/003`: the dataset already has a sample with this key\nhint: pass `on_known_key="skip"`'):
         write(tmp_path / "out", range(3, 6), append=True)
     assert sp.Dataset(tmp_path / "out").generation == 1
     report = write(tmp_path / "out", range(3, 6), append=True, on_known_key="skip")
     assert (report["samples"], report["known"], report["samples_of_dataset"]) == (2, 1, 6)
-    with pytest.warns(UserWarning, match="1 sample skipped, although the dataset has different content.*`s/001`: field `score`"):
+    with pytest.warns(UserWarning, match="skipped 1 sample, although the dataset has different content.*`s/001`: field `score`"):
         with sp.Writer(tmp_path / "out", append=True, on_known_key="skip") as writer:
             writer.write(sample(1) | {"score": 99.0}, key="s/001")
     assert writer.report is not None

@@ -81,7 +81,7 @@ def test_columns_must_be_the_fields_of_the_dataset(tmp_path: Path) -> None:
 
 def test_no_dataset_and_one_too_many(tmp_path: Path) -> None:
     one = tar(tmp_path / "one.tar", range(2))
-    with pytest.raises(ValueError, match="is not a dataset: it has no manifest.json\nhint: without `append=True`"):
+    with pytest.raises(ValueError, match="is not a dataset: it has no manifest.json\nhint: omit `append=True`"):
         sp.convert("webdataset", one, tmp_path / "out", append=True)
     sp.convert("webdataset", one, tmp_path / "out")
     with pytest.raises(ValueError, match="`append=True` to add to it"):
@@ -163,13 +163,13 @@ def test_the_command_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     one, two = tar(tmp_path / "one.tar", range(4)), tar(tmp_path / "two.tar", range(3, 6), ["0", "1"])
     out = str(tmp_path / "out")
     assert run(["convert", "webdataset", str(one), out, "--append"]) == 2
-    assert "hint: without `--append`, a new dataset is created there" in capsys.readouterr().err
+    assert "hint: omit `--append` to create a new dataset there" in capsys.readouterr().err
     assert run(["convert", "webdataset", str(one), out, "--classes", "cat,dog"]) == 0
     assert run(["convert", "webdataset", str(two), out]) == 2
     assert "`--append` to add to it" in capsys.readouterr().err
     assert run(["convert", "webdataset", str(two), out, "--append"]) == 2
     error = capsys.readouterr().err
-    assert "photos/003" in error and "hint: `--on-known-key skip` skips such samples" in error
+    assert "photos/003" in error and "hint: pass `--on-known-key skip` to skip such samples" in error
     assert run(["convert", "webdataset", str(two), out, "--append", "--on-known-key", "skip", "--classes", "owl,dog"]) == 0
     said = capsys.readouterr().out
     assert f"added 2 samples to `{out}`" in said and "generation 2, 6 samples" in said

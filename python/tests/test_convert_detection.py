@@ -204,7 +204,7 @@ def test_voc(tmp_path: Path) -> None:
     (sample,) = content(tmp_path / "bits").values()
     assert sample["mask"].dtype == np.uint8 and (sample["mask"] == 5).all()
     Image.fromarray(np.zeros((24, 40, 3), np.uint8)).save(root / "SegmentationClass" / "c.png")
-    with pytest.raises(sp.SourceError, match="picture `c`: column 'mask': label mask: expected a grey or palette PNG, found Rgb"):
+    with pytest.raises(sp.SourceError, match="picture `c`: column 'mask': a label mask must be a grey or palette PNG, but this PNG is Rgb"):
         sp.convert("voc", root, tmp_path / "never", split="train", names=NAMES, masks="SegmentationClass")
 
 

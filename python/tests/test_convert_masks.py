@@ -98,10 +98,10 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
 
     colours = png(np.zeros((24, 40, 3), np.uint8))
     said = why(colours)
-    assert "sample `1`: column 'seg.png': label mask: expected a grey or palette PNG, found Rgb" in said
+    assert "sample `1`: column 'seg.png': a label mask must be a grey or palette PNG, but this PNG is Rgb" in said
     assert "hint: save the class numbers, not their colours" in said
     assert "column 'seg.png': expected a mask as PNG or TIFF, found a JPEG, which changes the numbers" in why(jpeg(1))
-    assert "column 'seg.png': PNG: expected decodable data" in why(png(CLASSES)[:-30])
+    assert "column 'seg.png': cannot decode the PNG: " in why(png(CLASSES)[:-30])
     assert "`masks` names an unknown column 'mask'; the columns are 'jpg', 'seg.png'" in why(colours, masks=["mask"])
     assert "`masks` makes an array of 'seg', but `schema` says 'image'" in why(colours, schema={"seg": "image"})
     with pytest.raises(TypeError, match=r"masks: expected a list of columns, found: 'seg'\nhint: masks=\['seg'\]"):

@@ -71,7 +71,7 @@ def test_a_table_with_a_column_of_keys_of_its_own(tmp_path: Path) -> None:
     for name, rows in (("first", "photo,id\na.jpg,1\n"), ("week", "scan,id\nb.jpg,2\n")):
         (tmp_path / f"{name}.csv").write_text(rows)
     sp.pack(first, tmp_path / "out", labels=tmp_path / "first.csv", key_column="photo")
-    with pytest.raises(sp.UsageError, match='key column `photo`.*\nhint: `key_column=NAME` selects another column'):
+    with pytest.raises(sp.UsageError, match='key column `photo`.*\nhint: pass `key_column=NAME` to select another column'):
         sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv")
     sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv", key_column="scan")
     assert sorted(sp.Dataset(tmp_path / "out").columns["id"]) == [1, 2]

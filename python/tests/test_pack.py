@@ -108,7 +108,7 @@ def test_splits_are_datasets_with_the_same_classes(tmp_path: Path) -> None:
     photos(tmp_path / "src" / "train")
     photos(tmp_path / "src" / "val", 6)
     Image.new("RGB", (9, 9)).save(tmp_path / "src" / "val" / "a" / "deep.png")
-    with pytest.warns(UserWarning, match=r"hint: `splits=True` packs each folder into a separate dataset, with the same classes: `OUT/train`"):
+    with pytest.warns(UserWarning, match=r"hint: pass `splits=True` to pack each folder into a separate dataset with the same classes \(`OUT/train`\)"):
         sp.pack(tmp_path / "src", tmp_path / "one")
     seen: list[dict[str, int]] = []
     report = sp.pack(tmp_path / "src", tmp_path / "out", splits=True, jpeg="keep", progress=seen.append)

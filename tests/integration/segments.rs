@@ -274,7 +274,7 @@ fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
     let tiled = scratch.path().join("tiled");
     run(&src, &tiled, &PackOptions::default()).unwrap();
     let error = add_indexes(&tiled, &RewriteOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("no pictures that are kept"), "{error}");
+    assert!(error.contains("no pictures that were stored unchanged"), "{error}");
 }
 
 /// Every wrong index in the invalid fixtures leaves the pixels unchanged and is counted.

@@ -173,7 +173,7 @@ class Blosc2Sources(CommandTest):
         )
         case(
             "sparse.b2nd",
-            "a sparse Blosc2 frame, a folder with one file for each chunk",
+            "sparse Blosc2 frames (a folder with a file for each chunk) are not supported",
             "write the array with `contiguous=True`",
             write_file=lambda path: blosc2.asarray(array, urlpath=path, mode="w", contiguous=False),
         )

@@ -115,7 +115,7 @@ class GrowTest(CommandTest):
         (self.data / "manifest.json").write_text('{"format": "shar')
         told = self.expect(0, "salvage", self.data, self.tmp / "saved").out
         self.assertIn("left out 1 shard of older generations", told)
-        self.assertIn("hint: `--all-generations` copies them too", told)
+        self.assertIn("hint: pass `--all-generations` to copy them too", told)
         self.assertFalse(key(self.tmp / "saved"))
         told = self.expect(0, "salvage", self.data, self.tmp / "all", "--all-generations").out
         self.assertTrue(told.startswith("note: samples are also copied from 1 shard of older generations, including removed samples"), told)

@@ -103,12 +103,12 @@ class Masks(CommandTest):
         where = (self.tmp / "images", self.tmp / "out", "--masks", self.tmp / "labels")
         stopped = self.expect(2, "pack", *where)
         self.assertIn("`a/00.jpg`: expected a mask `a/00.*`, found none", stopped.err)
-        self.assertIn("01.png`: expected 60 × 90 pixels, the size of the upright picture, found 90 × 60", stopped.err)
-        self.assertIn("02.png`: label mask: expected a grey or palette PNG, found Rgb", stopped.err)
+        self.assertIn("01.png` has 90 × 60 pixels, but the upright picture has 60 × 90", stopped.err)
+        self.assertIn("02.png`: a label mask must be a grey or palette PNG, but this PNG is Rgb", stopped.err)
         self.assertFalse((self.tmp / "out").exists())
         skipped = self.expect(1, "pack", *where, "--on-bad-input", "skip", "--json").json()
         self.assertEqual((skipped["samples"], len(skipped["skipped"])), (2, 4))
-        self.assertIn("03.png`: PNG: expected decodable data", str(skipped["skipped"]))
+        self.assertIn("03.png`: cannot decode the PNG: ", str(skipped["skipped"]))
 
     def test_masks_accept_a_codec_but_no_options_of_cubes(self):
         self.source()

@@ -106,7 +106,7 @@ class Pictures(CommandTest):
 
         (self.tmp / "other.csv").write_text("\n".join(["photo" + lines[0][3:], *(line.replace(".jpg", "") for line in lines[1:])]))
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
-        self.assertIn("hint: `--key-column NAME` names that column", guess.err)
+        self.assertIn("hint: pass `--key-column NAME` to select the key column", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
         # The recipes differ only in the name of the key column. `add` needs this name later.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
@@ -192,8 +192,8 @@ class Pictures(CommandTest):
         pictures(self.tmp / "elsewhere", 3, classes=1)
         (source / "linked").symlink_to(self.tmp / "elsewhere" / "class 0")
         refused = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("`linked`: link points outside the source", refused.err)
-        self.assertIn("hint: `--follow-links` follows it", refused.err)
+        self.assertIn("`linked`: the link points outside the source", refused.err)
+        self.assertIn("hint: pass `--follow-links` to follow it", refused.err)
         result = self.ok("pack", source, self.tmp / "out", "--follow-links")
         self.assertIn("note: followed 1 link that leads out of the source (first: `linked`)", result.err)
         self.assertEqual(len(self.ok("ls", self.tmp / "out").out.split()), 7 + 4)

@@ -62,7 +62,7 @@ class Plan(CommandTest):
         first = sorted(path for path in source.rglob("*.jpg") if path.name != "added.jpg")[0]
         first.write_bytes(jpeg(98))
         changed = self.expect(2, "pack", source, self.tmp / "out2", "--listing", listing)
-        self.assertIn(f"{first.name}` has changed since it was listed: expected ", changed.err)
+        self.assertIn(f"{first.name}` has changed since it was listed (before: ", changed.err)
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)

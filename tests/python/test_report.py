@@ -374,7 +374,7 @@ class Datasets(ReportTest):
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])
         self.assertIn("the dataset has no sample with the key of this source", later["unreadable"][0]["reason"])
-        self.assertTrue(any("there are 13 sources, but the dataset has 12 samples" in note for note in later["notes"]))
+        self.assertTrue(any("the source has 13 samples, but the dataset has 12" in note for note in later["notes"]))
         self.assertIn("can be compared only with a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)
         self.assertIn("are cubes, but the dataset has pictures", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)

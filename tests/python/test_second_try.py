@@ -22,7 +22,7 @@ class SecondTry(CommandTest):
         (source / "class 0" / "bad.jpg").write_bytes(damaged_jpeg(7))
         stopped = self.expect(2, "pack", source, self.tmp / "out")
         self.assertIn("sample `class 0/bad.jpg`: cannot decode the picture: ", stopped.err)
-        self.assertIn("`--on-bad-input skip` leaves it out", stopped.err)
+        self.assertIn("pass `--on-bad-input skip` to skip it", stopped.err)
         skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
         self.assertIn("left out 1 file:", skipped.err)
         self.assertIn("packed 6 samples", skipped.out)
@@ -62,7 +62,7 @@ class SecondTry(CommandTest):
         self.assertIn("left out 2 files:", skipped.err)
         for path in (paths[0], paths[3]):
             self.assertIn(f"{path.relative_to(source)}: value at [", skipped.err)
-        self.assertIn("note: 2 cubes left out, with values beyond float16", skipped.err)
+        self.assertIn("note: left out 2 cubes with values outside the range of float16", skipped.err)
         self.assertIn("`--values keep` stores the values unchanged", skipped.err)
         self.assertIn("packed 3 samples", skipped.out)
         self.ok("pack", source, self.tmp / "kept", "--values", "keep")
@@ -101,7 +101,7 @@ class SecondTry(CommandTest):
     def test_more_parts_than_shards_give_a_note(self):
         source = pictures(self.tmp / "src", 3)
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
-        self.assertIn("note: 2 parts, but only 1 shard: the remaining parts would be empty\nhint: a smaller `--shard-size`", part.err)
+        self.assertIn("note: the dataset has only 1 shard, so some of the 2 parts would be empty\nhint: choose a smaller `--shard-size`", part.err)
         early = self.expect(2, "merge", self.tmp / "out")
         self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1)\nhint: pack these parts again, then merge: --array=2", early.err)
         self.ok("pack", source, self.tmp / "out", "--part", "2/2")

@@ -81,4 +81,4 @@ class Splits(CommandTest):
         shutil.rmtree(source / "test")
         result = self.ok("pack", source, self.tmp / "out")
         self.assertIn("`train`, `val` look like splits, not classes", result.err)
-        self.assertIn("hint: `--splits` packs each folder into a separate dataset, with the same classes: `OUT/train`", result.err)
+        self.assertIn("hint: pass `--splits` to pack each folder into a separate dataset with the same classes (`OUT/train`)", result.err)

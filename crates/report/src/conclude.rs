@@ -187,7 +187,7 @@ fn cost(candidate: &Candidate) -> Option<String> {
     let error = match worst(Measure::NoiseRatio) {
         Some(ratio) if ratio >= NO_NOISE => "The error changes a band that has no noise".to_owned(),
         Some(ratio) if ratio <= 1.0 => {
-            format!("No error exceeds {} of its band’s noise", words::significant(ratio, 2))
+            format!("No error exceeds {} times the noise of its band", words::significant(ratio, 2))
         }
         Some(ratio) => {
             format!("The error reaches {}{}× the noise of a band", words::significant(ratio, 2), words::NBSP)
@@ -197,10 +197,10 @@ fn cost(candidate: &Candidate) -> Option<String> {
     Some(match (said(Measure::SpectralAngleP99), said(Measure::SpectralAngleMax)) {
         (Some(most), Some(all)) => {
             format!(
-                "{error}. The spectra of 99 % of a sample’s pixels turn by at most {most}, of the worst pixel by {all}."
+                "{error}. In a sample, 99 % of the spectra are rotated by at most {most}, and the worst spectrum by {all}."
             )
         }
-        (None, Some(all)) => format!("{error}. The spectrum of the worst pixel turns by {all}."),
+        (None, Some(all)) => format!("{error}. The spectrum of the worst pixel is rotated by {all}."),
         _ => format!("{error}."),
     })
 }
@@ -254,7 +254,7 @@ fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeti
     let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
     sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
         (true, false) => None,
-        (true, true) => Some(format!("None of the lossy ones is {COSTS_LITTLE} times smaller.")),
+        (true, true) => Some(format!("No lossy candidate is {COSTS_LITTLE} times smaller.")),
         (false, _) => Some(format!("Candidates with less loss are more than {COSTS_LITTLE} times as large.")),
     });
     let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
@@ -301,8 +301,8 @@ mod tests {
         };
         assert_eq!(
             of([0.82, 0.02, 0.3]),
-            "No error exceeds 0.82 of its band’s noise. The spectra of 99 % of a sample’s pixels turn by at most 0.0200°, \
-             of the worst pixel by 0.300°."
+            "No error exceeds 0.82 times the noise of its band. In a sample, 99 % of the spectra are rotated \
+             by at most 0.0200°, and the worst spectrum by 0.300°."
         );
         assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
         assert!(of([NO_NOISE, 6.0, 16.0]).starts_with("The error changes a band that has no noise. "));

@@ -36,7 +36,8 @@ pub(crate) fn by_folder<'a>(
     if at_top > 0 {
         let (samples, are) = (plural(inside, "sample"), verb(inside, "is", "are"));
         let not = verb(at_top, "is", "are");
-        let note = format!("no labels from folder names: {samples} {are} in folders, but {at_top} {not} not");
+        let note =
+            format!("folder names are not used as labels, because {samples} {are} in folders, but {at_top} {not} not");
         return (None, Some(note));
     }
     let mut counts = vec![0u64; folders.len()];
@@ -95,9 +96,12 @@ mod tests {
     fn samples_at_the_top_get_a_note() {
         let (found, note) = classes(&["a"], &["1", "a/2", "a/3"]);
         assert_eq!(found, None);
-        assert_eq!(note.unwrap(), "no labels from folder names: 2 samples are in folders, but 1 is not");
+        assert_eq!(
+            note.unwrap(),
+            "folder names are not used as labels, because 2 samples are in folders, but 1 is not"
+        );
         let (_, note) = classes(&["a"], &["1", "2", "a/3"]);
-        assert_eq!(note.unwrap(), "no labels from folder names: 1 sample is in folders, but 2 are not");
+        assert_eq!(note.unwrap(), "folder names are not used as labels, because 1 sample is in folders, but 2 are not");
     }
 
     #[test]

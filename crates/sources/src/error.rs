@@ -110,7 +110,7 @@ pub enum SourceError {
     #[error("interrupted while listing the source")]
     Cancelled,
     /// A file has changed since it was listed.
-    #[error("`{}` has changed since it was listed: expected {expected}, found {found}", visible_path(path))]
+    #[error("`{}` has changed since it was listed (before: {expected}; now: {found})", visible_path(path))]
     Changed {
         /// Path of the file.
         path: PathBuf,
@@ -158,8 +158,8 @@ impl Explain for SourceError {
         match self {
             Self::Mixed { .. } => {
                 let kind = |word: &str| [Setting::word("kind", word)];
-                let hint = Hint::new("choose with ").and(kind("images")).then(" or ").and(kind("cubes"));
-                let hint = hint.then("; the others are then bad input, which ");
+                let hint = Hint::new("choose ").and(kind("images")).then(" or ").and(kind("cubes"));
+                let hint = hint.then("; the other files are then bad input, which ");
                 vec![hint.and([Setting::word("on_bad_input", "skip")]).then(" leaves out")]
             }
             Self::BadInputs(bad) => bad.hints(),

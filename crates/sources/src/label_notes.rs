@@ -63,7 +63,7 @@ impl Folders<'_> {
             let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
             let note =
                 format!("labels are taken from folder names, but {names} {look} like parts of a dataset, not classes");
-            let hint = Hint::new("pack only the folder with the samples, or ").and([no_classes()]);
+            let hint = Hint::new("pack only the folder with the samples, or pass ").and([no_classes()]);
             notes.push(Note::new(note).with_hint(hint));
         }
         notes.extend(self.parts_within());
@@ -79,13 +79,14 @@ impl Folders<'_> {
     fn splits(&self, splits: &[&str]) -> Option<Note> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
-        let hint = Hint::set([Setting::on("splits")])
-            .then(format!(" packs each folder into a separate dataset, with the same classes: `OUT/{first}`"));
+        let hint = Hint::new("pass ")
+            .and([Setting::on("splits")])
+            .then(format!(" to pack each folder into a separate dataset with the same classes (`OUT/{first}`)"));
         let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => {
                 let note = format!("labels are taken from folder names, but {names} {look} like splits, not classes");
-                Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
+                Some(Note::new(note).with_hint(hint.then(", or pass ").and([no_classes()])))
             }
             // Pictures without labels need no note, because the user chose to have no labels.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
@@ -172,7 +173,7 @@ impl Folders<'_> {
                 plural(self.names.len() as u64, "folder"),
                 list(self.names.iter().map(String::as_str), NAMED)
             );
-            let hint = Hint::set([Setting::word("class_folders", "on")]).then(", or ");
+            let hint = Hint::new("pass ").and([Setting::word("class_folders", "on")]).then(" or ");
             Note::new(note).with_hint(hint.and([Setting::any("labels", "FILE")]))
         })
     }
@@ -235,8 +236,8 @@ mod tests {
     fn splits_of_cubes_get_a_note_and_are_not_offered_as_classes() {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
-        let text = "`train`, `val` look like splits of a dataset, and are packed into one dataset\nhint: `--splits` \
-                    packs each folder into a separate dataset, with the same classes: `OUT/train`";
+        let text = "`train`, `val` look like splits of a dataset, and are packed into one dataset\nhint: pass \
+                    `--splits` to pack each folder into a separate dataset with the same classes (`OUT/train`)";
         assert_eq!(told, [text]);
         for class_folders in [false, true] {
             let options = SourceOptions { class_folders: Some(class_folders), ..SourceOptions::default() };
@@ -311,9 +312,9 @@ mod tests {
         let Err(crate::SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!() };
         assert!(bad.to_string().contains("`stray.jpg`: this sample is not in any class folder"), "{bad}");
         let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
-        let off =
-            "move the sample into the folder for its class; `--class-folders off` packs all samples without labels";
-        assert_eq!(hints, [off, "`--on-bad-input skip` packs the others, and lists these"]);
+        let off = "move the sample into the folder for its class, or pass `--class-folders off` to pack all samples \
+             without labels";
+        assert_eq!(hints, [off, "pass `--on-bad-input skip` to pack the others and list these"]);
         let skip = SourceOptions { on_bad_input: crate::OnBadInput::Skip, ..SourceOptions::default() };
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };

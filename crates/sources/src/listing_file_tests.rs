@@ -37,7 +37,7 @@ fn a_listing_is_read_as_it_was_written() {
     write(&listing, &options, &file).unwrap();
     fs::write(&file, "my own notes, which are long enough").unwrap();
     let error = write(&listing, &options, &file).unwrap_err().to_string();
-    assert!(error.contains("expected a new file or a listing, found another file"), "{error}");
+    assert!(error.contains("expected a new file or a listing, found an existing file of another kind"), "{error}");
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn a_changed_sample_is_an_error_when_it_is_read() {
     fs::write(src.join("2.npy"), b"shorter").unwrap();
     let listing = read(&file, &src, &options).unwrap();
     let error = listing.check_unchanged(&listing.samples[2]).unwrap_err().to_string();
-    assert!(error.contains("2.npy` has changed since it was listed: expected 176 bytes"), "{error}");
+    assert!(error.contains("2.npy` has changed since it was listed (before: 176 bytes"), "{error}");
 }

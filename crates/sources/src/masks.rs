@@ -85,10 +85,7 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
         return Ok(());
     }
     let (path, [h, w]) = (mask.path.to_string_lossy(), found);
-    Err(flaw(format!(
-        "mask `{}`: expected {height} × {width} pixels, the size of the {what}, found {h} × {w}",
-        path.escape_debug()
-    )))
+    Err(flaw(format!("mask `{}` has {h} × {w} pixels, but the {what} has {height} × {width}", path.escape_debug())))
 }
 
 /// Maximum number of masks to compare with a sample in search of a common suffix. Only masks that start with
@@ -196,7 +193,7 @@ impl Masks {
                 if found.len() == 1 && sample_names.files(name).len() > 1 {
                     let others = sample_names.files(name).len();
                     return Err(flaw(format!(
-                        "expected a mask `{}.*`, found only a mask for `{name}`, but {others} samples have this name",
+                        "there is no mask `{}.*`, and the mask for `{name}` is ambiguous: {others} samples have this name",
                         stem(sample.key)
                     )));
                 }

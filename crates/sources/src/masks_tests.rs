@@ -46,8 +46,8 @@ fn no_mask_or_two_are_flaws() {
         [
             "expected one mask, found 2: `a.npy`, `a.png`",
             "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
-            "expected a mask `p/c.*`, found only a mask for `c`, but 2 samples have this name",
-            "expected a mask `q/c.*`, found only a mask for `c`, but 2 samples have this name",
+            "there is no mask `p/c.*`, and the mask for `c` is ambiguous: 2 samples have this name",
+            "there is no mask `q/c.*`, and the mask for `c` is ambiguous: 2 samples have this name",
             "expected a mask `d.*`, found none",
         ]
     );
@@ -157,14 +157,13 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
         bad.to_string().replace(&format!("{}/", masks.display()), "")
     };
     assert_eq!(bad.list.len(), 4, "{error}");
-    assert_eq!(text("turned"), "`turned.npy`: mask `turned`: expected 3 × 4 pixels, the size of the cube, found 4 × 3");
-    assert_eq!(text("bands"), "`bands.npy`: mask `bands`: label mask: expected one band, found shape [3, 4, 2]");
-    assert!(
-        text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected decodable data"),
-        "{}",
-        text("broken")
+    assert_eq!(text("turned"), "`turned.npy`: mask `turned` has 4 × 3 pixels, but the cube has 3 × 4");
+    assert_eq!(
+        text("bands"),
+        "`bands.npy`: mask `bands`: a label mask must have one band, but this one has shape [3, 4, 2]"
     );
-    assert!(text("cut").starts_with("`cut.npy`: mask `cut`: npy elements: expected 12 bytes"), "{}", text("cut"));
+    assert!(text("broken").starts_with("`broken.npy`: mask `broken`: cannot decode the PNG: "), "{}", text("broken"));
+    assert!(text("cut").starts_with("`cut.npy`: mask `cut`: the npy file has "), "{}", text("cut"));
     let listing = enumerate(root, &options(root, OnBadInput::Skip)).unwrap();
     assert_eq!((listing.samples.len(), listing.samples[0].key.as_str(), listing.bad.len()), (1, "good.npy", 4));
 }
@@ -184,7 +183,7 @@ fn masks_of_pictures_have_their_upright_size() {
     let keys: Vec<_> = listing.samples.iter().map(|sample| (sample.key.as_str(), sample.mask.is_some())).collect();
     assert_eq!(keys, [("a.jpg", true), ("turned.jpg", true)]);
     let told = listing.bad[0].to_string();
-    assert!(told.ends_with("expected 33 × 17 pixels, the size of the upright picture, found 17 × 33"), "{told}");
+    assert!(told.ends_with("has 17 × 33 pixels, but the upright picture has 33 × 17"), "{told}");
 }
 
 #[test]
@@ -216,7 +215,10 @@ fn masks_that_are_links_or_pipes_are_named() {
     let paired = masks.pair(&wanting);
     let found: Vec<_> =
         paired.masks.into_iter().map(|mask| mask.map(drop).unwrap_err().of(String::new()).detail).collect();
-    assert!(found[0].starts_with("expected a mask `a.*`, found `a.npy`: link points outside the source"), "{found:?}");
+    assert!(
+        found[0].starts_with("expected a mask `a.*`, found `a.npy`: the link points outside the source"),
+        "{found:?}"
+    );
     assert!(
         found[1].starts_with("expected a mask `c/b.*`, found `b.npy`: expected a regular file, found"),
         "{found:?}"

@@ -49,8 +49,9 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
          {first})",
         plural(count, "PNG picture")
     );
-    let hint = Hint::set([Setting::word("kind", "images")])
-        .then(" stores the files themselves, which loaders decode to 8 bits");
+    let hint = Hint::new("pass ")
+        .and([Setting::word("kind", "images")])
+        .then(" to store the files themselves, which loaders decode to 8 bits");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -71,12 +72,12 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
         format!("packed variable {} of {}; the file also has ", list([variable], 1), list([key.as_str()], 1));
     note += &list(others.iter().map(String::as_str), NAMED);
     if more > 0 {
-        note += &format!("; also chose a variable in {} more", plural(more, "file"));
+        note += &format!("; a variable was also chosen in {}", plural(more, "other file"));
     }
     if let Some(name) = elsewhere {
-        note += &format!(", not always the same: also {}", list([name], 1));
+        note += &format!(", but not always this one (also {})", list([name], 1));
     }
-    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" selects another");
+    let hint = Hint::new("pass ").and([Setting::any("variable", "NAME")]).then(" to select another variable");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -126,7 +127,7 @@ fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
     };
     let note =
         format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loaders drop {it} (first: {first})");
-    let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" packs TIFFs as arrays with all bands");
+    let hint = Hint::new("pass ").and([Setting::word("kind", "cubes")]).then(" to pack TIFFs as arrays with all bands");
     let is_tiff = matches!(&of.content, SampleContent::Picture(picture) if picture.media_type == "image/tiff");
     Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })
 }
@@ -146,10 +147,10 @@ mod tests {
         assert_eq!(notes(&SourceOptions::default()), [""; 0]);
         put(root.path(), "a.npz", npz(&[("x", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2])), ("Y", npy_of(&[3, 4]))]));
         let told = "packed variable `x` of `a.npz`; the file also has `gt`, `Y`";
-        let hint = "\nhint: `--variable NAME` selects another";
+        let hint = "\nhint: pass `--variable NAME` to select another variable";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; also chose a variable in 1 file more, not always the same: also `z`";
+        let more = "; a variable was also chosen in 1 other file, but not always this one (also `z`)";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // The name of the chosen array is stored with the sample.

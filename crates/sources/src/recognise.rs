@@ -73,16 +73,18 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     let open = || FileAt::open(options.run.files(), path, file.bytes);
     let head = || open().and_then(|file| Ok(file.head(132)?.into_owned())).ok();
     if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
-        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` converts the file to HDF5, which shardpack reads".into());
+        return Some(
+            "convert this classic NetCDF file to HDF5, which shardpack reads, with `nccopy -k nc4 IN OUT`".into(),
+        );
     }
     // DICOM files often have no extension, so recognise them by their content.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
     let format = by_name.or_else(is_dicom)?;
-    let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
+    let hint = Hint::new("use ").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
     let hint = hint.only(Voice::Python, format!("`shardpack.convert(\"{format}\", …)`"));
     Some(
         hint.only(Voice::Rust, format!("`convert(\"{format}\", …)` of the Python package"))
-            .then(" makes a dataset from such files"),
+            .then(" to make a dataset from such files"),
     )
 }
 
@@ -99,7 +101,7 @@ fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The cancellation flag is checked again elsewhere, and this error is then dropped.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
-        CubeError::Format { .. } => BadKind::Damaged,
+        CubeError::Format { .. } | CubeError::Damaged { .. } => BadKind::Damaged,
         // A file that does not match the options or exceeds a limit may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
@@ -199,12 +201,12 @@ mod tests {
             let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
             let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
             let command =
-                format!("`shardpack convert {format}`, of the Python package, makes a dataset from such files");
+                format!("use `shardpack convert {format}`, of the Python package, to make a dataset from such files");
             assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
         }
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "a.nc", b"CDF\x01\0\0\0\0");
         let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
-        assert!(bad.hints()[0].to_string().starts_with("classic NetCDF: `nccopy"), "{:?}", bad.hints());
+        assert!(bad.hints()[0].to_string().starts_with("convert this classic NetCDF file"), "{:?}", bad.hints());
     }
 }

@@ -70,8 +70,8 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
         let are_no_samples = if count == 1 { "is not a sample" } else { "are not samples" };
         let note = Note::new(format!("ignored {files} that {are_no_samples}: {}", names.join(", ")));
         if !has_labels && TABLES.iter().any(|table| kinds.contains_key(&format!(".{table}"))) {
-            let hint = Hint::set([Setting::any("labels", "FILE")]);
-            return note.with_hint(hint.then(" reads labels from a table"));
+            let hint = Hint::new("pass ").and([Setting::any("labels", "FILE")]);
+            return note.with_hint(hint.then(" to read labels from a table"));
         }
         note
     });

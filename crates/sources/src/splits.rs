@@ -113,8 +113,10 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
         let names = list(names.iter().map(String::as_str), NAMED);
         let note =
             format!("each folder is packed into a separate dataset, but no folder has the name of a split: {names}");
-        let hint = Hint::new("without ").and([Setting::named("splits")]);
-        notes.push(Note::new(note).with_hint(hint.then(", these folders become classes, or parts of one dataset")));
+        let hint = Hint::new("omit ").and([Setting::named("splits")]);
+        notes.push(
+            Note::new(note).with_hint(hint.then(" to pack these folders as classes, or as parts of one dataset")),
+        );
     }
     notes
 }

@@ -53,7 +53,10 @@ fn a_flat_split_has_no_labels_but_a_note() {
     assert_eq!(found.splits[1].listing.classes, ["ant", "bee"]);
     assert_eq!(told(&found.notes), ["`test`: no labels: the samples are not in class folders"]);
     let mixed = splits(&["test/a/1.jpg", "test/1.jpg", "train/a/1.jpg"]);
-    assert_eq!(told(&mixed.notes), ["`test`: no labels from folder names: 1 sample is in folders, but 1 is not"]);
+    assert_eq!(
+        told(&mixed.notes),
+        ["`test`: folder names are not used as labels, because 1 sample is in folders, but 1 is not"]
+    );
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut 
         let inside = folder(&sample.key).is_some();
         if !inside {
             let detail = "this sample is not in any class folder";
-            let hint = Hint::new("move the sample into the folder for its class; ");
-            let hint = hint.and([Setting::word("class_folders", "off")]).then(" packs all samples without labels");
+            let hint = Hint::new("move the sample into the folder for its class, or pass ");
+            let hint = hint.and([Setting::word("class_folders", "off")]).then(" to pack all samples without labels");
             bad.push(Flaw::new(BadKind::NoClass, detail).with_hint(hint).of(sample.key.clone()));
         }
         inside
@@ -32,8 +32,7 @@ pub(crate) fn refuse_outside_splits(samples: &mut Vec<SourceSample>, bad: &mut V
         let inside = folder(&sample.key).is_some();
         if !inside {
             let detail = "this sample is not in any split";
-            let hint =
-                Hint::new("move the sample into a split, or leave ").and([Setting::named("splits")]).then(" out");
+            let hint = Hint::new("move the sample into a split, or omit ").and([Setting::named("splits")]);
             bad.push(Flaw::new(BadKind::NoSplit, detail).with_hint(hint).of(sample.key.clone()));
         }
         inside

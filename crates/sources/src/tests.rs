@@ -133,7 +133,7 @@ fn files_next_to_samples_are_ignored_and_named() {
     assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
     let note = "ignored 5 files that are not samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
                 `a/1.txt`), `README`\n\
-                hint: `--labels FILE` reads labels from a table";
+                hint: pass `--labels FILE` to read labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
     // Text files neither stop the listing nor turn their folder into a class.
     let root = tree(&[("a/1.jpg", jpeg()), ("b/2.jpg", jpeg()), ("notes/all.md", b"#".to_vec())]);
@@ -216,8 +216,8 @@ fn headers_claim_their_data() {
     put(root.path(), "c.hdr", header);
     let listing = enumerate(root.path(), &skip()).unwrap();
     let text = listing.bad[1].to_string();
-    assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file with the header's name"), "{text}");
-    assert!(text.ends_with("found none") && text.matches("c.hdr").count() == 1, "{text}");
+    assert!(text.starts_with("`c.hdr`: there is no ENVI data file with the header's name"), "{text}");
+    assert!(text.ends_with("or no extension") && text.matches("c.hdr").count() == 1, "{text}");
     // A header given as the source also finds its data file.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
@@ -406,7 +406,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
     let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field \
                 `cube` (first: `cat/a.png`)\n\
-                hint: `--kind images` stores the files themselves, which loaders decode to 8 bits";
+                hint: pass `--kind images` to store the files themselves, which loaders decode to 8 bits";
     assert_eq!(notes(&arrays), [told]);
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);

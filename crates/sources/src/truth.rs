@@ -166,7 +166,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
-            more => format!("; {more} more like it"),
+            more => format!("; the same is true of {more} more"),
         };
         let note = format!(
             "{} is packed as a sample, although it looks like ground truth: it {why}{more}",

@@ -137,7 +137,9 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
         let Some((position, place)) = position.and_then(|position| Some((position, values.get_mut(position)?))) else {
             let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
             let (whose, hint) = match layout.origin {
-                LayoutOrigin::Dataset { .. } => ("the dataset has", "leave the field out, or write another dataset"),
+                LayoutOrigin::Dataset { .. } => {
+                    ("the dataset has", "omit the field, or write the samples to a new dataset")
+                }
                 LayoutOrigin::Program => (
                     "the schema and the first sample have",
                     "pass all fields in the first sample, with None for missing values, or pass a schema",
@@ -153,7 +155,7 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
     }
     let unnamed = layout.fields.iter().zip(&values).find(|(_, value)| value.is_none());
     if let (LayoutOrigin::Dataset { names_all: true }, Some((field, _))) = (layout.origin, unnamed) {
-        let text = format!("this field is missing; in the dataset it is of kind {}", field.kind);
+        let text = format!("the sample lacks this field, whose kind in the dataset is {}", field.kind);
         return Err(CollectError::misfit(key, &field.name, text, "pass None if the sample has no value"));
     }
     Ok(values.into_iter().map(Option::flatten).collect())
@@ -202,7 +204,7 @@ impl FieldOfSample<'_> {
             }
             (Some(SampleValue::Number { value, .. }), _) => *value,
             (Some(SampleValue::Text(name)), Some(labels)) => labels.by_name(name).ok_or_else(|| {
-                let new = Hint::set([Setting::named("classes")]).then(" adds new classes");
+                let new = Hint::new("pass ").and([Setting::named("classes")]).then(" to add new classes");
                 let hint = if self.layout.origin == LayoutOrigin::Program { Hint::new("") } else { new };
                 self.misfit(format!("there is no class `{}`", name.escape_debug()), hint)
             })?,
@@ -227,7 +229,7 @@ impl FieldOfSample<'_> {
     }
 
     fn no_class(&self, labels: &LabelClasses, label: i128) -> CollectError {
-        let expected = format!("a class number, 0 to {}", labels.len().saturating_sub(1));
+        let expected = format!("a class number from 0 to {}", labels.len().saturating_sub(1));
         self.expected(&expected, &label.to_string(), "")
     }
 
@@ -302,8 +304,8 @@ impl FieldOfSample<'_> {
             }
             (_, SampleValue::Array(array) | SampleValue::Pixels(array)) => {
                 let pixels = RawPicture::of(array).ok_or_else(|| {
-                    let found = format!("{:?} of {}", array.shape(), array.dtype());
-                    NoPicture::Misfit(found, "a field of kind `array` accepts any shape and type")
+                    let found = format!("an array of {} with shape {:?}", array.dtype(), array.shape());
+                    NoPicture::Misfit(found, "use a field of kind `array`, which accepts any shape and type")
                 })?;
                 Ok(field.put_pixels(encoder, pixels, checks, draft)?)
             }
@@ -347,15 +349,15 @@ impl FieldOfSample<'_> {
             && array.dtype() != dtype
         {
             let text = format!("expected an array of {dtype}, found an array of {}", array.dtype());
-            return Err(self.misfit(text, "convert it"));
+            return Err(self.misfit(text, "convert the array"));
         }
         choice.compare(array).map_err(|(dtype, axes)| {
-            let found = format!("{:?} of {}", array.shape(), array.dtype());
+            let found = format!("an array of {} with shape {:?}", array.dtype(), array.shape());
             let whose = match self.layout.origin {
                 LayoutOrigin::Dataset { .. } => "as in the dataset",
                 LayoutOrigin::Program => "as in the first sample",
             };
-            self.expected(&format!("an array of {axes} axes of {dtype}, {whose}"), &found, "")
+            self.expected(&format!("an array of {dtype} with {axes} axes, {whose}"), &found, "")
         })
     }
 

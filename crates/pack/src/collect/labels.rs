@@ -56,8 +56,11 @@ pub(super) struct JoinedClasses {
 pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
         let Some(given) = given else { return Ok(JoinedClasses::default()) };
-        let text = format!("classes: expected none, as in the dataset, found [{}]", given.join(", "));
-        return Err(CollectError::usage(text, "omit the classes: the dataset's labels are numbers"));
+        let text = format!(
+            "cannot use the classes [{}], because the labels of the dataset are numbers without names",
+            given.join(", ")
+        );
+        return Err(CollectError::usage(text, "omit the classes"));
     };
     let Some(given) = given else {
         let labels = Some(LabelClasses::new(known));

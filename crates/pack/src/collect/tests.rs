@@ -271,7 +271,7 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     let error = collector.add(Sample::new().with("image", SampleValue::Pixels(pixels(&[4])))).unwrap_err().to_string();
-    assert!(error.contains("[height, width, 3], found [20, 30, 4] of uint8"), "{error}");
+    assert!(error.contains("[height, width, 3], found an array of uint8 with shape [20, 30, 4]"), "{error}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ impl SampleValue {
     pub fn found(&self) -> String {
         match self {
             Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
-            Self::Array(array) => format!("an array {:?} of {}", array.shape(), array.dtype()),
-            Self::Pixels(array) => format!("pixels {:?} of {}", array.shape(), array.dtype()),
+            Self::Array(array) => format!("an array of {} with shape {:?}", array.dtype(), array.shape()),
+            Self::Pixels(array) => format!("pixels of {} with shape {:?}", array.dtype(), array.shape()),
             Self::Frames(frames) => format!("a list of {} files", frames.len()),
             Self::Number { value, .. } => value.found(),
             Self::Text(_) => "text".into(),

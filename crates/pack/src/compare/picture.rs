@@ -124,7 +124,7 @@ fn check(rgb: &[u8], size: (u32, u32)) -> Result<()> {
     let (width, height) = size;
     let expected = u64::from(width) * u64::from(height) * 3;
     if rgb.is_empty() || rgb.len() as u64 != expected {
-        let text = format!("a picture of {width} × {height} pixels has {expected} bytes, found {}", rgb.len());
+        let text = format!("a picture of {width} × {height} pixels must have {expected} bytes, but has {}", rgb.len());
         return Err(Error::usage(text));
     }
     Ok(())

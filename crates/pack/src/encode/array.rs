@@ -106,8 +106,11 @@ impl ArrayRecorder {
 
     fn set_columns(&self, shape: &[u64], figures: &Fidelity, draft: &mut RecordDraft<'_>) -> Result<()> {
         if let Some(columns) = &self.shape {
-            let too_long =
-                |axis: u64| move |_| Error::usage(format!("an axis can have at most 2^32 - 1 elements, found {axis}"));
+            let too_long = |axis: u64| {
+                move |_| {
+                    Error::usage(format!("the array has an axis of {axis} elements, but at most 2^32 - 1 are allowed"))
+                }
+            };
             let axes = shape.iter().copied().chain(std::iter::repeat(0)).take(columns.len());
             let axes = axes.map(|axis| u32::try_from(axis).map_err(too_long(axis)));
             let axes = axes.collect::<Result<Vec<u32>>>()?;

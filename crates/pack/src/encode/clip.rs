@@ -29,8 +29,10 @@ impl ClipDraft {
     pub(super) fn add(&mut self, frame: StoredPicture<'_>) -> Result<(), SampleError> {
         let (number, all) = (self.frames.len(), &mut self.all);
         if frame.orientation != all.orientation {
-            let text =
-                format!("Exif orientation: expected {}, as in frame 0, found {}", all.orientation, frame.orientation);
+            let text = format!(
+                "the Exif orientation is {}, but frame 0 has orientation {}",
+                frame.orientation, all.orientation
+            );
             return Err(SampleError::Frame { number, text });
         }
         self.frames.push(frame.bytes.into_owned());
@@ -100,7 +102,7 @@ mod tests {
         let mut clip = ClipDraft::new(frame(6));
         clip.add(frame(6)).unwrap();
         let error = clip.add(frame(1)).unwrap_err().to_string();
-        assert!(error.starts_with("frame 2: Exif orientation: expected 6, as in frame 0, found 1"), "{error}");
+        assert!(error.starts_with("frame 2: the Exif orientation is 1, but frame 0 has orientation 6"), "{error}");
         let mut clip = ClipDraft::new(frame(1));
         clip.add(frame(1)).unwrap();
         assert!(clip.all.gpu_jpeg);

@@ -155,7 +155,7 @@ impl PictureRecorder {
         let StoredPicture { bytes, width, height, orientation, gpu_jpeg, icc, segments, figures, .. } = stored;
         self.set_size([height, width], orientation, gpu_jpeg, draft);
         if let Some(column) = &self.frames {
-            let too_many = |_| Error::usage(format!("a clip can have at most 2^32 - 1 frames, found {frames}"));
+            let too_many = |_| Error::usage(format!("the clip has {frames} frames, but at most 2^32 - 1 are allowed"));
             draft.set_scalars(column, &u32::try_from(frames).map_err(too_many)?.to_le_bytes());
         }
         self.set_figures(&figures, draft);

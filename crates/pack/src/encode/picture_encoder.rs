@@ -133,7 +133,7 @@ impl PictureEncoder {
             let (width, height) = decoded.map_err(|error| SampleError::Picture { error })?;
             if (width, height) != (picture.width.into(), picture.height.into()) {
                 let expected = format!("{} x {}, as in the header", picture.width, picture.height);
-                let error = Error::format("width and height of a picture", expected, format!("{width} x {height}"));
+                let error = Error::format("size of the decoded picture", expected, format!("{width} x {height}"));
                 return Err(SampleError::Picture { error });
             }
         }

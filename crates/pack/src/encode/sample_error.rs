@@ -38,7 +38,7 @@ pub enum SampleError {
     #[error("{0}")]
     Meta(String),
     /// A mask does not fit its sample.
-    #[error("mask `{mask}`: expected {height} × {width} pixels, the size of its sample, found {found}")]
+    #[error("mask `{mask}` has {found} pixels, but its sample has {height} × {width}")]
     Mask {
         /// Name of the mask.
         mask: String,
@@ -97,7 +97,7 @@ impl SampleError {
     /// Describes the values that the value options cannot store. Returns `None` for other errors.
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
-            Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
+            Self::Encode(EncodeError::OutOfRange { .. }) => Some("values outside the range of float16"),
             Self::Encode(EncodeError::ErrorBound { .. }) => Some("values that cannot be stored within `max_error`"),
             Self::Encode(EncodeError::BecomesNoData { .. }) => Some("values that rounding would turn into no-data"),
             _ => None,
@@ -117,10 +117,10 @@ impl SampleError {
 
 /// Returns the hint for a picture too large to be re-encoded.
 pub(crate) fn skip_or_keep() -> Hint {
-    let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
-    hint.and([Setting::word("jpeg", "keep")]).then(" stores it unchanged")
+    let hint = Hint::new("pass ").and([Setting::word("on_bad_input", "skip")]).then(" to skip it, or ");
+    hint.and([Setting::word("jpeg", "keep")]).then(" to store it unchanged")
 }
 
 fn skip() -> Hint {
-    Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")
+    Hint::new("pass ").and([Setting::word("on_bad_input", "skip")]).then(" to skip it")
 }

@@ -121,7 +121,7 @@ pub(crate) fn open(folder: impl AsFd, name: &Path) -> io::Result<File> {
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(ErrorKind::InvalidInput, "expected a regular file")),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file")),
     }
 }
 

@@ -137,14 +137,14 @@ impl AddOptions {
         AddOption::new(
             "on_bad_input",
             Takes::Word(words::<OnBadInput>, "POLICY"),
-            "Files that cannot be packed: stop or skip [default: as packed]",
+            "If a file cannot be packed: stop or skip [default: as packed]",
             |options, given| given.word().map(|policy| options.on_bad_input = Some(policy)),
             |_| None,
         ),
         AddOption::new(
             "on_known_key",
             Takes::Word(words::<OnKnownKey>, "POLICY"),
-            "New samples whose keys the dataset has: stop or skip",
+            "If the dataset has the key of a new sample: stop or skip",
             |options, given| given.word().map(|policy| options.on_known_key = policy),
             |options| Some(options.on_known_key.spelled().to_owned()),
         ),
@@ -165,7 +165,7 @@ impl AddOptions {
         AddOption::new(
             "memory",
             Takes::Value("SIZE"),
-            "Memory for samples in progress [default: one per thread, plus one]",
+            "Memory for samples in progress [default: one sample per thread, plus one]",
             |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
             |_| None,
         ),

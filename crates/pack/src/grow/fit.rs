@@ -14,7 +14,7 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
             let text = format!("the new samples have classes ({names}), but the dataset has none");
-            bail!(Hinted::new(text, "leave the label column out"));
+            bail!(Hinted::new(text, "omit the label column"));
         }
         return Ok(Vec::new());
     };
@@ -59,11 +59,11 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
         if !wanted.iter().any(|field| field.name == column.name) {
             let names = wanted.iter().map(|field| field.name.as_str());
             let text = format!(
-                "the dataset has no field for the column `{}` of the table, only {}",
+                "the table has a column `{}`, but the dataset has no such field, only {}",
                 column.name.escape_debug(),
                 some(names, wanted.len())
             );
-            bail!(Hinted::new(text, "leave the column out"));
+            bail!(Hinted::new(text, "omit the column"));
         }
         found.insert(column.name, column.values);
     }
@@ -80,9 +80,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
             | (FieldKind::Json, None, values @ ColumnValues::Json(_)) => values,
             (FieldKind::Scalar, Some(Dtype::F64), ColumnValues::Int(whole)) => {
                 if let Some(large) = whole.iter().find(|value| value.unsigned_abs() > 1 << 53) {
-                    bail!(
-                        "column `{name}`: float64, the dataset's type for this field, cannot represent {large} exactly"
-                    );
+                    bail!("column `{name}`: the dataset stores it as float64, which cannot represent {large} exactly");
                 }
                 #[allow(clippy::cast_precision_loss, reason = "at most 53 bits, checked above")]
                 ColumnValues::Float(whole.into_iter().map(|value| value as f64).collect())

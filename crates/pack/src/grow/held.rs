@@ -74,8 +74,9 @@ pub(super) fn without(
 }
 
 fn leave_out() -> Hint {
-    Hint::set([Setting::word("on_known_key", "skip")])
-        .then(" skips these samples; to replace a sample, remove the old one first")
+    Hint::new("pass ")
+        .and([Setting::word("on_known_key", "skip")])
+        .then(" to skip these samples; to replace a sample, remove the old one first")
 }
 
 /// Returns true if the newest generation is `before` plus the samples `keys`, because the user repeated a
@@ -157,7 +158,9 @@ impl OtherSamples {
         let other = self.first.as_ref().map(|first| other_samples(self.count, first));
         let younger = self.first_younger.as_ref().map(|first| {
             let samples = plural(self.younger, "sample");
-            format!("{samples} skipped without comparison, although the files are newer than the dataset: `{first}`")
+            format!(
+                "skipped {samples} without comparison, although the files are newer than the dataset (first: `{first}`)"
+            )
         });
         other.into_iter().chain(younger).map(Note::new).collect()
     }
@@ -199,7 +202,7 @@ impl HeldSample<'_> {
     /// unchanged, also compares its bytes. Comparing any other content would take as long as packing it.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
-            Ok(Difference::Of(format!("{what}{there} in the dataset, {came} in the new sample")))
+            Ok(Difference::Of(format!("{what}{there} in the dataset, but {came} in the new sample")))
         };
         if let Some(class) = entry.class
             && let Some(Scalar::Signed(label)) = self.scalar("label")
@@ -232,7 +235,7 @@ impl HeldSample<'_> {
                 Ok(match shape == info.shape {
                     true => Difference::NotCompared,
                     false => Difference::Of(format!(
-                        "a cube of {} in the dataset, {} in the new sample",
+                        "a cube of {} in the dataset, but {} in the new sample",
                         text(shape),
                         text(info.shape)
                     )),
@@ -268,7 +271,7 @@ impl HeldSample<'_> {
 
     fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> crate::Result<Difference> {
         let bytes = |there: u64, came: u64| {
-            Difference::Of(format!("a picture of {there} bytes in the dataset, {came} in the new sample"))
+            Difference::Of(format!("a picture of {there} bytes in the dataset, but {came} bytes in the new sample"))
         };
         if let Some(there) = self.number("image.source_bytes")
             && there != entry.bytes
@@ -279,7 +282,9 @@ impl HeldSample<'_> {
         if let Some(there) = self.number("image.frames")
             && there != frames
         {
-            return Ok(Difference::Of(format!("a clip of {there} frames in the dataset, {frames} in the new sample")));
+            return Ok(Difference::Of(format!(
+                "a clip of {there} frames in the dataset, but {frames} in the new sample"
+            )));
         }
         // Only values stored unchanged can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
@@ -296,7 +301,7 @@ impl HeldSample<'_> {
         listing.read_into(entry, &mut came)?;
         Ok(match there == came {
             true => Difference::None,
-            false => Difference::Of("a different picture of the same size in the dataset".to_owned()),
+            false => Difference::Of("the dataset has a different picture of the same size".to_owned()),
         })
     }
 }

@@ -62,7 +62,7 @@ fn empty_classes(newest: &Dataset) -> Vec<String> {
 /// Returns a note about skipped samples. `first` describes the first one.
 pub(crate) fn other_samples(count: u64, first: &str) -> String {
     let samples = plural(count, "sample");
-    format!("{samples} skipped, although the dataset has different content under the same key: {first}")
+    format!("skipped {samples}, although the dataset has different content for the same key (first: {first})")
 }
 
 /// Formats a scalar for messages. Also used for comparisons in which NaN must equal NaN.

@@ -24,9 +24,7 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         ));
     };
     let kind = recipe.kind;
-    let strange = |what: &str| {
-        format!("`{name}`: this version of shardpack does not understand the part of the recipe for {what}")
-    };
+    let strange = |what: &str| format!("`{name}`: this version of shardpack does not understand the recipe for {what}");
     let pictures = match kind {
         SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("pictures"))?,
         SourceKind::Cubes => PictureOptions::default(),
@@ -44,7 +42,9 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     if recipe.labels.is_some() && given.labels.is_none() {
         let columns = serde_json::json!(labels.map(|labels| &labels.columns));
         let text = format!("`{name}` was packed with a table of labels, so the new samples need one too");
-        let hint = Hint::set([Setting::any("labels", "FILE")]).then(format!(" with the columns {columns}"));
+        let hint = Hint::new("pass ")
+            .and([Setting::any("labels", "FILE")])
+            .then(format!(", a table with the columns {columns}"));
         bail!(Hinted::new(text, hint));
     }
     let shuffle = typed(&recipe.order).with_context(|| strange("the order of the samples"))?.seed();

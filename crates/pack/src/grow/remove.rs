@@ -189,8 +189,11 @@ fn locate(
     let Some(first) = unknown.first() else { return Ok(Some(found)) };
     let like = opened.keys_like(first);
     let hint = match like.is_empty() {
-        true => "`shardpack ls` lists the keys".to_owned(),
-        false => format!("keys similar to the first one: {}", some(like.iter().map(String::as_str), like.len())),
+        true => "list the keys with `shardpack ls`".to_owned(),
+        false => format!(
+            "check the spelling: keys similar to the first one are {}",
+            some(like.iter().map(String::as_str), like.len())
+        ),
     };
     let text = format!(
         "{} of {} keys are not in the dataset, so nothing was removed: {}",

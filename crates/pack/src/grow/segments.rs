@@ -69,7 +69,8 @@ pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Resul
     let base = growth.manifest();
     let wanted = pictures(base);
     if wanted.is_empty() {
-        let text = format!("`{}` has no pictures that are kept byte for byte", dataset.display());
+        let text =
+            format!("`{}` has no pictures that were stored unchanged, so there is nothing to index", dataset.display());
         bail!(Hinted::new(
             text,
             "tiled and re-encoded pictures need no segment index: loaders can decode them in parts"

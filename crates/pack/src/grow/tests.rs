@@ -182,7 +182,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
     assert!(error.contains("--labels FILE") && error.contains("age"), "{error}");
     for (table, words) in [
         ("key,label\ncat/2.jpg,cat\n", "lacks the column `age`"),
-        ("key,label,age,size\ncat/2.jpg,cat,1,3\n", "no field for the column `size`"),
+        ("key,label,age,size\ncat/2.jpg,cat,1,3\n", "the table has a column `size`"),
         ("key,label,age\ncat/2.jpg,cat,old\n", "expected float64, as in the dataset, found text"),
         ("key,age\ncat/2.jpg,2\n", "the new samples have none"),
     ] {
@@ -262,8 +262,8 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
     let hints = error.hints();
-    assert!(error.to_string().contains("expected the key column `photo`"), "{error}");
-    assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` selects another column");
+    assert!(error.to_string().contains("the table has no key column `photo`"), "{error}");
+    assert_eq!(hints[0].told(Voice::Command), "pass `--key-column NAME` to select another column");
     place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
     assert_eq!(place.open(None).column("id").unwrap().to_i64s().unwrap().len(), 3);
     let alone = AddOptions { key_column: Some("photo".into()), ..AddOptions::default() };
@@ -283,7 +283,7 @@ fn links_are_followed_if_that_is_asked_for() {
     std::os::unix::fs::symlink(place.path("elsewhere/b.jpg"), place.path("week/b.jpg")).unwrap();
     let error = place.add("week", &AddOptions::default()).unwrap_err();
     let hints = error.hints();
-    assert!(hints.iter().any(|hint| hint.told(Voice::Command) == "`--follow-links` follows it"), "{hints:?}");
+    assert!(hints.iter().any(|hint| hint.told(Voice::Command) == "pass `--follow-links` to follow it"), "{hints:?}");
     let added = place.add("week", &AddOptions { follow_links: true, ..AddOptions::default() }).unwrap();
     assert_eq!(added.samples, 2);
 }
@@ -304,7 +304,7 @@ fn notes_of_adding_name_options_of_adding() {
     let added = place.add("week", &AddOptions::default()).unwrap();
     let hints: Vec<String> =
         added.packed.notes.iter().filter_map(|note| Some(note.hint.as_ref()?.told(Voice::Command))).collect();
-    assert_eq!(hints, ["`--labels FILE` reads labels from a table"], "{:?}", added.packed.notes);
+    assert_eq!(hints, ["pass `--labels FILE` to read labels from a table"], "{:?}", added.packed.notes);
 }
 
 #[test]

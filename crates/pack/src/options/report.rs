@@ -144,7 +144,7 @@ impl ReportArguments {
         ReportOption::new(
             "want",
             Takes::Several("COND"),
-            "Condition on the recommendation, such as `size<=30GB`; repeatable",
+            "Condition for the recommended candidate, such as `size<=30GB`; repeatable",
             |options, given| {
                 options.want.push(given.text());
                 Ok(())
@@ -219,7 +219,7 @@ impl ReportArguments {
         ReportOption::new(
             "memory",
             Takes::Value("SIZE"),
-            "Memory for samples in progress [default: one per thread, plus one]",
+            "Memory for samples in progress [default: one sample per thread, plus one]",
             |options, given| given.size().map(|bytes| options.memory = Some(bytes)),
             |_| None,
         ),
@@ -318,7 +318,7 @@ impl ReportArguments {
         }
         let is_one = |error: &str| error.parse().is_ok_and(|error: f64| error.is_finite() && error > 0.0);
         if let Some(error) = self.ladder("max_error").into_iter().find(|error| !is_one(error)) {
-            return Err(ArgumentError::new("max_error", "a number above zero", error));
+            return Err(ArgumentError::new("max_error", "a number above 0", error));
         }
         self.wants().map(drop)
     }

@@ -132,7 +132,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "on_bad_input",
         Takes::Word(words::<OnBadInput>, "POLICY"),
-        "Files that cannot be packed: stop or skip",
+        "If a file cannot be packed: stop or skip",
         |options, given| given.word().map(|policy| options.on_bad_input = policy),
         |options| Some(options.on_bad_input.spelled().to_owned()),
     ),
@@ -186,7 +186,7 @@ pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), Argum
 }
 
 pub(crate) fn no_table(option: &'static str) -> ArgumentError {
-    let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names the table");
+    let hint = Hint::new("pass ").and([Setting::any("labels", "FILE")]).then(" to name the table");
     ArgumentError::of(option, "names a column of a table of labels, but no table is given").with_hint(hint)
 }
 

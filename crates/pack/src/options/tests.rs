@@ -160,7 +160,7 @@ fn ladders_that_contradict_each_other_are_refused() {
         (&[("candidates", "a.toml"), ("quality", "80")][..], "candidates: "),
         (&[("filter", "none")], "filter: needs `codec`"),
         (&[("metric_baseline_runs", "4")], "metric_baseline_runs: needs `metric`"),
-        (&[("max_error", "-1")], "max_error: expected a number above zero, found -1"),
+        (&[("max_error", "-1")], "max_error: expected a number above 0, found -1"),
         (&[("want", "beauty>=1")], "want: "),
         (&[("short_side", "1"), ("long_side", "2")], "short_side: "),
     ] {

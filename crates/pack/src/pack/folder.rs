@@ -132,7 +132,7 @@ impl<'a> FolderSource<'a> {
     /// Returns a note about skipped samples that could be stored with other options.
     pub(super) fn unfit_note(&self) -> Option<Note> {
         let unfit = lock(&self.unfit);
-        let note = format!("{} left out, with {}", plural(unfit.count, "cube"), unfit.what?);
+        let note = format!("left out {} with {}", plural(unfit.count, "cube"), unfit.what?);
         Some(Note::new(note).with_hint(unfit.hint.clone()?))
     }
 

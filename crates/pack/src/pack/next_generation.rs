@@ -61,14 +61,14 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
         None => "no field".to_owned(),
         Some(Field { name, kind, dtype }) => {
             let dtype = dtype.map(|dtype| format!(" of {dtype}")).unwrap_or_default();
-            format!("`{}`, {}{dtype}", name.escape_debug(), format!("{kind:?}").to_lowercase())
+            format!("`{}` ({}{dtype})", name.escape_debug(), format!("{kind:?}").to_lowercase())
         }
     };
     let count = expected.fields().len().max(found.fields().len());
     let differs = (0..count).find(|&number| expected.fields().get(number) != found.fields().get(number));
     let Some(number) = differs else { return Ok(()) };
     let text = format!(
-        "field {number} of the new samples differs from the dataset: expected {}, found {}",
+        "field {number} differs: the dataset has {}, but the new samples have {}",
         words(expected.fields().get(number)),
         words(found.fields().get(number))
     );

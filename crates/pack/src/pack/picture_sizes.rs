@@ -132,7 +132,7 @@ pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
     let text = format!(
-        "`{}` is too large to decode: {width} × {height} pixels, at most {MAX_PIXELS} are allowed",
+        "`{}` is too large to decode: {width} × {height} pixels, but at most {MAX_PIXELS} are allowed",
         visible_path(&path)
     );
     crate::bail!(Hinted::new(text, skip_or_keep()))

@@ -75,15 +75,15 @@ pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option
             "each of the {samples} samples becomes a separate shard, because a shard has at most {shard_bytes} bytes"
         );
         Note::new(note)
-            .with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", for example, makes larger shards"))
+            .with_hint(Hint::new("choose larger shards, for example ").and([Setting::word("shard_size", "256MiB")]))
     })
 }
 
 pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     let only = plural(u64::from(shards), "shard");
     (parts > shards).then(|| {
-        let note = Note::new(format!("{parts} parts, but only {only}: the remaining parts would be empty"));
-        note.with_hint(Hint::new("a smaller ").and([Setting::named("shard_size")]).then(" makes more shards"))
+        let note = Note::new(format!("the dataset has only {only}, so some of the {parts} parts would be empty"));
+        note.with_hint(Hint::new("choose a smaller ").and([Setting::named("shard_size")]).then(" to get more shards"))
     })
 }
 
@@ -93,7 +93,7 @@ fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
     Some(match pictures.len() {
         1 => format!("1 picture has an oddity that decoders ignore: `{key}`: {what}").into(),
         n => Note::new(format!("{n} pictures have oddities that decoders ignore (first: `{key}`: {what})"))
-            .with_hint("`odd_pictures` in the JSON report lists all"),
+            .with_hint("see `odd_pictures` in the JSON report for all of them"),
     })
 }
 
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             note,
             "each of the 30 samples becomes a separate shard, because a shard has at most 10 bytes\n\
-             hint: `--shard-size 256MiB`, for example, makes larger shards"
+             hint: choose larger shards, for example `--shard-size 256MiB`"
         );
         // There is no note for large samples, for shards with several samples, or for a single sample.
         for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {

@@ -54,7 +54,7 @@ pub struct Planned<'a> {
 /// kept, and repeating the call continues after them.
 pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
-        let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs a dataset for each split");
+        let hint = Hint::new("").only(Voice::Rust, "call `pack_splits` to pack a dataset for each split");
         bail!(Hinted::new("`pack` makes one dataset, but the option `splits` asks for several", hint));
     }
     let out = out.into();

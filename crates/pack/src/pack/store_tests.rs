@@ -273,5 +273,5 @@ fn an_empty_or_unknown_place_is_said() {
     let (source, _) = options(bucket(root.path()));
     let Err(SourceError::BadInputs(bad)) = enumerate(Path::new(URL), &source) else { panic!("one is empty") };
     assert_eq!(bad.list.len(), 1);
-    assert_eq!(bad.list[0].to_string(), "`empty.jpg`: empty file");
+    assert_eq!(bad.list[0].to_string(), "`empty.jpg`: the file is empty");
 }

@@ -78,7 +78,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     let arrays = mask_options(&options.arrays);
     let load = |entry: &SourceSample| {
         let mask =
-            load_mask_rows(entry, &cubes)?.with_context(|| format!("no mask of `{}`", entry.key.escape_debug()))?;
+            load_mask_rows(entry, &cubes)?.with_context(|| format!("`{}` has no mask", entry.key.escape_debug()))?;
         Ok((entry.key.clone(), mask))
     };
     let parts: Vec<(String, MiddleRows)> = positions(listing.samples.len(), &arrays)
@@ -183,7 +183,7 @@ fn load_from<T>(
             Err(error) => return Err(error),
         }
     }
-    Err(first_error.unwrap_or_else(|| "no sample to try codecs on".into()))
+    Err(first_error.unwrap_or_else(|| "there is no sample to try codecs on".into()))
 }
 
 fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> crate::Result<SampleMiddle> {

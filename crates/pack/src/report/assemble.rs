@@ -245,7 +245,7 @@ fn not_measured(content: SampleKind, interrupted: bool, options: &ReportOptions)
     }
     if content == SampleKind::Pictures {
         all.push(
-            "The loss by shrinking: shrunk pictures are scored against their losslessly shrunk source.".to_owned(),
+            "The loss from shrinking: shrunk pictures are scored against their losslessly shrunk source.".to_owned(),
         );
     }
     if interrupted {

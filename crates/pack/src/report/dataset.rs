@@ -69,8 +69,9 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
         first = first.saturating_add(info.samples);
     }
     if samples.is_empty() && interrupted.is_none() {
-        let why =
-            unreadable.first().map_or_else(|| "it has no samples".to_owned(), |one: &Unreadable| one.reason.clone());
+        let why = unreadable
+            .first()
+            .map_or_else(|| "the dataset has no samples".to_owned(), |one: &Unreadable| one.reason.clone());
         bail!("nothing to report on: {why}");
     }
     let drawn = samples.len() as u64;
@@ -144,7 +145,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     report.whole.recipe = Some(serde_json::Value::Object(dataset.recipe().clone()));
     if report.whole.samples != dataset.len() {
         let (sources, samples) = (report.whole.samples, dataset.len());
-        report.notes.push(format!("there are {sources} sources, but the dataset has {samples} samples"));
+        report.notes.push(format!("the source has {sources} samples, but the dataset has {samples}"));
     }
     for candidate in &mut report.candidates {
         candidate.predictions.bytes = Some(Estimate { value: size, low: size, high: size });
@@ -277,7 +278,7 @@ fn notes(content: SampleKind, scored: u64, drawn: u64, all: u64, wanted: u64) ->
         ));
     }
     if all > wanted {
-        notes.push(format!("shows the figures of {drawn} of {all} samples, drawn at random"));
+        notes.push(format!("the figures are from {drawn} of {all} samples, drawn at random"));
     }
     notes
 }

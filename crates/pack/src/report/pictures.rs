@@ -130,7 +130,7 @@ impl<'a> PictureScorer<'a> {
             return Ok(made);
         }
         let (had, has) = (made.size(), size);
-        Err(format!("stored with {} × {} pixels, expected {} × {}", has.0, has.1, had.0, had.1))
+        Err(format!("the picture was stored with {} × {} pixels instead of {} × {}", has.0, has.1, had.0, had.1))
     }
 }
 

@@ -105,8 +105,8 @@ pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Res
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(
-            "no schema was found, and none can be guessed: expected at most {} fields and scalar bytes, \
-             found {count}",
+            "no schema was found, and none can be guessed: the record has {count} fields and scalar bytes, \
+             but at most {} are allowed",
             limits.max_fields
         );
     }

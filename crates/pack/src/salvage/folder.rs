@@ -67,7 +67,7 @@ impl DamagedFolder {
                 false => Note::new(format!(
                     "left out {count} of older generations, because they may contain removed samples"
                 ))
-                .with_hint(Hint::set([Setting::on("all_generations")]).then(" copies them too")),
+                .with_hint(Hint::new("pass ").and([Setting::on("all_generations")]).then(" to copy them too")),
             });
             if !options.all_generations {
                 others.clear();

@@ -135,7 +135,8 @@ impl Survey {
             }
             let accounted = accounted(&survey) - before;
             if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {
-                survey.lose(format!("`{}`: {missing} more samples: truncated or overwritten", shard.display()));
+                let samples = plural(missing, "more sample");
+                survey.lose(format!("`{}`: {samples}, because the file was truncated or overwritten", shard.display()));
             }
         }
         Ok(survey)
@@ -197,7 +198,7 @@ impl Survey {
                     return;
                 }
                 Some(count) => self.damage.push(format!(
-                    "`{}`: metadata: at most {} shards are allowed, found {count}",
+                    "`{}`: the metadata lists {count} shards, but at most {} are allowed",
                     shard.display(),
                     limits.max_shards
                 )),

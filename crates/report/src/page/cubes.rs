@@ -40,7 +40,7 @@ fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
         @for pair in &panel.spectra { (spectrum(view, panel, pair, &axis)) }
         @if let Some(angles) = &panel.angles {
             (histogram("Spectral angles", "spectral angle (°)", "pixels", angles, &[],
-                html! { "The angle between the spectra of a pixel before and after. Counts are on a logarithmic axis. " (percentiles(view, panel).unwrap_or_default()) }))
+                html! { "The angle between the original and the stored spectrum of each pixel. Counts are on a logarithmic axis. " (percentiles(view, panel).unwrap_or_default()) }))
         }
         @if let Some(errors) = &panel.errors { (error_histogram(panel, errors)) }
         (autocorrelation(panel))
@@ -53,7 +53,7 @@ fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
     let [p50, p95, p99, max] = SPECTRAL_ANGLES.map(worst);
     Some(format!(
-        "In the worst sample, the spectra of half of the pixels turn by at most {}, 95 % by {}, 99 % by {}, all by {}.",
+        "In the worst sample, half of the spectra are rotated by at most {}, 95 % by {}, 99 % by {}, and all by {}.",
         p50?, p95?, p99?, max?
     ))
 }
@@ -87,7 +87,7 @@ fn bands(panel: &CubePanel, axis: &str) -> Markup {
         x: axis,
         y: (Kind::of(&values), "absolute error"),
         levels: &[],
-        alternative: "Lines: the error in each band.",
+        alternative: "Line plot of the error in each band.",
     };
     let data = Data {
         head: [
@@ -137,7 +137,7 @@ fn spectrum(view: &View<'_>, panel: &CubePanel, pair: &SpectrumPair, axis: &str)
         Why::Random => "A pixel drawn at random",
     };
     let alternative = format!(
-        "Lines: the spectrum of a pixel before and after; they differ by {}°.",
+        "Line plot of the original and the stored spectrum of a pixel, which differ by {}°.",
         words::significant(pair.angle, 3)
     );
     let plot = Lines { lines: &lines, x: axis, y: (Kind::Linear, "value"), levels: &[], alternative: &alternative };
@@ -166,7 +166,7 @@ fn error_histogram(panel: &CubePanel, errors: &data::Histogram) -> Markup {
         })
     });
     let caption = html! {
-        "Stored minus original. "
+        "An error is the stored value minus the original. "
         @match panel.bound {
             Some(bound) => { "The recipe guarantees at most " (words::significant(bound, 3)) ". " }
             None => {}
@@ -233,7 +233,7 @@ fn autocorrelation(panel: &CubePanel) -> Markup {
         x: "distance (values)",
         y: (Kind::FromZero, "correlation"),
         levels: &[0.0],
-        alternative: "Lines: autocorrelation of the error by distance.",
+        alternative: "Line plot of the autocorrelation of the error by distance.",
     };
     let longest = lines.iter().map(|line| line.points.len()).max().unwrap_or(0);
     let data = Data {

@@ -100,7 +100,11 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     };
     let drawn = view.report.samples.len();
     let name = axis_name(measure, statistic, drawn);
-    let better = if measure.better() == Better::Higher { "Up and left is better." } else { "Down and left is better." };
+    let better = if measure.better() == Better::Higher {
+        "Candidates at the top left are better."
+    } else {
+        "Candidates at the bottom left are better."
+    };
     let alternative = format!(
         "Plot of {}: bytes per sample against {name}. {better} {} The numbers are in the table of candidates.",
         words::plural(points.len() as u64, "candidate"),
@@ -181,8 +185,8 @@ fn rates(view: &View<'_>) -> Markup {
             .collect(),
     };
     let caption = html! {
-        "Up and left is better. The rates are for the loader’s decoders, from memory into memory, without reading \
-         files."
+        "Candidates at the top left are better. The rates are for the loader’s decoders, from memory into memory, \
+         without reading files."
     };
     figure("Bytes against decode rate", &both(|size| scatter.draw(size)), &caption, Some(&data))
 }

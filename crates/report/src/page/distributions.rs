@@ -157,7 +157,7 @@ fn candidates(view: &View<'_>, measure: Measure) -> Markup {
     let levels: Vec<f64> = view.levels(measure).into_iter().map(|(y, _)| at(y)).collect();
     let all: Vec<f64> = rows.iter().filter_map(|r| r.core).flat_map(|(a, b)| [a, b]).collect();
     let alternative =
-        format!("Intervals of {} for {}.", measure.title(), words::plural(with.len() as u64, "candidate"));
+        format!("Plot of the range of {} for {}.", measure.title(), words::plural(with.len() as u64, "candidate"));
     let plot = Rows {
         rows: &rows,
         x: (axis_kind(measure, &all), Label::Number, measure.title()),
@@ -166,8 +166,8 @@ fn candidates(view: &View<'_>, measure: Measure) -> Markup {
         alternative: &alternative,
     };
     let caption = html! {
-        "Thin: from the worst sample to the best. Thick: from p10 to p90. Ring: the median."
-        @if !levels.is_empty() { " Line: the limit of the rule." }
+        "A thin line spans all samples, from the worst to the best, and a thick one p10 to p90. The ring is the median."
+        @if !levels.is_empty() { " The vertical line is the limit of the rule." }
     };
     figure(&title, &both(|size| plot.draw(size)), &caption, Some(&data))
 }
@@ -237,7 +237,8 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     };
     let levels: Vec<f64> = view.levels(measure).into_iter().map(|(y, _)| plotted(measure, y)).collect();
     let all: Vec<f64> = rows.iter().flat_map(|r| r.dots.iter().map(|(v, _)| *v)).collect();
-    let alternative = format!("Dots: {} of single samples in {} classes.", measure.title(), words::count(total as u64));
+    let alternative =
+        format!("Dot plot of {}, for samples in {} classes.", measure.title(), words::count(total as u64));
     let plot = Rows {
         rows: &rows,
         x: (axis_kind(measure, &all), Label::Number, measure.title()),
@@ -246,7 +247,7 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
         alternative: &alternative,
     };
     let caption = html! {
-        "A dot is a sample. The class with the worst sample comes first."
+        "Each dot is a sample. The class with the worst sample comes first."
         @if classes.iter().any(|(_, values)| values.len() > DOTS) {
             " For a class with many samples, the plot shows the worst and some of the others."
         }

@@ -46,7 +46,7 @@ fn one(view: &View<'_>, metric: &Metric) -> Markup {
             ..PlotRow::default()
         });
     }
-    let alternative = format!("Dots: {} on the original and on each candidate.", metric.name);
+    let alternative = format!("Dot plot of {} on the original and on each candidate.", metric.name);
     let plot = Rows {
         rows: &rows,
         x: (Kind::Linear, Label::Number, &metric.name),
@@ -68,9 +68,9 @@ fn one(view: &View<'_>, metric: &Metric) -> Markup {
         } @else if outside.is_empty() {
             "All candidates lie within the spread of " (metric.baseline.len()) " runs on the original."
         } @else {
-            "Outside the spread of " (metric.baseline.len()) " runs on the original: " (outside.join(", ")) "."
+            "These candidates lie outside the spread of " (metric.baseline.len()) " runs on the original: " (outside.join(", ")) "."
         }
-        " The command: " code { (metric.command) }
+        " The command is " code { (metric.command) }
         @for failure in &metric.failures { br; strong { "Failed: " } (failure) }
     };
     figure(&metric.name, &both(|size| plot.draw(size)), &caption, Some(&data))

@@ -40,6 +40,15 @@ pub enum CubeError {
         /// Hint for the user.
         hint: Option<Box<Hint>>,
     },
+    /// The file violates its format, or is truncated; `text` is a sentence.
+    Damaged {
+        /// Path of the file.
+        path: Box<Path>,
+        /// The violation.
+        text: Box<str>,
+        /// Hint for the user.
+        hint: Option<Box<Hint>>,
+    },
     /// A valid file that shardpack cannot read as a cube, for example because of complex numbers, four axes, or
     /// an unsupported compression.
     Unsupported {
@@ -84,6 +93,7 @@ impl CubeError {
         match self {
             Self::Io { path, .. }
             | Self::Format { path, .. }
+            | Self::Damaged { path, .. }
             | Self::Unsupported { path, .. }
             | Self::Usage { path, .. }
             | Self::Limit { path, .. }
@@ -97,8 +107,10 @@ impl CubeError {
         match self {
             Self::Io { what, error, .. } => format!("{what}: {error}"),
             Self::Format { what, expected, found, .. } => format!("{what}: expected {expected}, found {found}"),
-            Self::Unsupported { text, .. } | Self::Usage { text, .. } => text.to_string(),
-            Self::Limit { what, limit, found, .. } => format!("{what} is over the limit: {found} > {limit} bytes"),
+            Self::Damaged { text, .. } | Self::Unsupported { text, .. } | Self::Usage { text, .. } => text.to_string(),
+            Self::Limit { what, limit, found, .. } => {
+                format!("{what} takes {found} bytes of memory, but the limit is {limit} bytes")
+            }
             Self::Cancelled { .. } => "interrupted while reading the file".to_owned(),
         }
     }
@@ -107,9 +119,10 @@ impl CubeError {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } => {
-                hint.as_deref().cloned()
-            }
+            Self::Format { hint, .. }
+            | Self::Damaged { hint, .. }
+            | Self::Unsupported { hint, .. }
+            | Self::Usage { hint, .. } => hint.as_deref().cloned(),
             Self::Limit { .. } => {
                 Some(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
             }
@@ -134,6 +147,10 @@ impl CubeError {
         Self::Format { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
     }
 
+    pub(super) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::Damaged { path: path.into(), text: text(reason), hint: None }
+    }
+
     pub(super) fn unsupported(path: &Path, reason: impl fmt::Display) -> Self {
         Self::Unsupported { path: path.into(), text: text(reason), hint: None }
     }
@@ -148,7 +165,11 @@ impl CubeError {
 
     #[must_use]
     pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
-        if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
+        if let Self::Format { hint, .. }
+        | Self::Damaged { hint, .. }
+        | Self::Unsupported { hint, .. }
+        | Self::Usage { hint, .. } = &mut self
+        {
             *hint = Some(Box::new(next.into()));
         }
         self
@@ -172,7 +193,7 @@ impl Explain for CubeError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Io,
-            Self::Format { .. } => ErrorKind::Format,
+            Self::Format { .. } | Self::Damaged { .. } => ErrorKind::Format,
             Self::Limit { .. } => ErrorKind::Limit,
             Self::Unsupported { .. } | Self::Usage { .. } => ErrorKind::Usage,
             Self::Cancelled { .. } => ErrorKind::Cancelled,

@@ -39,15 +39,14 @@ impl CubeLayout {
     /// `Format` if an axis is empty or the product overflows; `Limit` if the size exceeds `max_bytes`.
     pub(super) fn bytes(&self, source: &CubeFile, max_bytes: u64) -> Result<u64> {
         if self.shape.contains(&0) {
-            return Err(source.format("array shape", "at least one element", format_args!("{:?}", self.shape)));
+            return Err(source.damaged(format_args!("the array with shape {:?} is empty", self.shape)));
         }
-        let bytes = self
-            .dtype
-            .array_bytes(&self.shape)
-            .map_err(|_| source.format("array shape", "a size below 2^64 bytes", format_args!("{:?}", self.shape)))?;
+        let bytes = self.dtype.array_bytes(&self.shape).map_err(|_| {
+            source.damaged(format_args!("the array with shape {:?} has 2^64 bytes or more", self.shape))
+        })?;
         if bytes > max_bytes {
             return Err(source.limit(
-                format_args!("{} cube with shape {:?}", self.dtype, self.shape),
+                format_args!("the {} cube with shape {:?}", self.dtype, self.shape),
                 max_bytes,
                 bytes,
             ));

@@ -83,7 +83,7 @@ fn load_as(format: &dyn CubeFormat, source: &CubeFile, options: &CubeOptions) ->
 }
 
 fn many_bands(source: &CubeFile, shape: &[u64]) -> CubeError {
-    source.unsupported(format_args!("label mask: expected one band, found shape {shape:?}"))
+    source.unsupported(format_args!("a label mask must have one band, but this one has shape {shape:?}"))
 }
 
 pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {

@@ -114,7 +114,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             // truth for the matrix, which may be bands × pixels.
             [_] => {
                 let text = format!("the file has a matrix that is larger than its cube: {}", all());
-                let hint = name_one().then("; a matrix of bands × pixels also needs ");
+                let hint = name_one().then("; for a matrix with a spectrum for each pixel, also pass ");
                 let hint = hint.and([Setting::any("spatial", "HxW")]);
                 return Err(source.usage(text).with_hint(hint));
             }
@@ -138,7 +138,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
 }
 
 fn name_one() -> Hint {
-    Hint::new("name an array with ").and([Setting::any("variable", "NAME")])
+    Hint::new("choose an array with ").and([Setting::any("variable", "NAME")])
 }
 
 /// Returns true if `name` matches `pattern`, in which `*` matches any characters.

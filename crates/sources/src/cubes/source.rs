@@ -83,11 +83,10 @@ impl CubeFile {
     pub(super) fn check_range(&self, what: &str, offset: u64, len: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(self.format(
-                what,
-                format_args!("{len} bytes at offset {offset}"),
-                format_args!("a file of {} bytes", self.len),
-            )),
+            _ => Err(self.damaged(format_args!(
+                "{what}: {len} bytes at offset {offset} reach beyond the end of the file ({} bytes)",
+                self.len
+            ))),
         }
     }
 
@@ -219,6 +218,10 @@ impl CubeFile {
         CubeError::format(&self.path, what, expected, found)
     }
 
+    pub(super) fn damaged(&self, reason: impl fmt::Display) -> CubeError {
+        CubeError::damaged(&self.path, reason)
+    }
+
     pub(super) fn unsupported(&self, reason: impl fmt::Display) -> CubeError {
         CubeError::unsupported(&self.path, reason)
     }
@@ -232,7 +235,7 @@ impl CubeFile {
     }
 
     fn shrunk(&self, what: &'static str) -> CubeError {
-        self.format(what, format_args!("the {} bytes of the opened file", self.len), "a shorter file")
+        self.damaged(format_args!("{what}: the file was truncated while it was read (before: {} bytes)", self.len))
     }
 
     fn out_of_memory(&self, what: &'static str) -> CubeError {

@@ -71,7 +71,8 @@ impl Building {
         match (&values, self.empty) {
             (ColumnValues::Text(_), _) | (_, None) => Ok(TableColumn { name, values }),
             (_, Some(line)) => {
-                let message = format!("empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
+                let message =
+                    format!("the column `{}` of {} has an empty cell", name.escape_debug(), values.type_name());
                 Err(rows.error(Some(line), message, "fill in the cell, or write `nan` for an unknown number"))
             }
         }
@@ -127,10 +128,10 @@ fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) 
             let hint = "put quotes around cells that contain commas";
             rows.error(line, format!("expected {expected_len} cells as in the header, found {len}"), hint)
         }
-        ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
+        ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "the text is not UTF-8", ""),
         ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             let hint = "look for an opening quote without a closing one";
-            rows.error(Some(start + behind), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
+            rows.error(Some(start + behind), format!("the row has more than {MAX_ROW} bytes"), hint)
         }
         _ => rows.error(line, error.to_string(), ""),
     }

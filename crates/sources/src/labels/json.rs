@@ -41,10 +41,7 @@ impl Unfit {
     const fn reason(self) -> (&'static str, &'static str) {
         match self {
             Self::Null => ("expected a value, found null", "fill in the missing value, or remove the column"),
-            Self::Huge => (
-                "expected an integer in the range of int64, found a larger integer",
-                "write such an integer as a string",
-            ),
+            Self::Huge => ("the integer does not fit into int64", "write such an integer as a string"),
         }
     }
 }
@@ -122,7 +119,7 @@ impl<'de> Deserialize<'de> for JsonRow<'de> {
                 let mut pairs = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if pairs.len() == MAX_COLUMNS {
-                        let found = format!("expected at most {MAX_COLUMNS} values, found more");
+                        let found = format!("the object has more than {MAX_COLUMNS} values");
                         return Err(serde::de::Error::custom(found));
                     }
                     pairs.push((name, map.next_value()?));
@@ -146,7 +143,7 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<
         }
         line += 1;
         if text.len() as u64 == MAX_LINE && !text.ends_with(b"\n") {
-            return Err(rows.error(Some(line), format!("expected a line of at most {MAX_LINE} bytes, found more"), ""));
+            return Err(rows.error(Some(line), format!("the line has more than {MAX_LINE} bytes"), ""));
         }
         let bytes = if line == 1 { text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text) } else { &text };
         if !bytes.trim_ascii().is_empty() {
@@ -167,7 +164,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     let mut text = Vec::new();
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
     if text.len() as u64 > MAX_LIST {
-        let message = format!("expected a list of at most {MAX_LIST} bytes, found more");
+        let message = format!("the list has more than {MAX_LIST} bytes");
         return Err(rows.error(
             None,
             message,
@@ -231,7 +228,7 @@ impl JsonTable {
             Some(Cell::Int(key)) => Cow::Owned(key.to_string()),
             _ => {
                 let name = names.list.get(*key_place).map_or("", |n| n);
-                let message = format!("expected a string as the key `{}`, found another type", short(name));
+                let message = format!("the key `{}` is neither a string nor an integer", short(name));
                 return Err(rows.error(Some(line), message, ""));
             }
         };
@@ -373,7 +370,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {
         Category::Syntax | Category::Eof => {
-            let hint = "in JSON Lines, each line has one object";
+            let hint = "write one JSON object on each line";
             (format!("expected JSON at column {}: {message}", error.column()), hint)
         }
         Category::Data | Category::Io => (message, ""),

@@ -23,7 +23,8 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
             let missing = || {
                 let found = list(columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
                 let message = format!("the table has no label column `{}`, only {found}", short(name));
-                let hint = Hint::set([Setting::any("label_column", "NAME")]).then(" selects another column");
+                let hint =
+                    Hint::new("pass ").and([Setting::any("label_column", "NAME")]).then(" to select another column");
                 rows.error(Some(1), message, hint)
             };
             (Some(position(name).ok_or_else(missing)?), matches!(wanted, LabelColumn::AlsoField(_)))
@@ -63,7 +64,7 @@ impl Labels {
         });
         let first = of_text.next();
         let others: Vec<&str> = of_text.map(|(name, _)| name.as_str()).collect();
-        let which = Hint::set([Setting::any("label_column", "NAME")]).then(" selects the label column");
+        let which = Hint::new("pass ").and([Setting::any("label_column", "NAME")]).then(" to select the label column");
         match first {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
                 let (name, classes) = (name.clone(), classes::by_text(texts));
@@ -136,7 +137,7 @@ mod tests {
         assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
         assert_eq!(columns(&listing), ["species", "n"]);
         let note = "column `species` is used as the labels: it is the only text column, with 2 different values; it \
-                    is also stored as a field\nhint: `--label-column NAME` selects the label column";
+                    is also stored as a field\nhint: pass `--label-column NAME` to select the label column";
         assert_eq!(told(&listing), [note]);
         // Class folders take precedence over a guessed column.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
@@ -163,7 +164,7 @@ mod tests {
     fn without_a_guess_the_note_names_the_columns() {
         let two = SPECIES.replace(",1\n", ",a\n").replace(",2\n", ",b\n");
         let note = "no labels: the table has no column `label` or `class`; its columns are `species`, \
-                    `n`\nhint: `--label-column NAME` selects the label column";
+                    `n`\nhint: pass `--label-column NAME` to select the label column";
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!((listing.classes.len(), columns(&listing)), (2, vec!["species", "n"]));
         let missing = said(&list("", SPECIES, named("kind")).unwrap_err());
         let text = "labels.csv`, line 1: the table has no label column `kind`, only `species`, `n`\nhint: \
-                    `--label-column NAME` selects another column";
+                    pass `--label-column NAME` to select another column";
         assert!(missing.ends_with(text), "{missing}");
         let both = said(&list("", &SPECIES.replace(",n\n", ",label\n"), named("species")).unwrap_err());
         assert!(

@@ -138,12 +138,13 @@ impl TableRows<'_> {
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
             if *first != 0 {
                 let sample = self.keys.get(sample).copied().unwrap_or(key);
-                let message = format!("second row for `{}`, whose first row is in line {first}", short(sample));
+                let message = format!("`{}` already has a row in line {first}", short(sample));
                 return Err(self.error(Some(line), message, self.one_row(sample)));
             }
             (*first, *row) = (line, self.count);
         }
-        self.count = self.count.checked_add(1).ok_or_else(|| self.error(Some(line), "more than 2^32 rows", ""))?;
+        self.count =
+            self.count.checked_add(1).ok_or_else(|| self.error(Some(line), "the table has more than 2^32 rows", ""))?;
         Ok(true)
     }
 
@@ -175,15 +176,19 @@ impl TableRows<'_> {
                     let files =
                         found.iter().map(|&i| self.names.key(i)).chain(others.iter().map(|&i| self.left_out.key(i)));
                     let message = format!("`{}` matches several files: {}", short(key), list(files, 3));
-                    return Err(self.error(Some(line), message, "write the path below the source, extension included"));
+                    return Err(self.error(
+                        Some(line),
+                        message,
+                        "write the path relative to the source, with its extension",
+                    ));
                 }
             }
         }
         let example = self.keys.first().copied().unwrap_or_default();
-        let hint = Hint::new(format!("keys are paths below the source, such as `{}`", short(example)));
+        let hint = Hint::new(format!("write keys as paths relative to the source, such as `{}`", short(example)));
         let hint = match self.key_column {
             Some(_) => hint,
-            None => hint.then("; ").and([Setting::named("key_column")]).then(" selects the key column"),
+            None => hint.then(", or pass ").and([Setting::named("key_column")]).then(" to select the key column"),
         };
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
@@ -195,9 +200,9 @@ impl TableRows<'_> {
         let key = short(self.keys.get(sample).copied().unwrap_or_default());
         let more = match empty().count() as u64 - 1 {
             0 => String::new(),
-            more => format!(", and {more} more like it,"),
+            more => format!(" and {more} more"),
         };
-        let message = format!("the class of `{key}`{more} is empty (column `{name}`)");
+        let message = format!("the column `{name}` has no class for `{key}`{more}");
         let hint =
             "fill in the cell, remove the file from the source, or use a separate class for files without a class";
         Err(self.error(Some(line(sample)), message, hint))
@@ -218,7 +223,7 @@ impl TableRows<'_> {
         if columns <= MAX_COLUMNS {
             return Ok(());
         }
-        let message = format!("expected at most {MAX_COLUMNS} columns, found {columns}");
+        let message = format!("the table has {columns} columns, but at most {MAX_COLUMNS} are allowed");
         Err(self.error(Some(line), message, "store wide data in separate files, such as arrays"))
     }
 
@@ -228,15 +233,17 @@ impl TableRows<'_> {
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);
         let place = match self.key_column {
             Some(wanted) => position(wanted).ok_or_else(|| {
-                let message = format!("expected the key column `{}`, found {}", short(wanted), list());
+                let message = format!("the table has no key column `{}`, only {}", short(wanted), list());
                 let hint = separator_hint(names);
-                let other = || Hint::set([Setting::any("key_column", "NAME")]).then(" selects another column");
+                let other =
+                    || Hint::new("pass ").and([Setting::any("key_column", "NAME")]).then(" to select another column");
                 self.error(Some(line), message, hint.unwrap_or_else(other))
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
                 let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
-                let message = format!("expected a key column with one of the names {known}, found {}", list());
-                let which = || Hint::set([Setting::any("key_column", "NAME")]).then(" names that column");
+                let message = format!("the table has no key column ({known}), only {}", list());
+                let which =
+                    || Hint::new("pass ").and([Setting::any("key_column", "NAME")]).then(" to select the key column");
                 self.error(Some(line), message, separator_hint(names).unwrap_or_else(which))
             })?,
         };

@@ -120,10 +120,10 @@ fn csv_errors_name_line_and_reason() {
     for (text, expected) in [
         (
             "name,n\na,1\n",
-            ", line 1: expected a key column with one of the names `key`, `path`, `file`, `filename`, `file_name`, \
+            ", line 1: the table has no key column (`key`, `path`, `file`, `filename`, `file_name`, \
              `file_path`, `image`, \
-             `image_path`, `image_id`, `id`, found `name`, `n`\n\
-             hint: `--key-column NAME` names that column",
+             `image_path`, `image_id`, `id`), only `name`, `n`\n\
+             hint: pass `--key-column NAME` to select the key column",
         ),
         ("key,n,n\n", ", line 1: two columns have the name `n`"),
         ("key,,n\n", ", line 1: column 2 has no name"),
@@ -134,11 +134,12 @@ fn csv_errors_name_line_and_reason() {
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
             ", line 3: no sample has the key `A/1.jpg`\n\
-             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` selects the key column",
+             hint: write keys as paths relative to the source, such as `a/1.jpg`, or pass `--key-column` to select the \
+             key column",
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: second row for `a/1.jpg`, whose first row is in line 2\nhint: write one row for each sample; in JSON \
+            ", line 4: `a/1.jpg` already has a row in line 2\nhint: write one row for each sample; in JSON \
              Lines, several values of a sample can be a list, such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
              \"another\"]}`",
         ),
@@ -161,7 +162,7 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
-            ", line 3: empty cell in the column `n` of integers\n\
+            ", line 3: the column `n` of integers has an empty cell\n\
              hint: fill in the cell, or write `nan` for an unknown number",
         ),
     ] {
@@ -175,7 +176,7 @@ fn csv_errors_name_line_and_reason() {
     ] {
         assert!(error(text).starts_with(&format!(", line {line}: ")), "{text:?}: {}", error(text));
     }
-    assert_eq!(error(b"key,n\na/1.jpg,\xff\n"), ", line 2: expected UTF-8, found other bytes");
+    assert_eq!(error(b"key,n\na/1.jpg,\xff\n"), ", line 2: the text is not UTF-8");
     let line = error("key,n\n\"a/1.jpg\",\"1\n2\"\nx,1\n");
     assert!(line.starts_with(", line 4: "), "lines are counted as an editor does: {line}");
 }
@@ -188,13 +189,13 @@ fn json_errors_name_line_and_reason() {
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` is not in the first row"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` occurs twice"),
         ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
-        ("{\"key\": true, \"n\": 1}", "expected a string as the key `key`, found another type"),
+        ("{\"key\": true, \"n\": 1}", "the key `key` is neither a string nor an integer"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
-        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "second row for `a/1.jpg`, whose first row is in line 1"),
+        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "`a/1.jpg` already has a row in line 1"),
         ("[1]", "invalid type: sequence, expected a JSON object"),
         (
             "{\"key\": ",
-            "expected JSON at column 8: EOF while parsing a value\nhint: in JSON Lines, each line has one object",
+            "expected JSON at column 8: EOF while parsing a value\nhint: write one JSON object on each line",
         ),
         ("{'key': 1}", "expected JSON at column 2: key must be a string\nhint: "),
         ("{\"key\": \"a/2.jpg\", \"n\": nan}", "expected JSON at column 26: expected ident"),
@@ -206,11 +207,7 @@ fn json_errors_name_line_and_reason() {
     }
     for (value, expected, hint) in [
         ("null", "expected a value, found null", "fill in the missing value, or remove the column"),
-        (
-            "18446744073709551615",
-            "expected an integer in the range of int64, found a larger integer",
-            "write such an integer as a string",
-        ),
+        ("18446744073709551615", "the integer does not fit into int64", "write such an integer as a string"),
     ] {
         let expected = format!("`n`: {expected}\nhint: {hint}");
         let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
@@ -222,7 +219,7 @@ fn json_errors_name_line_and_reason() {
         assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
     }
     assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: `n`: number out of range"));
-    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a key column with one of the names `key`"));
+    assert!(error("{\"n\": 1}").starts_with(", line 1: the table has no key column (`key`"));
 }
 
 #[test]
@@ -257,7 +254,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
     assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
     let found = error("caption,image\none,1\nanother,a/1.jpg\n");
-    assert!(found.starts_with(", line 3: second row for `a/1.jpg`, whose first row is in line 2\nhint: "), "{found}");
+    assert!(found.starts_with(", line 3: `a/1.jpg` already has a row in line 2\nhint: "), "{found}");
     let (_, line) = found.split_once("such as `").unwrap();
     assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
     // The row in the hint is valid JSON Lines.
@@ -281,7 +278,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
         read.map_err(|error| said(&error).split_once("labels`").unwrap().1.to_owned())
     };
     let several = ", line 2: `1` matches several files: `1.jpg`, `1.png`\n\
-                   hint: write the path below the source, extension included";
+                   hint: write the path relative to the source, with its extension";
     assert_eq!(read("key,n\n1,1\n", &["1.jpg", "1.png"], &[], None).unwrap_err(), several);
     assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
     // An exact name takes precedence over a shortened one.
@@ -291,8 +288,8 @@ fn keys_may_omit_parts_if_one_file_matches() {
     let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
     assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![7]));
     let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
-    let words = ", line 1: expected the key column `Photo`, found `id`, `photo`";
-    assert_eq!(error, format!("{words}\nhint: `--key-column NAME` selects another column"));
+    let words = ", line 1: the table has no key column `Photo`, only `id`, `photo`";
+    assert_eq!(error, format!("{words}\nhint: pass `--key-column NAME` to select another column"));
 }
 
 #[test]
@@ -338,15 +335,16 @@ fn tables_of_many_columns_are_refused_at_once() {
             |columns| format!("key,{}\n", names[..columns].join(",")),
             |columns, csv| {
                 let hint = "hint: store wide data in separate files, such as arrays";
-                let expected = format!(", line 1: expected at most 1024 columns, found {}\n{hint}", columns + 1);
+                let expected =
+                    format!(", line 1: the table has {} columns, but at most 1024 are allowed\n{hint}", columns + 1);
                 assert_eq!(error(csv), expected);
             },
         );
         let pairs: Vec<_> = names.iter().map(|name| format!("\"{name}\": 1")).collect();
         let json = format!("{{\"key\": \"a/1.jpg\", {}}}", pairs.join(", "));
-        assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
+        assert!(error(&json).starts_with(", line 1: the object has more than 1024 values"));
         let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
-        assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
+        assert!(error(&second).starts_with(", line 2: the object has more than 1024 values"));
         // A table with the maximum number of columns is accepted in any order of the columns.
         let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
             let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
@@ -356,7 +354,7 @@ fn tables_of_many_columns_are_refused_at_once() {
         let text =
             row(KEYS[0], &mut few.iter()) + &row(KEYS[1], &mut few.iter().rev()) + &row(KEYS[2], &mut few.iter());
         assert_eq!(read_text(text).unwrap().columns.len(), 1023);
-        assert!(error(vec![b'{'; 65 << 20]).contains("expected a line of at most 67108864 bytes"));
+        assert!(error(vec![b'{'; 65 << 20]).contains("the line has more than 67108864 bytes"));
     });
 }
 
@@ -386,7 +384,7 @@ fn rows_of_another_order_take_time_by_their_cells() {
 #[test]
 fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
-        let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for an opening quote without \
+        let expected = "the row has more than 16777216 bytes\nhint: look for an opening quote without \
                         a closing one";
         // An unclosed quote and a row of commas are refused even if the table is long.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
@@ -431,12 +429,12 @@ fn an_empty_class_is_refused_by_line_and_key() {
     for name in ["label", "class"] {
         let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
         let text = error(&table);
-        let words = format!("line 3: the class of `b/3.jpg`, and 1 more like it, is empty (column `{name}`)");
+        let words = format!("line 3: the column `{name}` has no class for `b/3.jpg` and 1 more");
         assert!(text.contains(&words), "{text}");
     }
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
     let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
-    assert!(text.contains("line 1: the class of `a/1.jpg` is empty (column `label`)"), "{text}");
+    assert!(text.contains("line 1: the column `label` has no class for `a/1.jpg`"), "{text}");
     // A text column next to the classes may have empty cells.
     read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
 }

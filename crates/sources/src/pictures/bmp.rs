@@ -15,7 +15,7 @@ pub(super) fn is_bmp(head: &[u8]) -> bool {
 }
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("BMP truncated in its header");
+    let short = || Flaw::damaged("the header of the BMP is truncated");
     let pixels = u64::from(le32(head, 10).ok_or_else(short)?);
     let core = le32(head, 14) == Some(12);
     let (width, height, bits, compression) = if core {
@@ -50,7 +50,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
             })
         }
         _ => Err(Flaw::damaged(format!(
-            "truncated BMP: {width} × {height} pixels of {bits} bits in {} bytes",
+            "the BMP is truncated: {width} × {height} pixels of {bits} bits do not fit into {} bytes",
             file.len()
         ))),
     }

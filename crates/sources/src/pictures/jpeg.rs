@@ -41,23 +41,23 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
 /// Returns the rarely supported feature that the JPEG uses, if any. A file that violates T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
-        (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG that begins with a differential frame")),
+        (5..=7 | 13..=15, _) => Err(Flaw::damaged("the JPEG begins with a differential frame")),
         (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
-        (_, precision) => Err(Flaw::damaged(format!("JPEG with {precision} bits per sample"))),
+        (_, precision) => Err(Flaw::damaged(format!("the JPEG has {precision} bits per sample"))),
     }
 }
 
 /// Reads the DHP segment at `offset`. It is laid out like a frame header and has the dimensions of
 /// the whole picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("JPEG truncated in its header");
+    let short = || Flaw::damaged("the header of the JPEG is truncated");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
     let side = |at| be16(&segment, at).ok_or_else(short);
     let (length, height, width) = (side(2)?, side(5)?, side(7)?);
     let components = segment.get(9).copied().ok_or_else(short)?;
     if !(1..=4).contains(&components) || length != 8 + 3 * u16::from(components) {
         return Err(Flaw::damaged(format!(
-            "hierarchical JPEG with {components} components in a header of {length} bytes"
+            "the hierarchical JPEG has {components} components in a header of {length} bytes"
         )));
     }
     let end = jpeg_end(file, offset + 2 + u64::from(length))?;
@@ -104,7 +104,10 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
             }
             Err(JpegError::Truncated { needed }) if needed <= file.len() && prefix.len() as u64 != file.len() => {
                 if needed > MAX_JPEG_HEADER_BYTES {
-                    return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
+                    return Err(Flaw::damaged(format!(
+                        "the header of the JPEG is longer than {} MiB",
+                        MAX_JPEG_HEADER_BYTES >> 20
+                    )));
                 }
                 // Grow the buffer exponentially. Otherwise a header with thousands of small
                 // segments would be rescanned thousands of times.
@@ -112,7 +115,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
             }
             Err(JpegError::Truncated { needed }) => {
                 return Err(Flaw::damaged(format!(
-                    "JPEG truncated in its header: expected at least {needed} bytes, found {}",
+                    "the header of the JPEG is truncated: it needs at least {needed} bytes, but the file has {}",
                     file.len()
                 )));
             }
@@ -135,5 +138,5 @@ fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw
         return Ok(from + content as u64);
     }
     end_of_image(&file.head(MAX_SEARCHED_BYTES)?, scan_offset)
-        .ok_or_else(|| Flaw::damaged(format!("truncated JPEG: no end of image (FF D9) in {} bytes", file.len())))
+        .ok_or_else(|| Flaw::damaged(format!("the JPEG is truncated: no end of image (FF D9) in {} bytes", file.len())))
 }

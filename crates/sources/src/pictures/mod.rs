@@ -66,7 +66,10 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
         PictureFormat::Tiff => return Ok(Some(Sniffed::Tiff(tiff::parse(file)?))),
     };
     if picture.width == 0 || picture.height == 0 {
-        return Err(Flaw::damaged(format!("{} of {} × {} pixels", picture.media_type, picture.width, picture.height)));
+        return Err(Flaw::damaged(format!(
+            "the picture ({}) has {} × {} pixels",
+            picture.media_type, picture.width, picture.height
+        )));
     }
     Ok(Some(Sniffed::Picture(picture)))
 }

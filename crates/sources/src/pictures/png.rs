@@ -8,19 +8,19 @@ use shardpack_jpeg::{PictureFormat, exif_orientation};
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
-    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("PNG truncated in its header"))?;
+    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("the header of the PNG is truncated"))?;
     if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
-        return Err(Flaw::damaged("PNG without IHDR as its first chunk"));
+        return Err(Flaw::damaged("the first chunk of the PNG is not IHDR"));
     }
-    let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(|| Flaw::damaged("PNG without a size"))?;
+    let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(|| Flaw::damaged("the PNG has no size"))?;
     if width.max(height) > i32::MAX.unsigned_abs() {
-        return Err(Flaw::damaged(format!("PNG of {width} × {height} pixels")));
+        return Err(Flaw::damaged(format!("the size of the PNG is not valid: {width} × {height} pixels")));
     }
     let from = file.len().saturating_sub(TAIL_BYTES);
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
     // Bytes after the end are allowed but rare, so search the whole file only if there are any.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
-        return Err(Flaw::damaged(format!("truncated PNG: no end chunk (IEND) in {} bytes", file.len())));
+        return Err(Flaw::damaged(format!("the PNG is truncated: no end chunk (IEND) in {} bytes", file.len())));
     }
     let deep = head.get(24).is_some_and(|bits| *bits > 8);
     let (exif, is_clear) = png_chunks(file);

@@ -114,7 +114,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
         }
     }
     if page.width == 0 || page.height == 0 {
-        return Err(Flaw::damaged(format!("TIFF of {} × {} pixels", page.width, page.height)));
+        return Err(Flaw::damaged(format!("the TIFF has {} × {} pixels", page.width, page.height)));
     }
     Ok(page)
 }

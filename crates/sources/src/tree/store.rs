@@ -63,7 +63,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         let prefix = format!("{}/", file.key);
         let next = keys.get(keys.partition_point(|key| *key < prefix)).map(String::as_str);
         if !is_folder(&file.key, next) {
-            tree.bad.push(Flaw::new(BadKind::Empty, "empty file").of(file.key));
+            tree.bad.push(Flaw::new(BadKind::Empty, "the file is empty").of(file.key));
         }
     }
     tree.ignored = ignored.len() as u64;

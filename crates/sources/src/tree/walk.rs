@@ -237,11 +237,13 @@ impl TreeWalk<'_> {
         }
         let link = |detail: String| Flaw::new(BadKind::Link, detail);
         let target = fs::canonicalize(folder.real.join(name))
-            .map_err(|error| link(format!("link cannot be followed: {error}")))?;
+            .map_err(|error| link(format!("cannot follow the link: {error}")))?;
         let outside = !target.starts_with(self.root);
         if outside && self.follow == Follow::Inside {
-            let hint = Hint::set([Setting::on("follow_links")]).then(" follows it");
-            return Err(link(format!("link points outside the source: `{}`", visible_path(&target))).with_hint(hint));
+            let hint = Hint::new("pass ").and([Setting::on("follow_links")]).then(" to follow it");
+            return Err(
+                link(format!("the link points outside the source: `{}`", visible_path(&target))).with_hint(hint)
+            );
         }
         let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
         if self.exclude.iter().any(|path| target.starts_with(path)) {
@@ -323,7 +325,7 @@ impl TreeWalk<'_> {
 
 fn file(key: &str, metadata: &Metadata) -> Result<Node, Flaw> {
     if metadata.len() == 0 {
-        return Err(Flaw::new(BadKind::Empty, "empty file"));
+        return Err(Flaw::new(BadKind::Empty, "the file is empty"));
     }
     Ok(Node::File(SourceFile { key: key.to_owned(), bytes: metadata.len(), mtime_ns: mtime_ns(metadata)? }))
 }
@@ -347,8 +349,8 @@ fn not_utf8(folder: &Folder, name: &OsString) -> BadInput {
 
 fn unlisted(error: &io::Error) -> Flaw {
     match error.kind() {
-        io::ErrorKind::InvalidFilename => Flaw::new(BadKind::Name, "path too long"),
-        _ => Flaw::new(BadKind::Unreadable, format!("folder cannot be listed: {error}")),
+        io::ErrorKind::InvalidFilename => Flaw::new(BadKind::Name, "the path is too long"),
+        _ => Flaw::new(BadKind::Unreadable, format!("cannot list the folder: {error}")),
     }
 }
 

@@ -172,7 +172,7 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
         format!(
-            "cannot add samples from a program: the dataset has a field that a program cannot write: `{}`",
+            "cannot add samples from a program, because a program cannot write the field `{}` of the dataset",
             field.escape_debug()
         ),
         "write the samples to a new dataset; `concat` loads both as one",
@@ -201,7 +201,7 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     let Some(mask) = mask else { return Ok(()) };
     Err(CollectError::usage(
         format!(
-            "field `{}`: the pictures and masks of this dataset were shrunk, but masks added from a program are not",
+            "field `{}`: the pictures and masks of this dataset were shrunk, but masks from a program would not be",
             mask.name.escape_debug()
         ),
         "put the pictures and masks into folders, and add them with `shardpack add`",
@@ -210,20 +210,20 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
 
 pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Result<()> {
     let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
-    let refuse = |name: &str, text: String| {
-        Err(CollectError::usage(format!("schema: field `{}`: {text}", name.escape_debug()), ""))
-    };
+    let refuse = |text: String| Err(CollectError::usage(format!("schema: {text}"), ""));
     for (name, kind) in given {
         let Some(field) = layout.fields.iter().find(|field| field.name == *name) else {
-            return refuse(name, format!("the dataset has no such field, only {}", names.join(", ")));
+            let text = format!("the dataset has no field `{}`, only {}", name.escape_debug(), names.join(", "));
+            return refuse(text);
         };
         let is_same = *kind == field.kind || matches!((kind, field.kind), (Kind::Array(None), Kind::Array(_)));
         if !is_same {
-            return refuse(name, format!("expected {}, as in the dataset, found {kind}", field.kind));
+            let (name, known) = (name.escape_debug(), field.kind);
+            return refuse(format!("the kind of the field `{name}` is {known} in the dataset, but {kind} here"));
         }
     }
     match layout.fields.iter().find(|field| !given.iter().any(|(name, _)| *name == field.name)) {
-        Some(field) => refuse(&field.name, format!("missing, but the dataset has this field, of kind {}", field.kind)),
+        Some(field) => refuse(format!("the field `{}` of the dataset is missing", field.name.escape_debug())),
         None => Ok(()),
     }
 }

@@ -128,7 +128,7 @@ impl HeldSamples {
             let (there, came) = (scalar_words(there), scalar_words(came));
             if there != came {
                 return Ok(Some(format!(
-                    "field `{}`: {there} in the dataset, {came} in the new sample",
+                    "field `{}` is {there} in the dataset, but {came} in the new sample",
                     short(&field.name)
                 )));
             }
@@ -149,7 +149,8 @@ fn body(record: &[u8]) -> Result<&[u8]> {
 const HELD: &str = "a sample";
 
 fn refused(key: &str, held: &'static str) -> CollectError {
-    let hint = Hint::set([Setting::word("on_known_key", "skip")])
-        .then(" skips such samples; to replace a sample, remove the old one first");
+    let hint = Hint::new("pass ")
+        .and([Setting::word("on_known_key", "skip")])
+        .then(" to skip such samples; to replace a sample, remove the old one first");
     CollectError::KnownKey { key: key.to_owned(), held, hint }
 }

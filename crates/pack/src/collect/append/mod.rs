@@ -176,6 +176,6 @@ fn refuse_none(out: &Path) -> Result<()> {
     if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
         return Ok(());
     }
-    let hint = Hint::new("without ").and([Setting::on("append")]).then(", a new dataset is created there");
+    let hint = Hint::new("omit ").and([Setting::on("append")]).then(" to create a new dataset there");
     Err(CollectError::usage(format!("`{}` is not a dataset: it has no manifest.json", out.display()), hint))
 }

@@ -134,7 +134,8 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
     for (error, words) in [
         (
             change("cube", Some(SampleValue::Array(two_axes))),
-            "sample `s/009`: field `cube`: expected an array of 3 axes of float32, as in the dataset, found [2, 2] of float32",
+            "sample `s/009`: field `cube`: expected an array of float32 with 3 axes, as in the dataset, found an array of \
+             float32 with shape [2, 2]",
         ),
         (
             change("cube", Some(SampleValue::Array(mask(1)))),
@@ -147,12 +148,12 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
         (change("label", None), "sample `s/009`: field `label`: expected int64, found no value"),
         (
             change("label", Some(SampleValue::from(2))),
-            "sample `s/009`: field `label`: expected a class number, 0 to 1, found 2",
+            "sample `s/009`: field `label`: expected a class number from 0 to 1, found 2",
         ),
         (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
             append(&out, [without]).unwrap_err().to_string(),
-            "sample `s/009`: field `cube`: this field is missing; in the dataset it is of kind array:float32",
+            "sample `s/009`: field `cube`: the sample lacks this field, whose kind in the dataset is array:float32",
         ),
         (
             append(&out, [sample(9).with("more", "text")]).unwrap_err().to_string(),
@@ -168,11 +169,11 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
     }
     let schema = vec![("cube".to_owned(), Kind::Array(None)), ("text".to_owned(), Kind::Text)];
     let error = Collector::append(&out, Some(schema), AppendOptions::default()).unwrap_err();
-    assert!(error.to_string().starts_with("schema: field `text`: the dataset has no such field"), "{error}");
+    assert!(error.to_string().starts_with("schema: the dataset has no field `text`, only "), "{error}");
     let nowhere = folder.path().join("nowhere");
     let error = Collector::append(&nowhere, None, AppendOptions::default()).unwrap_err();
     assert!(error.to_string().ends_with("is not a dataset: it has no manifest.json"), "{error}");
-    assert_eq!(error.hints()[0].to_string(), "without `append = true`, a new dataset is created there");
+    assert_eq!(error.hints()[0].to_string(), "omit `append = true` to create a new dataset there");
     assert!(!nowhere.exists());
     assert_eq!(Dataset::open(&out).unwrap().generation(), 1);
 }
@@ -224,7 +225,7 @@ fn classes_are_matched_by_name() {
         collector.add(labelled(key, label)).unwrap();
     }
     assert!(
-        collector.add(labelled("7", 3.into())).unwrap_err().to_string().contains("expected a class number, 0 to 2")
+        collector.add(labelled("7", 3.into())).unwrap_err().to_string().contains("expected a class number from 0 to 2")
     );
     let appended = collector.commit(None, None).unwrap().appended.unwrap();
     assert_eq!(appended.new_classes, ["ant", "owl"]);
@@ -242,7 +243,7 @@ fn classes_are_matched_by_name() {
     write(&plain, CollectOptions { classes: None, ..small() }, [labelled("1", 7.into())]);
     let options = AppendOptions { classes: classes(&["a"]), ..Default::default() };
     let error = Collector::append(&plain, None, options).unwrap_err().to_string();
-    assert_eq!(error, "classes: expected none, as in the dataset, found [a]");
+    assert_eq!(error, "cannot use the classes [a], because the labels of the dataset are numbers without names");
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn known_keys_may_be_left_out() {
     assert_eq!(report.report.outcome, Outcome::AlreadyComplete);
     assert_eq!((appended.generation, appended.samples, appended.known, report.report.samples), (2, 6, 1, 0));
     assert!(
-        appended.notes[0].ends_with("`s/001`: field `label`: 1 in the dataset, 0 in the new sample"),
+        appended.notes[0].ends_with("`s/001`: field `label` is 1 in the dataset, but 0 in the new sample)"),
         "{:?}",
         appended.notes
     );
@@ -427,7 +428,7 @@ fn truth_values_are_numbers_of_classes_too() {
     let options = AppendOptions { classes: classes(&["pos"]), ..Default::default() };
     let collector = Collector::append(&out, None, options).unwrap();
     let error = collector.add(labelled("5", Number::Bool(true))).unwrap_err().to_string();
-    assert_eq!(error, "sample `5`: field `label`: expected a class number, 0 to 0, found 1");
+    assert_eq!(error, "sample `5`: field `label`: expected a class number from 0 to 0, found 1");
 }
 
 #[test]
@@ -463,7 +464,7 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         let error = opened.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "field `mask`: the pictures and masks of this dataset were shrunk, but masks added from a program are not"
+            "field `mask`: the pictures and masks of this dataset were shrunk, but masks from a program would not be"
         );
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }
@@ -491,6 +492,6 @@ fn an_empty_list_of_classes_is_named() {
         let options = AppendOptions { classes: Some(Vec::new()), ..Default::default() };
         Collector::append(out, None, options).unwrap_err().to_string()
     };
-    assert_eq!(said(&plain), "classes: expected none, as in the dataset, found []");
+    assert_eq!(said(&plain), "cannot use the classes [], because the labels of the dataset are numbers without names");
     assert_eq!(said(&classed), "the list of classes is empty");
 }

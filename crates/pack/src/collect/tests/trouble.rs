@@ -20,7 +20,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     for (field, value, expected) in [
         ("photo", Some(SampleValue::Bytes(b"neither fish nor fowl".to_vec())), "expected a complete JPEG"),
         ("photo", Some(SampleValue::Bytes(jpeg(40, 24, 1)[..300].to_vec())), "JPEG"),
-        ("cube", Some(floats(&[12, 10], 1).into()), "expected an array of 3 axes of float32"),
+        ("cube", Some(floats(&[12, 10], 1).into()), "expected an array of float32 with 3 axes"),
         ("mask", Some(floats(&[12, 10], 1).into()), "expected an array of uint8, found an array of float32"),
         ("cube", Some("text".into()), "expected an array, found text"),
         (
@@ -28,7 +28,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
             Some(SampleValue::Number { value: Number::Float(1.5), dtype: None }),
             "expected int64, found the number 1.5",
         ),
-        ("label", Some(3.into()), "expected a class number, 0 to 2, found 3"),
+        ("label", Some(3.into()), "expected a class number from 0 to 2, found 3"),
         ("label", Some("d".into()), "there is no class `d`"),
         ("label", None, "expected int64, found no value"),
         ("meta", Some(SampleValue::Json("{\"a\": NaN}".into())), "JSON"),

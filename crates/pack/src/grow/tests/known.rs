@@ -50,26 +50,26 @@ fn the_same_command_with_other_samples_is_refused() {
         let skipped = add(text, OnKnownKey::Skip).unwrap();
         assert_eq!((skipped.known, skipped.generation), (1, 2));
         let note = skipped.packed.notes[0].text.clone();
-        assert!(note.starts_with("1 sample skipped, although") && note.contains(words), "{note}");
+        assert!(note.starts_with("skipped 1 sample, although") && note.contains(words), "{note}");
     };
-    refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: label `c7` in the dataset, `c1` in the new sample");
-    refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: label `c7` in the dataset, `new` in the new sample");
-    refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: column `age`: 2 in the dataset, 3 in the new sample");
+    refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: label `c7` in the dataset, but `c1` in the new sample");
+    refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: label `c7` in the dataset, but `new` in the new sample");
+    refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: column `age`: 2 in the dataset, but 3 in the new sample");
     // Text values are stored in the records. Records are only read if a call is repeated.
     let error = add("key,label,age,who\nb.jpg,c7,2,z\n", stop).unwrap_err().to_string();
-    assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, `z` in the new sample"), "{error}");
+    assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, but `z` in the new sample"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
-    assert!(error.starts_with("the dataset has no field for the column `size` of the table"), "{error}");
+    assert!(error.starts_with("the table has a column `size`, but the dataset has no such field"), "{error}");
     // The file gets different content of the same size, and a newer time.
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
-    let note = "1 sample skipped without comparison, although the files are newer than the dataset: `b.jpg`";
+    let note = "skipped 1 sample without comparison, although the files are newer than the dataset (first: `b.jpg`)";
     assert_eq!((again.report.outcome, again.notes[0].text.as_str()), (Outcome::AlreadyComplete, note));
     let mut longer = fs::read(place.path("week/b.jpg")).unwrap();
     longer.push(0);
     fs::write(place.path("week/b.jpg"), &longer).unwrap();
-    refused(same, &format!("{} bytes in the dataset, {} in the new sample", longer.len() - 1, longer.len()));
+    refused(same, &format!("{} bytes in the dataset, but {} bytes in the new sample", longer.len() - 1, longer.len()));
     place.verify(2);
 }
 
@@ -87,13 +87,13 @@ fn another_cube_under_the_same_key_is_refused() {
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
     assert!(
-        again.notes[0].text.ends_with("although the files are newer than the dataset: `b.npy`"),
+        again.notes[0].text.ends_with("although the files are newer than the dataset (first: `b.npy`)"),
         "{}",
         again.notes[0].text
     );
     place.cube("week/b.npy", [6, 5, 3], 1.5);
     let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 in the dataset, 6 × 5 × 3 in the new sample"), "{error}");
+    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 in the dataset, but 6 × 5 × 3 in the new sample"), "{error}");
 }
 
 #[test]
@@ -110,5 +110,5 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::UNIX_EPOCH);
     let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.jpg`: a different picture of the same size in the dataset"), "{error}");
+    assert!(error.ends_with("`b.jpg`: the dataset has a different picture of the same size"), "{error}");
 }

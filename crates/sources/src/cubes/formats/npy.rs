@@ -69,7 +69,7 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
     let read =
         file.take(length).read_to_end(&mut text).map_err(|error| source.io("cannot read the npy header", error))?;
     if read as u64 != length {
-        return Err(source.format("npy header", format_args!("{length} bytes"), read));
+        return Err(source.damaged(format_args!("the npy header is truncated: it has {read} of {length} bytes")));
     }
     let text =
         std::str::from_utf8(&text).map_err(|_| source.format("npy header", "text", "bytes that are not UTF-8"))?;
@@ -78,7 +78,7 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
 
 fn exact(source: &CubeFile, file: &mut impl Read, out: &mut [u8]) -> Result<()> {
     file.read_exact(out).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => source.format("npy header", "a complete header", "the end of the file"),
+        std::io::ErrorKind::UnexpectedEof => source.damaged("the npy header is truncated"),
         _ => source.io("cannot read the npy header", error),
     })
 }
@@ -158,8 +158,8 @@ pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dty
                 Some('c') => refused(source, format, &format!("complex numbers ({descr:?}) are"))
                     .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
                 Some('O') => refused(source, format, &format!("Python objects ({descr:?}) are")).with_hint(
-                    "arrays of objects contain pickled code, which is never loaded: save the array with a \
-                     numeric dtype",
+                    "save the array with a numeric dtype: arrays of objects contain pickled code, which is never \
+                     loaded",
                 ),
                 Some('f') => {
                     refused(source, format, &format!("{descr:?} is")).with_hint("save with `.astype('float64')`")
@@ -231,13 +231,11 @@ fn open(source: &CubeFile, want: &Purpose) -> Result<(Header, CubeLayout, u64)> 
     let bytes = layout.bytes(source, want.max_bytes())?;
     let stored = source.len().saturating_sub(header.data_offset);
     if stored != bytes {
-        let error =
-            source.format("npy elements", format_args!("{bytes} bytes for {:?} {}", header.dims, header.dtype), stored);
-        return Err(if stored > bytes {
-            error.with_hint("to store several arrays in one file, save them as `.npz`")
-        } else {
-            error
-        });
+        let error = source.damaged(format_args!(
+            "the npy file has {stored} bytes of elements, but an array of {} with shape {:?} has {bytes}",
+            header.dtype, header.dims
+        ));
+        return Err(if stored > bytes { error.with_hint("save several arrays in one file as `.npz`") } else { error });
     }
     Ok((header, layout, bytes))
 }

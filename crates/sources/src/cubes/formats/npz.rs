@@ -44,7 +44,7 @@ fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
 }
 
 fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
-    source.format("zip archive", "a readable archive", error)
+    source.damaged(format_args!("cannot read the zip archive: {error}"))
 }
 
 /// Lists the arrays that can be read as cubes. Strings and objects cannot.
@@ -52,7 +52,10 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
     if archive.len() > MAX_MEMBERS {
-        return Err(source.format("number of zip members", format_args!("at most {MAX_MEMBERS}"), archive.len()));
+        return Err(source.damaged(format_args!(
+            "the zip archive has {} members, but at most {MAX_MEMBERS} are allowed",
+            archive.len()
+        )));
     }
     let mut members = Vec::new();
     let mut refused = None;
@@ -66,11 +69,9 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         let read = read_header(source, &mut header);
         left = header.limit();
         if left == 0 {
-            return Err(source.format(
-                "total size of the npy headers in a zip archive",
-                format_args!("less than {MAX_HEADERS} bytes"),
-                "more",
-            ));
+            return Err(source.damaged(format_args!(
+                "the npy headers in the zip archive have more than {MAX_HEADERS} bytes in all"
+            )));
         }
         match read {
             Ok(header) => members.push(Member { index, name, header }),
@@ -94,7 +95,7 @@ fn choose<'m>(source: &CubeFile, want: &Purpose, members: &'m [Member]) -> Resul
         })
         .collect();
     let chosen = select(source, want, &candidates)?;
-    let member = members.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    let member = members.get(chosen).ok_or_else(|| source.damaged("the file has no arrays"))?;
     let layout = member.header.layout(source)?;
     Ok(ChosenArray { array: member, layout, others: others(want, &candidates, chosen) })
 }
@@ -104,25 +105,20 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     let what = "array in a zip archive";
     let expected = bytes.saturating_add(member.header.data_offset);
     if entry.size() != expected {
-        return Err(source.format(
-            format_args!("array `{}`", member.name),
-            format_args!("{expected} bytes"),
-            entry.size(),
-        ));
+        let (name, found) = (&member.name, entry.size());
+        let text = format!("array `{name}` has {found} bytes in the archive, but its header describes {expected}");
+        return Err(source.damaged(text));
     }
     if entry.size() / MAX_DEFLATE_RATIO > entry.compressed_size() {
-        let claim = format!("{} bytes from {} compressed bytes", entry.size(), entry.compressed_size());
-        return Err(source.format(
-            format_args!("array `{}`", member.name),
-            "a size within deflate's maximum compression ratio",
-            claim,
-        ));
+        let (name, packed, size) = (&member.name, entry.compressed_size(), entry.size());
+        let text = format!("array `{name}`: {packed} compressed bytes cannot contain {size} bytes");
+        return Err(source.damaged(text));
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
     // Read to the end of the member, because its CRC-32 is checked only there.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
-    read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a readable zip member", error))?;
+    read.map_err(|error| source.damaged(format_args!("cannot read array `{}` of the archive: {error}", member.name)))?;
     Ok(stored)
 }
 

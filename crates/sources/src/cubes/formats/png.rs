@@ -50,8 +50,9 @@ impl<'a> PngReader<'a> {
         let packed_bytes =
             self.reader.output_buffer_size().ok_or_else(|| source.limit(what, max_bytes, u64::MAX))? as u64;
         if packed_bytes / MAX_DEFLATE_RATIO > source.len() {
-            let claim = format!("{} bytes for {width} x {height} pixels", source.len());
-            return Err(source.format(what, "a size within deflate's maximum compression ratio", claim));
+            let found = source.len();
+            let text = format!("a PNG of {found} bytes cannot contain {width} x {height} pixels");
+            return Err(source.damaged(text));
         }
         let mut packed = source.zeros(what, packed_bytes)?;
         let line = self.reader.next_frame(&mut packed).map_err(|error| bad(source, error))?.line_size;
@@ -77,7 +78,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
         png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
             source.io("cannot read", error)
         }
-        other => source.format("PNG", "decodable data", other),
+        other => source.damaged(format_args!("cannot decode the PNG: {other}")),
     }
 }
 
@@ -97,8 +98,10 @@ fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
 fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
-        let error =
-            source.unsupported(format_args!("label mask: expected a grey or palette PNG, found {:?}", labels.color()));
+        let error = source.unsupported(format_args!(
+            "a label mask must be a grey or palette PNG, but this PNG is {:?}",
+            labels.color()
+        ));
         return Err(error.with_hint("save the class numbers, not their colours"));
     }
     Ok(labels)
@@ -119,7 +122,7 @@ impl CubeFormat for Png {
         let labels = labels(source)?;
         let layout = labels.layout();
         let [height, width, _] = layout.shape;
-        let stored = labels.read("label mask", max_bytes)?;
+        let stored = labels.read("the label mask", max_bytes)?;
         let bytes = layout.assemble(source, stored)?;
         LoadedMask::array(source, layout.dtype, [height, width], bytes).map(Some)
     }
@@ -137,7 +140,7 @@ impl CubeFormat for Png {
         let picture = picture(source)?;
         let layout = picture.layout();
         layout.bytes(source, want.max_bytes())?;
-        let stored = picture.read("PNG samples", want.max_bytes())?;
+        let stored = picture.read("the picture", want.max_bytes())?;
         LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
     }
 }

@@ -28,7 +28,7 @@ fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
 fn layout(source: &CubeFile) -> Result<CubeLayout> {
     let head = source.prefix(HEADER)?;
     let [width, height, channels] = header(&head, source.len())
-        .ok_or_else(|| source.format("Tivita header", "a cube size that matches the file size", "another size"))?;
+        .ok_or_else(|| source.damaged("the cube size in the Tivita header does not match the file size"))?;
     let shape = [height, width, channels];
     Ok(CubeLayout { dtype: Dtype::F32, big_endian: true, shape, order: AxisOrder::ColumnsUpward })
 }

@@ -69,7 +69,7 @@ fn a_tile_sixteen_times_its_picture() {
         assert_eq!(file.len(), 158);
         assert_eq!(
             refused("a.tif", &file),
-            "`a.tif`: TIFF strip or tile 0 at offset 8: expected 4294967296 bytes, found 100, Deflate-compressed"
+            "`a.tif`: TIFF strip or tile 0 at offset 8 has 100 Deflate-compressed bytes, too few for 4294967296 bytes"
         );
     });
 }
@@ -82,7 +82,7 @@ fn pages_that_share_their_tables() {
         let tables = [(273, 4, strips as u32, 8), (278, 4, 1, 1), (279, 4, strips as u32, 8)];
         let file = tiff(&table, 2000, &[&page(1, strips as u32, 1)[..], &tables].concat());
         let found = refused("a.tif", &file);
-        assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
+        assert!(found.contains("the TIFF directories and tables overlap: they have more than "), "{found}");
     });
 }
 
@@ -97,7 +97,7 @@ fn pages_inside_each_other() {
             file.extend((8 + 4 * next).to_le_bytes());
         }
         let found = refused("a.tif", &file);
-        assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
+        assert!(found.contains("the TIFF directories and tables overlap: they have more than "), "{found}");
     });
 }
 
@@ -108,11 +108,14 @@ fn pages_that_share_a_table_of_bytes() {
         let tags = [&page(1, strips, 1)[..], &[(273, 1, strips, 8), (278, 4, 1, 1)]].concat();
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
-        assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
+        assert!(found.contains("the TIFF directories and tables overlap: they have more than "), "{found}");
         // For a large file, the absolute limit of 256 MiB applies, because it is below eight times
         // the file size.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
-        assert!(found.contains("size of the TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
+        assert!(
+            found.contains("the TIFF directories and tables overlap: they have more than 268435456 bytes"),
+            "{found}"
+        );
     });
 }
 
@@ -137,7 +140,10 @@ fn tiles_that_are_inflated_again_and_again() {
         let packed = zlib.finish().unwrap();
         let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
         let found = refused("a.tif", &tiff(&packed, 4500, &tags));
-        assert!(found.contains("decoded TIFF strips or tiles: expected at most 268435456 bytes in all"), "{found}");
+        assert!(
+            found.contains("the decoded TIFF strips or tiles have ") && found.contains("at most 268435456 are allowed"),
+            "{found}"
+        );
         // A realistic file must be accepted: 200 pages of one pixel, in tiles of 1 MiB.
         let tags = [&page(1, 1, 8)[..], &tiled(1024, 8, packed.len() as u32)].concat();
         let folder = Folder::new();
@@ -155,7 +161,7 @@ fn strips_that_are_all_the_file() {
         let tables = [(273, 4, strips, 8), (278, 4, 1, 1), (279, 4, strips, 8 + offsets.len() as u32)];
         let file = tiff(&[offsets, sizes].concat(), 1, &[&page(1, strips, 32773)[..], &tables].concat());
         let found = refused("a.tif", &file);
-        assert!(found.contains("compressed TIFF strips or tiles: expected at most "), "{found}");
+        assert!(found.contains("the compressed TIFF strips or tiles have "), "{found}");
     });
 }
 
@@ -191,7 +197,7 @@ fn an_envi_header_of_four_million_lines() {
         let small = "ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
         let list = format!("{small}names = {{{}}}\n", "1,".repeat((1 << 20) + 1));
         let found = message(load(&folder.write("x.hdr", list), &CubeOptions::default()));
-        assert_eq!(found, "`x.hdr`: number of items in the ENVI header: expected at most 1048576, found 1048577");
+        assert_eq!(found, "`x.hdr`: the ENVI header has 1048577 items, but at most 1048576 are allowed");
     });
 }
 
@@ -339,7 +345,7 @@ fn pipes_and_devices_are_refused() {
             }
         }
         let error = message(load(&path, &CubeOptions::default()));
-        assert!(error.contains("ENVI data file: expected a file with the header's name"), "{error}");
+        assert!(error.contains("there is no ENVI data file with the header's name"), "{error}");
         let error = enumerate(folder.path(), &SourceOptions::default()).unwrap_err().to_string();
         assert!(error.contains("`x.img`: expected a regular file, found a pipe, socket or device"), "{error}");
         let labels = SourceOptions { labels: Some(pipe), ..SourceOptions::default() };
@@ -360,7 +366,7 @@ fn a_mask_of_a_gibibyte_in_a_hundred_bytes() {
         file[29..33].copy_from_slice(&crc.to_be_bytes());
         let folder = Folder::new();
         let found = message(load_mask(&folder.write("a.png", file), &CubeOptions::default()));
-        assert!(found.contains("label mask: expected a size within deflate's maximum compression ratio"), "{found}");
+        assert!(found.contains("bytes cannot contain "), "{found}");
         assert!(load_mask(&folder.write("b.png", small), &CubeOptions::default()).is_ok());
     });
 }
@@ -384,10 +390,7 @@ fn headers_that_many_entries_share() {
         let names: Vec<_> = (0..5000).map(|number| format!("{number}.npy")).collect();
         let members: Vec<_> = names.iter().map(|name| (name.as_str(), header.clone())).collect();
         let found = refused("a.npz", &npz(true, &members));
-        assert!(
-            found.contains("total size of the npy headers in a zip archive: expected less than 16777216 bytes"),
-            "{found}"
-        );
+        assert!(found.contains("the npy headers in the zip archive have more than 16777216 bytes in all"), "{found}");
     });
 }
 
@@ -411,6 +414,6 @@ fn errors_name_some_of_many_arrays() {
     let names: Vec<_> = (0..3000).map(|number| format!("{number}{}.npy", "x".repeat(1000))).collect();
     let members: Vec<_> = names.iter().map(|name| (name.as_str(), npy(1, "'|u1'", false, "(2, 2)", &[0; 4]))).collect();
     let found = refused("a.npz", &npz(false, &members));
-    assert!(found.contains("and 2980 more\nhint: name an array with `--variable NAME`"), "{found}");
+    assert!(found.contains("and 2980 more\nhint: choose an array with `--variable NAME`"), "{found}");
     assert!(found.len() < 4000, "{}", found.len());
 }

@@ -89,24 +89,25 @@ fn refusals_name_the_reason() {
     let path = folder.write("x.hdr", &good);
     assert_eq!(
         message(load(&path, &CubeOptions::default())),
-        "`x.hdr`: ENVI data file: expected a file with the header's name and the extension `.img`, `.dat`, `.raw`, \
-         … or no extension, found none"
+        "`x.hdr`: there is no ENVI data file with the header's name and the extension `.img`, `.dat`, `.raw`, … or \
+         no extension"
     );
     assert_eq!(companion(&path, &CubeOptions::default()), None);
     folder.write("x.raw", [0; 102]);
     for result in [load(&path, &CubeOptions::default()).map(|_| ()), peek(&path, &CubeOptions::default()).map(|_| ())] {
         assert_eq!(
             message(result),
-            "`x.raw`: ENVI data: expected 103 bytes for 2 lines, 3 samples, 4 bands of float32, offset 7, found 102"
+            "`x.raw`: the ENVI data file has 102 bytes, but the header needs 103 for 2 lines, 3 samples and 4 bands of \
+             float32 from offset 7"
         );
     }
     for (from, to, why) in [
         ("type = 4", "type = 6", "complex numbers are not supported (`data type` 6 in the ENVI header)"),
         ("= bsq", "= bsx", "`interleave` in the ENVI header: expected bsq, bil or bip, found `bsx`"),
-        ("interleave", "interleaved", "ENVI header: expected the key `interleave`, found none"),
+        ("interleave", "interleaved", "the ENVI header lacks the key `interleave`"),
         ("order = 0", "order = 2", "`byte order` in the ENVI header: expected 0 or 1, found `2`"),
-        ("lines=2", "lines=-2", "`lines` in the ENVI header: expected an integer from 0, found `-2`"),
-        ("lines=2", "lines=0", "array shape: expected at least one element, found [0, 3, 4]"),
+        ("lines=2", "lines=-2", "`lines` in the ENVI header: expected an integer, 0 or more, found `-2`"),
+        ("lines=2", "lines=0", "the array with shape [0, 3, 4] is empty"),
         (
             "; a",
             "file compression = 1\n; a",
@@ -129,8 +130,8 @@ fn files_that_hold_no_picture_are_refused_by_their_type() {
     let folder = Folder::new();
     folder.write("x.sli", vec![0; 3 * 4 * 5]);
     for (kind, hint) in [
-        ("ENVI Spectral Library", "a spectral library has single spectra"),
-        ("envi meta file", "a meta file only lists other files"),
+        ("ENVI Spectral Library", "pack the cubes instead"),
+        ("envi meta file", "pack the files that this meta file lists"),
     ] {
         let text = format!("{}file type = {kind}\n", header(1, "bsq", false, 0, [3, 4, 5]));
         let path = folder.write("x.hdr", text);

@@ -29,7 +29,7 @@ fn png_labels_are_samples_or_indices() {
     assert_mask(&path, Dtype::U16, [1, 2], &[2, 1, 4, 3]);
     assert_eq!(probe(&path).unwrap(), Some(CubeKind::Png));
     let path = folder.write("m.png", png(ColorType::Rgb, BitDepth::Eight, 1, 1, &[1, 2, 3]));
-    let text = "`m.png`: label mask: expected a grey or palette PNG, found Rgb\n\
+    let text = "`m.png`: a label mask must be a grey or palette PNG, but this PNG is Rgb\n\
                 hint: save the class numbers, not their colours";
     assert_eq!(message(load_mask(&path, &CubeOptions::default())), text);
     let held = std::fs::read(&path).unwrap();
@@ -75,7 +75,7 @@ fn masks_of_one_band_only() {
     let path = folder.write("m.npy", npy(1, "'|u1'", false, "(1, 2, 2)", &[0, 1, 1, 0]));
     assert_eq!(
         message(load_mask(&path, &CubeOptions::default())),
-        "`m.npy`: label mask: expected one band, found shape [1, 2, 2]"
+        "`m.npy`: a label mask must have one band, but this one has shape [1, 2, 2]"
     );
     let texts = vec![(42113, "255".to_owned())];
     let path = folder.write("m.tif", TiffSpec { texts, ..TiffSpec::new(Dtype::U8, [3, 4, 1]) }.file());
@@ -115,5 +115,5 @@ fn png_samples_keep_all_bits() {
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
     let path = folder.write("p.png", &whole[..whole.len() - 20]);
-    assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected decodable data, found "));
+    assert!(message(load(&path, &options)).starts_with("`p.png`: cannot decode the PNG: "));
 }

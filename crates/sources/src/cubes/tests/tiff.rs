@@ -88,16 +88,10 @@ fn refusals_name_the_reason() {
         ),
         (
             TiffSpec { predictor: 3, compression: 8, ..spec([2, 3, 4]) },
-            "TIFF predictor: expected 1, 2 for numbers, 3 for floats, found 3 for uint16",
+            "TIFF predictor 3 is invalid for uint16: expected 1, 2 for numbers, or 3 for floats",
         ),
-        (
-            TiffSpec { predictor: 2, ..spec([2, 3, 4]) },
-            "TIFF predictor: expected 1 without LZW, deflate or zstd, found 2",
-        ),
-        (
-            TiffSpec { shape: [0, 3, 4], rows: 1, ..spec([1, 3, 4]) },
-            "TIFF shape: expected at least one element, found [0, 3, 4]",
-        ),
+        (TiffSpec { predictor: 2, ..spec([2, 3, 4]) }, "TIFF predictor 2 needs LZW, deflate or zstd compression"),
+        (TiffSpec { shape: [0, 3, 4], rows: 1, ..spec([1, 3, 4]) }, "the TIFF is empty: 0 x 3 pixels with 4 bands"),
     ] {
         assert_eq!(refused(spec.file()), format!("`a.tif`: {why}"));
     }
@@ -117,5 +111,5 @@ fn refusals_name_the_reason() {
     );
     let end = file.len();
     file[end - 4..].copy_from_slice(&(first as u32).to_le_bytes());
-    assert_eq!(refused(file), format!("`a.tif`: chain of TIFF pages: expected an end, found a loop at offset {first}"));
+    assert_eq!(refused(file), format!("`a.tif`: the chain of TIFF pages has a loop at offset {first}"));
 }

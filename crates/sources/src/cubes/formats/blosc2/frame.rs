@@ -94,7 +94,7 @@ impl ContiguousFrame {
             (Some(dtype), _) => dtype,
             (None, 1) => "|u1".to_owned(),
             (None, bytes) => {
-                let text = format!("the metalayer `b2nd` names no element type for items of {bytes} bytes");
+                let text = format!("the metalayer `b2nd` does not say which type the elements of {bytes} bytes have");
                 return Err(source.unsupported(text));
             }
         };
@@ -103,11 +103,13 @@ impl ContiguousFrame {
         let layout = CubeLayout { dtype, big_endian, shape: cube_shape(source, axes)?, order: AxisOrder::Bip };
         let cube_bytes = layout.bytes(source, want.max_bytes())?;
         if header.item_bytes != dtype.bytes() {
-            return Err(source.format("Blosc2 item size", dtype.bytes(), header.item_bytes));
+            let text = format!("elements of {} bytes, but {dtype} has {} bytes", header.item_bytes, dtype.bytes());
+            return Err(source.damaged(format_args!("the Blosc2 header describes {text}")));
         }
         let text = format!("{shape:?} in chunks of {chunk:?} in blocks of {block:?}");
-        let grid = Grid::new(shape, chunk, block, header.item_bytes)
-            .ok_or_else(|| source.format("Blosc2 shapes", "blocks within chunks, below 2^63 bytes", text))?;
+        let grid = Grid::new(shape, chunk, block, header.item_bytes).ok_or_else(|| {
+            source.damaged(format_args!("the Blosc2 shapes do not fit together, or are too large: {text}"))
+        })?;
         header.check(source, &grid, cube_bytes)?;
         Ok(Self { layout, grid, header })
     }
@@ -121,7 +123,9 @@ impl ContiguousFrame {
         let trailer = header.trailer(source)?;
         let bytes = chunk_at(source, what, end, trailer, offsets.len())?;
         if bytes.len() as u64 != trailer - end {
-            return Err(source.format(what, format_args!("{} bytes, up to the trailer", trailer - end), bytes.len()));
+            let (found, room) = (bytes.len(), trailer - end);
+            let text = format!("the {what} have {found} bytes, but {room} bytes remain before the trailer");
+            return Err(source.damaged(text));
         }
         let bad = |error| of_blosc2(source, what, end, error);
         let chunk = ForeignChunk::parse(&bytes, offsets.len()).map_err(bad)?;
@@ -159,15 +163,17 @@ impl FrameHeader {
         fields.mark("flags", 0xA4)?;
         let [general, kind, _, _] = fields.take("flags")?;
         if kind & 15 != 0 {
-            let error = source.unsupported("a sparse Blosc2 frame, a folder with one file for each chunk");
+            let error =
+                source.unsupported("sparse Blosc2 frames (a folder with a file for each chunk) are not supported");
             return Err(error.with_hint("write the array with `contiguous=True`"));
         }
         if !matches!(general & 15, 1..=3) {
             return Err(source.format("Blosc2 frame version", "1 to 3", general & 15));
         }
         if general & 0xF0 != 0x10 {
-            let found = format_args!("flags {general:#04x}");
-            return Err(source.format("Blosc2 frame", "64-bit offsets, and chunks and blocks of one size", found));
+            let needed = "64-bit offsets, and chunks and blocks of one size";
+            let text = format!("the flags {general:#04x} of the Blosc2 frame are not supported: it must have {needed}");
+            return Err(source.damaged(text));
         }
         let decoded_bytes = fields.size64("decoded size")?;
         let chunks_bytes = fields.size64("chunk sizes")?;
@@ -189,8 +195,8 @@ impl FrameHeader {
         source.check_range("Blosc2 frame", 0, frame_bytes)?;
         let parts = header_bytes.checked_add(chunks_bytes).and_then(|parts| parts.checked_add(TRAILER_END));
         if parts.is_none_or(|parts| parts > frame_bytes) {
-            let found = format_args!("{header_bytes} bytes of header and {chunks_bytes} of chunks");
-            return Err(source.format("Blosc2 frame", format_args!("at most {frame_bytes} bytes"), found));
+            let parts = format!("a header of {header_bytes} bytes and chunks of {chunks_bytes} bytes");
+            return Err(source.damaged(format_args!("the Blosc2 frame has {frame_bytes} bytes, too few for {parts}")));
         }
         Ok(())
     }
@@ -200,20 +206,27 @@ impl FrameHeader {
     fn check(&self, source: &CubeFile, grid: &Grid, cube_bytes: u64) -> Result<()> {
         let (chunks, chunk_bytes) = (grid.chunks(), grid.chunk_bytes());
         if self.chunk_bytes != chunk_bytes {
-            return Err(source.format("Blosc2 chunk size", chunk_bytes, self.chunk_bytes));
+            let found = self.chunk_bytes;
+            let text = format!("a Blosc2 chunk of this shape has {chunk_bytes} bytes, but the header says {found}");
+            return Err(source.damaged(text));
         }
         let decoded = chunks.saturating_mul(chunk_bytes);
         if self.decoded_bytes != decoded {
-            return Err(source.format("Blosc2 decoded size", decoded, self.decoded_bytes));
+            let found = self.decoded_bytes;
+            let text = format!("the decoded Blosc2 chunks have {decoded} bytes, but the header says {found}");
+            return Err(source.damaged(text));
         }
         let most = |what: &str, found: u64, most: u64| {
-            let expected = format_args!("at most {most} for a cube of {cube_bytes} bytes");
-            if found <= most { Ok(()) } else { Err(source.format(what, expected, found)) }
+            if found <= most {
+                return Ok(());
+            }
+            let text = format!("{found} {what} are too many for a cube of {cube_bytes} bytes (at most {most})");
+            Err(source.damaged(text))
         };
         let times = cube_bytes.saturating_mul(DECODED_TIMES);
-        most("Blosc2 chunk", chunk_bytes, times.max(SMALL_CHUNK))?;
-        most("decoded Blosc2 chunks", decoded, times.max(SMALL_CHUNKS))?;
-        most("number of Blosc2 blocks", grid.blocks(), (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS))
+        most("bytes in a Blosc2 chunk", chunk_bytes, times.max(SMALL_CHUNK))?;
+        most("decoded bytes in all Blosc2 chunks", decoded, times.max(SMALL_CHUNKS))?;
+        most("Blosc2 blocks", grid.blocks(), (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS))
     }
 
     /// Returns the offset of the trailer. The end of the frame states the trailer's length.
@@ -258,7 +271,7 @@ impl ArrayLayer {
         fields.byte("version of the metalayer `b2nd`")?;
         let axes = fields.byte("number of axes")?;
         if axes > MAX_AXES {
-            return Err(source.format("Blosc2 number of axes", format_args!("at most {MAX_AXES}"), axes));
+            return Err(source.format("number of Blosc2 axes", format_args!("at most {MAX_AXES}"), axes));
         }
         let mut lengths = |what: &str, is_long: bool| -> Result<Vec<u64>> {
             fields.mark(what, 0x90 | axes)?;
@@ -272,7 +285,8 @@ impl ArrayLayer {
             0x97 => {
                 let format = fields.byte("format of the element type")?;
                 if format != 0 {
-                    let text = format!("Blosc2 element type of format {format} is not supported: only NumPy's, 0, is");
+                    let text =
+                        format!("Blosc2 element types of format {format} are not supported: only format 0 (NumPy) is");
                     return Err(source.unsupported(text));
                 }
                 let length = fields.u32("element type", 0xDB)?;

@@ -37,10 +37,9 @@ impl CubeFormat for Blosc2 {
         let mut decoder = ForeignDecoder::default();
         for (number, offset) in (0..).zip(frame.offsets(source)?.as_chunks().0) {
             read_chunk(source, number, frame.place(*offset), &mut decoder, &mut unit)?;
-            frame
-                .grid
-                .scatter(number, &unit, &mut stored)
-                .ok_or_else(|| source.format("Blosc2 chunk", format_args!("a place in {:?}", layout.shape), number))?;
+            frame.grid.scatter(number, &unit, &mut stored).ok_or_else(|| {
+                source.damaged(format_args!("Blosc2 chunk {number} is outside the array of shape {:?}", layout.shape))
+            })?;
         }
         LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
     }

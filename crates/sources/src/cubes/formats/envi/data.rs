@@ -25,12 +25,12 @@ pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     match same_stem(header, end).as_slice() {
         [one] => CubeFile::open(one, header.run()),
         other => {
-            let expected = "a file with the header's name and the extension `.img`, `.dat`, `.raw`, … or no extension";
-            let found = match other.len() {
-                0 => "none".to_owned(),
-                many => format!("{many} files of the right size with other extensions"),
+            let names = "the header's name and the extension `.img`, `.dat`, `.raw`, … or no extension";
+            let also = match other.len() {
+                0 => String::new(),
+                many => format!(" ({many} files of the right size have other extensions)"),
             };
-            Err(header.format("ENVI data file", expected, found))
+            Err(header.damaged(format_args!("there is no ENVI data file with {names}{also}")))
         }
     }
 }

@@ -32,11 +32,9 @@ impl Header {
         let mut places: HashMap<String, usize> = HashMap::new();
         let items = text.bytes().filter(|byte| *byte == b',').count();
         if items > MAX_ITEMS {
-            return Err(source.format(
-                "number of items in the ENVI header",
-                format_args!("at most {MAX_ITEMS}"),
-                items,
-            ));
+            return Err(
+                source.damaged(format_args!("the ENVI header has {items} items, but at most {MAX_ITEMS} are allowed"))
+            );
         }
         // The first line is the signature. Old Macintosh files end lines with just a carriage return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
@@ -69,11 +67,7 @@ impl Header {
                 continue;
             }
             if fields.len() == MAX_KEYS {
-                return Err(source.format(
-                    "number of keys in the ENVI header",
-                    format_args!("at most {MAX_KEYS} keys"),
-                    "more",
-                ));
+                return Err(source.damaged(format_args!("the ENVI header has more than {MAX_KEYS} keys")));
             }
             places.insert(key.clone(), fields.len());
             fields.push((key, value));
@@ -90,13 +84,14 @@ impl Header {
     }
 
     pub(super) fn required(&self, source: &CubeFile, key: &str) -> Result<&str> {
-        self.get(key).ok_or_else(|| source.format("ENVI header", format_args!("the key `{key}`"), "none"))
+        self.get(key).ok_or_else(|| source.damaged(format_args!("the ENVI header lacks the key `{key}`")))
     }
 
     pub(super) fn integer(&self, source: &CubeFile, key: &str) -> Result<u64> {
         let text = self.required(source, key)?;
-        text.parse()
-            .map_err(|_| source.format(format_args!("`{key}` in the ENVI header"), "an integer from 0", quote(text)))
+        text.parse().map_err(|_| {
+            source.format(format_args!("`{key}` in the ENVI header"), "an integer, 0 or more", quote(text))
+        })
     }
 }
 

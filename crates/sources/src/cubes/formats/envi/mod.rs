@@ -96,11 +96,11 @@ impl EnviCube {
         let data = data::find(source, Some(end))?;
         if data.len() < end {
             let CubeLayout { dtype, shape: [lines, samples, bands], .. } = self.layout;
-            let expected = format!(
-                "{end} bytes for {lines} lines, {samples} samples, {bands} bands of {dtype}, offset {}",
-                self.offset
-            );
-            return Err(data.format("ENVI data", expected, data.len()));
+            let offset = self.offset;
+            let size = format!("{lines} lines, {samples} samples and {bands} bands of {dtype} from offset {offset}");
+            let found = data.len();
+            let text = format!("the ENVI data file has {found} bytes, but the header needs {end} for {size}");
+            return Err(data.damaged(text));
         }
         Ok((data, bytes))
     }
@@ -138,12 +138,10 @@ fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     };
     let known = found.to_ascii_lowercase();
     if known.contains("spectral library") {
-        return refused(
-            "a spectral library has single spectra, not a picture: pack the cubes, or write the spectra as a table",
-        );
+        return refused("pack the cubes instead, or write the spectra of this library as a table");
     }
     if known.contains("meta") {
-        return refused("a meta file only lists other files: pack those files");
+        return refused("pack the files that this meta file lists");
     }
     Ok(())
 }
@@ -163,7 +161,7 @@ fn dtype(source: &CubeFile, header: &Header) -> Result<Dtype> {
             let text = format!("complex numbers are not supported (`data type` {complex} in the ENVI header)");
             return Err(source.unsupported(text));
         }
-        other => return Err(source.format("`data type` in the ENVI header", "1-5 or 12-15", other)),
+        other => return Err(source.format("`data type` in the ENVI header", "1 to 5, or 12 to 15", other)),
     })
 }
 

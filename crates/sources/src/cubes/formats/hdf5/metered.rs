@@ -69,10 +69,13 @@ impl Metered {
             self.allowance.met_undefined.store(true, Ordering::Relaxed);
         }
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
-            return Err(self.refuse(&format!("{len} bytes at offset {offset} in a file of {} bytes", self.len)));
+            return Err(self.refuse(&format!(
+                "{len} bytes at offset {offset} reach beyond the end of the file ({} bytes)",
+                self.len
+            )));
         }
         if !self.allowance.take(len as u64) {
-            return Err(self.refuse("structures that repeat parts of the file"));
+            return Err(self.refuse("its structures refer to the same parts of the file again and again"));
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     let error = error.into();
     match unread(&error) {
         Some(feature) => refused(source, feature),
-        None => source.format("HDF5 file", "a readable file", error),
+        None => source.damaged(format_args!("cannot read the HDF5 file: {error}")),
     }
 }
 
@@ -108,8 +108,9 @@ fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> R
     let mut found = named.filter_map(|name| described(name.clone(), &file.dataset(name).ok()?));
     let first = found.next().ok_or_else(|| {
         let name = [Setting::any("variable", "PATH")];
-        let hint =
-            Hint::new("").and(name).then(" reads a dataset by its path; or rewrite the file with `h5repack IN OUT`");
+        let hint = Hint::new("pass ")
+            .and(name)
+            .then(" to name a dataset by its path, or rewrite the file with `h5repack IN OUT`");
         refused(source, "soft links in groups with the old layout").with_hint(hint)
     })?;
     Ok(vec![first])
@@ -127,17 +128,15 @@ impl GroupWalk<'_> {
         source.check_cancel()?;
         self.groups += 1;
         if self.groups > MAX_GROUPS {
-            return Err(source.format(
-                "number of HDF5 groups",
-                format_args!("at most {MAX_GROUPS}"),
-                "more, or links that multiply",
-            ));
+            return Err(source.damaged(format_args!(
+                "the HDF5 file has more than {MAX_GROUPS} groups, or many links to the same groups"
+            )));
         }
         let mut datasets: Vec<_> = group.iter_datasets().map_err(|error| broken(source, error))?.collect();
         datasets.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, dataset) in datasets {
             if self.found.len() == MAX_DATASETS {
-                return Err(source.format("number of HDF5 datasets", format_args!("at most {MAX_DATASETS}"), "more"));
+                return Err(source.damaged(format_args!("the HDF5 file has more than {MAX_DATASETS} datasets")));
             }
             let name = self.path(prefix, &name)?;
             self.found.extend(described(name, &dataset));
@@ -146,11 +145,9 @@ impl GroupWalk<'_> {
         groups.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, inner) in groups.iter().filter(|(name, _)| !name.starts_with('#')) {
             if depth == MAX_DEPTH {
-                return Err(source.format(
-                    "depth of the HDF5 groups",
-                    format_args!("at most {MAX_DEPTH} levels"),
-                    "more",
-                ));
+                return Err(
+                    source.damaged(format_args!("the HDF5 groups are nested more than {MAX_DEPTH} levels deep"))
+                );
             }
             let path = self.path(prefix, name)?;
             self.group(inner, &format!("{path}/"), depth + 1)?;
@@ -161,11 +158,9 @@ impl GroupWalk<'_> {
     fn path(&self, prefix: &str, name: &str) -> Result<String> {
         let bytes = prefix.len() + name.len();
         if bytes > MAX_PATH {
-            return Err(self.source.format(
-                "length of a path in the HDF5 file",
-                format_args!("at most {MAX_PATH} bytes"),
-                bytes,
-            ));
+            return Err(self.source.damaged(format_args!(
+                "a path in the HDF5 file has {bytes} bytes, but at most {MAX_PATH} are allowed"
+            )));
         }
         Ok(format!("{prefix}{name}"))
     }
@@ -236,7 +231,7 @@ fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Hdf5Dataset]) ->
     let matlab = datasets.iter().any(|dataset| dataset.matlab);
     let select = if matlab { select_matlab } else { select };
     let chosen = select(source, want, &candidates)?;
-    let dataset = datasets.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    let dataset = datasets.get(chosen).ok_or_else(|| source.damaged("the file has no arrays"))?;
     let (shape, order) = if dataset.matlab {
         mat::axes(source, want, &dataset.dims)?
     } else {
@@ -256,7 +251,7 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
 
 /// Checks the chunks before memory is allocated for them, and returns their total size in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
-    let what = || format!("chunks in the HDF5 dataset `{}`", dataset.name.escape_debug());
+    let what = || format!("the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
     let chunk = shape.iter().try_fold(dataset.dtype.bytes(), |product, &axis| product.checked_mul(axis));
     let dims = from.shape().map_err(|error| broken(source, error))?;
@@ -267,11 +262,11 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
     let decoded = chunk.zip(grid).and_then(|(chunk, grid)| chunk.checked_mul(grid));
     let most = bytes.saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
     let Some(grid) = grid.filter(|_| decoded.is_some_and(|decoded| decoded <= most)) else {
-        let error = source.format(
-            what(),
-            format_args!("at most {most} bytes for an array of {bytes} bytes"),
-            format_args!("chunks with shape {shape:?}"),
-        );
+        let error = source.damaged(format_args!(
+            "{} has chunks of shape {shape:?}, which are too large for an array of {bytes} bytes: at most {most} \
+             bytes are allowed for all chunks",
+            what()
+        ));
         return Err(error.with_hint("rewrite the file with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
     if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
@@ -279,7 +274,11 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
     }
     let chunks = from.chunks().map_err(|error| broken(source, error))?;
     if chunks.len() as u64 > grid {
-        return Err(source.format(what(), format_args!("at most {grid}"), chunks.len()));
+        return Err(source.damaged(format_args!(
+            "{} has {} chunks, but its shape needs only {grid}",
+            what(),
+            chunks.len()
+        )));
     }
     let mut stored = 0u64;
     for chunk in &chunks {
@@ -288,11 +287,11 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
     }
     let most = source.len().saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
     if stored > most {
-        return Err(source.format(
+        return Err(source.damaged(format_args!(
+            "{} has chunks of {stored} bytes in all, but at most {most} are allowed in a file of {} bytes",
             what(),
-            format_args!("at most {most} bytes in a file of {} bytes", source.len()),
-            stored,
-        ));
+            source.len()
+        )));
     }
     Ok(stored)
 }

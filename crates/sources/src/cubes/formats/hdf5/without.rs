@@ -46,7 +46,7 @@ fn refused(source: &CubeFile, want: &Purpose) -> CubeError {
         None => " (this command converts the largest array)",
     };
     let hint = format!(
-        "the Python package reads HDF5 (`pip install ./python`), as does a build with `--features hdf5`; or convert \
+        "use the Python package (`pip install ./python`) or a build with `--features hdf5` to read HDF5; or convert \
          the file with h5py: `{command}`{taken} and move the original out of the source"
     );
     source.unsupported("this build cannot read HDF5 (or MATLAB v7.3)").with_hint(hint)

@@ -140,14 +140,14 @@ fn unfit(stored: Dtype) -> String {
 }
 
 fn ended(source: &CubeFile) -> CubeError {
-    source.format("MATLAB elements", "a complete file", "the end of the file")
+    source.damaged("the MATLAB file is truncated")
 }
 
 fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => {
-            source.format("compressed MATLAB element", "a zlib stream", error)
+            source.damaged(format_args!("cannot decompress a MATLAB element: {error}"))
         }
         _ => source.io("cannot read", error),
     }

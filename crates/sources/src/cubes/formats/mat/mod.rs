@@ -24,7 +24,7 @@ fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> R
         .map(|variable| Candidate { name: &variable.name, dtype: variable.describe(), dims: &variable.dims })
         .collect();
     let chosen = select_matlab(source, want, &candidates)?;
-    let variable = variables.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    let variable = variables.get(chosen).ok_or_else(|| source.damaged("the file has no arrays"))?;
     if let Some(why) = variable.refused() {
         let name = variable.name.escape_debug();
         return Err(source.unsupported(format_args!("variable `{name}`: {why} not supported")));
@@ -45,11 +45,15 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
     let Some((height, width)) = options.spatial else {
         let (short, long) = (first.min(second), first.max(second));
         if short > 1 && long / short >= LONG {
-            let text = format!("a matrix of {first} x {second} is ambiguous: it can be one band, or bands × pixels");
+            let text = format!(
+                "the {first} x {second} matrix is ambiguous: it can be a single band, or have a spectrum for each pixel"
+            );
             let error = source.usage(text);
-            let hint = Hint::set([Setting::any("spatial", "HxW")]).then(" reads a matrix of bands × pixels; ");
+            let hint = Hint::new("pass ")
+                .and([Setting::any("spatial", "HxW")])
+                .then(" if it has a spectrum for each pixel, or ");
             let hint = hint.and([Setting::word("spatial", format!("{first}x{second}"))]);
-            return Err(error.with_hint(hint.then(" reads a picture of one band")));
+            return Err(error.with_hint(hint.then(" if it is a single band")));
         }
         return Ok((shape, AxisOrder::Fortran));
     };
@@ -60,7 +64,8 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
         Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
         _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {
-            let text = format!("no axis of the {first} x {second} matrix has {height} x {width} pixels");
+            let text =
+                format!("neither axis of the {first} x {second} matrix has a length of {height} x {width} pixels");
             Err(source.usage(text))
         }
     }

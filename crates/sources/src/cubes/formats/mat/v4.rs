@@ -104,7 +104,7 @@ pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
         source.check_cancel()?;
         seen += 1;
         if seen > MAX_MATRICES {
-            return Err(source.format("number of MATLAB matrices", format_args!("at most {MAX_MATRICES}"), "more"));
+            return Err(source.damaged(format_args!("the file has more than {MAX_MATRICES} MATLAB matrices")));
         }
         let head = source.read_at("MATLAB matrix header", offset, HEADER)?;
         let wrong = || {

@@ -89,8 +89,9 @@ impl Variable {
         let count = self.dims.iter().fold(1, |count: u64, &axis| count.saturating_mul(axis));
         let most = place.bytes.saturating_mul(if place.compressed { MAX_DEFLATE_RATIO } else { 1 });
         if count > most {
-            let what = format!("variable `{}`", self.name.escape_debug());
-            return Err(source.format(what, format_args!("{count} elements"), format_args!("{} bytes", place.bytes)));
+            let (name, found) = (self.name.escape_debug(), place.bytes);
+            let text = format!("variable `{name}` should have {count} elements, but has only {found} bytes");
+            return Err(source.damaged(text));
         }
         let mut elements = place.open(source, self.big_endian)?;
         let inner = if place.compressed { Some(elements.tag()?) } else { None };
@@ -111,7 +112,7 @@ pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
     while offset < source.len() {
         seen += 1;
         if seen > MAX_ELEMENTS {
-            return Err(source.format("MATLAB elements", format_args!("at most {MAX_ELEMENTS}"), "more"));
+            return Err(source.damaged(format_args!("the file has more than {MAX_ELEMENTS} MATLAB elements")));
         }
         let tag = Elements { source, big_endian, reader: source.stream(offset, 8)? }.tag()?;
         let place = Element { offset: offset + 8, bytes: tag.bytes, compressed: tag.kind == COMPRESSED };

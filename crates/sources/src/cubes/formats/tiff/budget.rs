@@ -41,8 +41,10 @@ impl Budget {
     pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
-            let expected = format!("at most {} bytes in a file of {} bytes", self.all, source.len());
-            source.format("size of the TIFF directories and tables", expected, "more, which overlap")
+            let (most, file) = (self.all, source.len());
+            source.damaged(format_args!(
+                "the TIFF directories and tables overlap: they have more than {most} bytes in a file of {file} bytes"
+            ))
         })?;
         self.left.set(left);
         Ok(())
@@ -68,7 +70,7 @@ impl Chunks {
             if found <= most {
                 return Ok(());
             }
-            Err(source.format(what, format_args!("at most {most} bytes in all"), found))
+            Err(source.damaged(format_args!("the {what} have {found} bytes in all, but at most {most} are allowed")))
         };
         check("compressed TIFF strips or tiles", self.packed, PACKED_TIMES, source.len())?;
         check("decoded TIFF strips or tiles", self.decoded, DECODED_TIMES, bytes)

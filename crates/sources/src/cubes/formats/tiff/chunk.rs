@@ -60,11 +60,9 @@ pub(super) fn decode(
     let (ChunkRange { offset, count }, bytes) = (at, out.len());
     let Compression::Coded(coding) = compression else {
         if count < bytes as u64 {
-            return Err(source.format(
-                format_args!("TIFF strip or tile {number} at offset {offset}"),
-                format_args!("{bytes} bytes"),
-                count,
-            ));
+            return Err(source.damaged(format_args!(
+                "TIFF strip or tile {number} at offset {offset} has {count} bytes, too few for {bytes} bytes"
+            )));
         }
         return source.fill_at("TIFF strip or tile", offset, out);
     };
@@ -74,7 +72,7 @@ pub(super) fn decode(
     let bad = |found: String| {
         source.format(
             format_args!("TIFF strip or tile {number} at offset {offset}"),
-            format_args!("{bytes} bytes, {coding:?}-compressed"),
+            format_args!("{coding:?} data of {bytes} bytes"),
             found,
         )
     };

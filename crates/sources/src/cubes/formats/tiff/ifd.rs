@@ -33,11 +33,11 @@ impl<'a> TiffSource<'a> {
         let mut next = Some(TiffDirectory::first(self)?);
         while let Some(ifd) = next {
             if !seen.insert(ifd.offset()) {
-                let found = format!("a loop at offset {}", ifd.offset());
-                return Err(self.source.format("chain of TIFF pages", "an end", found));
+                let text = format!("the chain of TIFF pages has a loop at offset {}", ifd.offset());
+                return Err(self.source.damaged(text));
             }
             if ifds.len() == MAX_PAGES {
-                return Err(self.source.format("TIFF pages", format_args!("at most {MAX_PAGES}"), "more"));
+                return Err(self.source.damaged(format_args!("the TIFF has more than {MAX_PAGES} pages")));
             }
             next = ifd.next()?;
             ifds.push(ifd);
@@ -89,7 +89,7 @@ impl TiffFile for TiffSource<'_> {
 
 /// Reads an integer tag that every TIFF must contain.
 pub(super) fn required(source: &CubeFile, ifd: &Ifd<'_>, tag: u16, name: &str) -> Result<u64> {
-    ifd.integer(tag)?.ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
+    ifd.integer(tag)?.ok_or_else(|| source.damaged(format_args!("the TIFF directory lacks the tag {name} ({tag})")))
 }
 
 pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {

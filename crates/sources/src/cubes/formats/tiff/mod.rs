@@ -48,8 +48,7 @@ impl TiffCube {
             }
             pages.push(page);
         }
-        let first =
-            pages.first().ok_or_else(|| source.format("TIFF pages", "at least one at full resolution", "none"))?;
+        let first = pages.first().ok_or_else(|| source.damaged("the TIFF has no page at full resolution"))?;
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
             let error = source.unsupported(format_args!("the TIFF has 4 axes: {} pages of {bands} bands", pages.len()));

@@ -52,11 +52,8 @@ impl Page {
         let height = required(source, ifd, 257, "ImageLength")?;
         let bands = ifd.integer_or(277, 1)?;
         if width == 0 || height == 0 || bands == 0 {
-            return Err(source.format(
-                "TIFF shape",
-                "at least one element",
-                format_args!("[{height}, {width}, {bands}]"),
-            ));
+            let text = format!("the TIFF is empty: {height} x {width} pixels with {bands} bands");
+            return Err(source.damaged(text));
         }
         if ifd.integer_or(32997, 1)? > 1 {
             return Err(source.unsupported(format_args!(
@@ -86,11 +83,9 @@ impl Page {
             (width, ifd.integer_or(278, height)?.min(height))
         };
         if tile_width == 0 || tile_height == 0 {
-            return Err(source.format(
-                "TIFF strips or tiles",
-                "at least one element",
-                format_args!("{tile_height} x {tile_width}"),
-            ));
+            return Err(source.damaged(format_args!(
+                "the strips or tiles of the TIFF are empty: {tile_height} x {tile_width} pixels"
+            )));
         }
         let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
         CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: AxisOrder::Bip }
@@ -128,12 +123,10 @@ impl Page {
         let found = self.offsets.len() as u64;
         let counts = self.counts.as_ref().map_or(found, |counts| counts.len() as u64);
         if expected.is_none_or(|expected| found < expected || counts < expected) {
-            let expected = expected.map_or("fewer than 2^64".to_owned(), |expected| expected.to_string());
-            return Err(source.format(
-                "number of offsets and of sizes for TIFF strips or tiles",
-                expected,
-                format_args!("{found} and {counts}"),
-            ));
+            let expected = expected.map_or("more than 2^64".to_owned(), |expected| expected.to_string());
+            return Err(source.damaged(format_args!(
+                "the TIFF needs {expected} strips or tiles, but has {found} offsets and {counts} sizes of them"
+            )));
         }
         let axes =
             |w: u64, h: u64| w.checked_mul(h)?.checked_mul(self.bands_per_chunk())?.checked_mul(self.dtype.bytes());
@@ -141,14 +134,11 @@ impl Page {
         let most = plane.and_then(|plane| plane.checked_mul(MAX_TILE_TIMES)).map(|most| most.max(MAX_SMALL_TILE));
         match (axes(self.tile_width, self.tile_height), most) {
             (Some(tile), Some(most)) if tile <= most => Ok(()),
-            _ => Err(source.format(
-                "size of a TIFF tile",
-                format_args!(
-                    "at most {MAX_TILE_TIMES} times the size of the picture, {} x {}",
-                    self.height, self.width
-                ),
-                format_args!("{} x {}", self.tile_height, self.tile_width),
-            )),
+            _ => Err(source.damaged(format_args!(
+                "the TIFF tiles of {} x {} pixels are more than {MAX_TILE_TIMES} times as large as the picture of {} x \
+                 {} pixels",
+                self.tile_height, self.tile_width, self.height, self.width
+            ))),
         }
     }
 
@@ -171,14 +161,12 @@ impl Page {
                     let ChunkRange { offset, count } = self.range(source, number, needed)?;
                     if count.saturating_mul(self.compression.max_ratio()) < needed {
                         let found = match self.compression {
-                            Compression::None => count.to_string(),
-                            Compression::Coded(coding) => format!("{count}, {coding:?}-compressed"),
+                            Compression::None => format!("{count} bytes"),
+                            Compression::Coded(coding) => format!("{count} {coding:?}-compressed bytes"),
                         };
-                        return Err(source.format(
-                            format_args!("TIFF strip or tile {number} at offset {offset}"),
-                            format_args!("{needed} bytes"),
-                            found,
-                        ));
+                        return Err(source.damaged(format_args!(
+                            "TIFF strip or tile {number} at offset {offset} has {found}, too few for {needed} bytes"
+                        )));
                     }
                     let stored = if self.compression == Compression::None { needed } else { count };
                     source.check_range("TIFF strip or tile", offset, stored)?;
@@ -203,7 +191,8 @@ impl Page {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
         if offset == 0 || count == 0 {
-            let error = source.unsupported(format_args!("TIFF strip or tile {number} is absent (a sparse file)"));
+            let error =
+                source.unsupported(format_args!("TIFF strip or tile {number} is missing, because the file is sparse"));
             return Err(error.with_hint("fill in the missing parts with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
         }
         Ok(ChunkRange { offset, count })
@@ -331,7 +320,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
                 5 | 6 => "complex",
                 _ => "unknown",
             };
-            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits, {name}, are not supported: only unsigned integers of 1 bit, integers of 8 to 64 and floats of 16 to 64 bits are")));
+            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits ({name}) are not supported: only unsigned integers of 1 bit, integers of 8 to 64 and floats of 16 to 64 bits are")));
         }
     })
 }

@@ -22,17 +22,15 @@ impl Predictor {
             2 if dtype != Dtype::Bool => Self::Horizontal,
             3 if dtype.is_float() => Self::Float,
             _ => {
-                return Err(source.format(
-                    "TIFF predictor",
-                    "1, 2 for numbers, 3 for floats",
-                    format_args!("{code} for {dtype}"),
-                ));
+                return Err(source.damaged(format_args!(
+                    "TIFF predictor {code} is invalid for {dtype}: expected 1, 2 for numbers, or 3 for floats"
+                )));
             }
         };
         // For uncompressed and PackBits data, libtiff ignores the predictor but other readers apply it, so the
         // file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
-            return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
+            return Err(source.damaged(format_args!("TIFF predictor {code} needs LZW, deflate or zstd compression")));
         }
         Ok(predictor)
     }
