@@ -8,7 +8,7 @@ use crate::limits::Limits;
 /// Maximum number of axes of an array.
 pub const MAX_RANK: u8 = 8;
 
-/// Conversion of stored elements to values (spec §4.3).
+/// How stored elements are converted to values (spec §4.3).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
@@ -71,10 +71,10 @@ impl Codes {
     }
 }
 
-/// Order of the axes in the stored bytes.
+/// Axis order of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Layout {
-    /// The order of the shape, C-contiguous: `[height, width, channels]`.
+    /// The axes in the order of the shape (C-contiguous): `[height, width, channels]`.
     #[default]
     AsShape,
     /// The last axis first: `[channels, height, width]`.
@@ -97,7 +97,7 @@ pub struct ArrayDescriptor {
     pub decoded: Dtype,
     /// Element type in the payload after decompression.
     pub stored: Dtype,
-    /// Conversion of stored elements to values.
+    /// How stored elements are converted to values.
     pub transform: Transform,
     /// True if each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the previous
     /// band (spec §4.4).

@@ -28,12 +28,12 @@ pub struct Limits {
     /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of a repeated value
     /// have their own limit, `max_run_bytes`. Default 1000.
     pub max_expansion: u64,
-    /// Maximum total decoded size of a field's runs of a repeated value, in bytes. Runs that decode to at most
-    /// `max_expansion` times the field's stored bytes are always allowed. Runs have their own limit because a chunk of
-    /// 32 bytes can encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of 23,170 × 23,170 pixels. If
-    /// only a region is read, only the runs in that region count.
+    /// Maximum number of bytes that a field's runs of a repeated value decode to. Runs that decode to at most
+    /// `max_expansion` times the field's stored bytes are always allowed. Runs have their own limit because a chunk
+    /// of 32 bytes can encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of 23,170 × 23,170 pixels.
+    /// If only a region is read, only the runs in that region count.
     pub max_run_bytes: u64,
-    /// Maximum length of an axis of an array. Default 2³¹ − 1.
+    /// Maximum length of an array axis. Default 2³¹ − 1.
     pub max_axis: u64,
     /// Maximum nesting depth of JSON. Default 16.
     pub max_json_depth: u64,

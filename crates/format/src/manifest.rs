@@ -26,7 +26,7 @@ const BYTES_PER_SHARD: u64 = 320;
 /// five keys and their values.
 const NODES_PER_SHARD: u64 = 19;
 
-/// The description of a dataset: schema, recipe, fidelity figures and shards.
+/// The description of a dataset: schema, recipe, fidelity statistics and shards.
 ///
 /// ```
 /// use shardpack_format::{Limits, Manifest};
@@ -96,7 +96,7 @@ impl Manifest {
     }
 
     /// Returns the number of shards that a manifest with this metadata can list under these limits. The estimate
-    /// assumes the longest possible numbers and reserves 1 MiB for fidelity figures.
+    /// assumes the longest possible numbers and reserves 1 MiB for fidelity statistics.
     ///
     /// # Errors
     /// Same as [`Metadata::encode_within`].
@@ -129,8 +129,8 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of a later generation, without shards and fidelity figures. `metadata` is the metadata of
-    /// the shards that this generation adds.
+    /// Creates the manifest of a later generation, without shards and fidelity statistics. `metadata` is the metadata
+    /// of the shards that this generation adds.
     #[must_use]
     pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
         let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
@@ -175,7 +175,7 @@ impl Manifest {
     /// Encodes the manifest file.
     ///
     /// # Errors
-    /// `Usage` if the recipe or the fidelity figures cannot be written as JSON.
+    /// `Usage` if the recipe or the fidelity statistics cannot be written as JSON.
     pub fn encode(&self) -> Result<Vec<u8>> {
         json::to_vec(self)
     }
