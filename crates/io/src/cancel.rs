@@ -43,7 +43,7 @@ pub fn cancel_flag() -> Option<Arc<AtomicBool>> {
     CANCEL.with_borrow(Clone::clone)
 }
 
-/// Returns whether the work of this thread has been cancelled. Storages check this while they wait.
+/// Returns whether the work of this thread has been cancelled. Storage implementations check this while they wait.
 #[must_use]
 pub fn is_cancelled() -> bool {
     CANCEL.with_borrow(|cancel| cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)))

@@ -15,7 +15,7 @@ use std::sync::Barrier;
 /// Size of an object that needs more than one part in a multipart upload.
 const LARGE_BYTES: usize = (17 << 20) + 13;
 
-/// Returns the names and contents of the files that [`check_storage`] expects in a storage.
+/// Returns the names and contents of the files that [`check_storage`] expects to find.
 #[must_use]
 pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |count: usize| (0..count).map(|i| (i * 7 + i / 251) as u8).collect::<Vec<u8>>();
@@ -28,7 +28,7 @@ pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Checks a storage that contains the files from [`files`] and no others.
+/// Checks an implementation of [`Storage`] that contains the files from [`files`] and no others.
 ///
 /// # Panics
 /// If the storage violates the contract of [`Storage`].
@@ -116,7 +116,7 @@ fn patient(mut read: impl FnMut() -> Result<usize, Cause>) -> usize {
     }
 }
 
-/// Checks an empty object storage.
+/// Checks an implementation of [`Objects`] that does not contain any objects yet.
 ///
 /// # Panics
 /// If the storage violates the contract of [`Objects`].
@@ -178,7 +178,7 @@ impl Read for Torn {
     }
 }
 
-/// Checks a file system, using `folder`, which must not exist yet.
+/// Checks an implementation of [`FileSystem`] in `folder`, which must not exist yet.
 ///
 /// # Panics
 /// If the file system violates the contract of [`FileSystem`].

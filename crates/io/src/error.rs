@@ -1,4 +1,4 @@
-//! The error type for storages and file systems.
+//! The error type of this crate.
 
 use crate::cause::Cause;
 use shardpack_format::{Error as FormatError, ErrorKind as Family, Explain, Hint, SystemError, visible_path};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of a storage.
+/// An error from storage or from a file system.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A file is missing, access is denied, or the disk or the network has failed.

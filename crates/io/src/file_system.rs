@@ -98,8 +98,8 @@ pub trait GrowingFile: Send + Sync + Debug {
 
 /// A lock that is released on drop.
 pub trait FileLock: Send + Sync + Debug {
-    /// Returns true if the lock is only the existence of its file, as on file systems without locks. The lock then
-    /// remains if its holder is killed.
+    /// Returns true if the lock consists only of its file, as on file systems without locks. The lock then remains if
+    /// its holder is killed.
     fn is_by_name(&self) -> bool {
         false
     }

@@ -1,11 +1,11 @@
 //! Access to files, either on a disk of this machine or in an object store.
 //!
 //! - [`Storage`]: a folder for reading. It lists files by name, and reads ranges of their bytes ([`ReadAt`]).
-//! - [`Objects`]: a storage for writing objects, each of which appears whole or not at all.
+//! - [`Objects`]: storage for writing objects, each of which appears whole or not at all.
 //! - [`FileSystem`]: folders of this machine, with growing files, durable names, and locks.
 //!
-//! A [`Folder`] is the storage on a disk, and [`Disk`] is the file system of this machine. The crate
-//! `shardpack-store` contains the storages behind URLs. This crate knows nothing about shards.
+//! [`Folder`] implements storage on a disk, and [`Disk`] is the file system of this machine. The crate
+//! `shardpack-store` implements storage behind URLs. This crate knows nothing about shards.
 //!
 //! The feature `conformance` adds the test suite that all implementations must pass. It also adds two
 //! implementations for tests: `MemoryStorage`, and `RiggedStorage`, which fails, delays and counts

@@ -1,4 +1,4 @@
-//! A storage that keeps its files in memory, for tests.
+//! In-memory storage for tests.
 #![allow(clippy::unwrap_used)]
 
 use crate::cause::Cause;
@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A storage that keeps named objects in memory.
+/// Storage that keeps named objects in memory.
 #[derive(Debug)]
 pub struct MemoryStorage {
     path: PathBuf,
@@ -19,12 +19,12 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// Creates a storage with these objects. Messages refer to it as `path`.
+    /// Creates in-memory storage with these objects. Messages refer to it as `path`.
     pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
     }
 
-    /// Creates a storage with all files directly in a folder.
+    /// Creates in-memory storage with all files directly in a folder.
     ///
     /// # Panics
     /// If a file cannot be read.

@@ -1,11 +1,11 @@
-//! The trait for storages in which whole objects are written.
+//! The trait for writing whole objects to storage.
 
 use crate::error::Result;
 use crate::storage::Storage;
 use std::io::Read;
 
-/// A storage for writing objects. Each object appears whole or not at all. The implementation retries
-/// requests and keeps credentials out of messages.
+/// Storage for writing objects. Each object appears whole or not at all. The implementation retries requests and
+/// keeps credentials out of messages.
 pub trait Objects: Storage {
     /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object with that
     /// name stays in place until the new one is complete.

@@ -1,4 +1,4 @@
-//! Advice to the system about the pages of a file that it keeps in memory.
+//! Advises the system which pages of a file to read ahead and which to drop from memory.
 //!
 //! Linux has `posix_fadvise` for this. Other systems, such as macOS, get no advice: they read ahead by their own rules,
 //! and keep the pages.

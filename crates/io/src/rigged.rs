@@ -1,4 +1,4 @@
-//! A storage for tests that calls a hook at each step.
+//! Storage for tests that calls a hook at each step.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Hooks that a test attaches to the steps of a storage, to count or delay them, to shorten reads, or to make them
-/// fail. The default methods do nothing.
+/// Hooks that a test attaches to the steps of [`RiggedStorage`], to count or delay them, to shorten reads, or to make
+/// them fail. The default methods do nothing.
 pub trait Rig: Send + Sync + Debug {
     /// Called before the file `name` is opened.
     ///
@@ -60,7 +60,7 @@ pub trait Rig: Send + Sync + Debug {
     }
 }
 
-/// A storage that calls a test's hooks at each step.
+/// Storage that calls a test's hooks at each step.
 #[derive(Debug)]
 pub struct RiggedStorage<R> {
     storage: Arc<dyn Storage>,
@@ -69,7 +69,7 @@ pub struct RiggedStorage<R> {
 }
 
 impl<R: Rig> RiggedStorage<R> {
-    /// Adds hooks to a storage.
+    /// Adds hooks to `storage`.
     pub fn new(storage: impl Storage + 'static, rig: R) -> Self {
         Self { storage: Arc::new(storage), rig: Arc::new(rig) }
     }
@@ -139,7 +139,7 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
     }
 }
 
-/// The fault that [`Faults`] injects into a storage.
+/// The fault that [`Faults`] injects into storage operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No fault. Operations are only counted.

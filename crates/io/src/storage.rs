@@ -1,4 +1,4 @@
-//! The trait for storages from which files are read.
+//! The trait for reading files from storage.
 
 use crate::error::{Error, Result};
 use crate::read_at::{Ends, ReadAt, read_ends, read_whole};
@@ -78,7 +78,7 @@ pub trait Storage: Send + Sync + Debug {
     }
 }
 
-/// A file in the listing of a storage.
+/// A file in the list that [`Storage::list`] returns.
 ///
 /// ```
 /// use shardpack_io::Listed;
