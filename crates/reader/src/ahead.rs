@@ -1,4 +1,4 @@
-//! Announces upcoming reads to networked storages, which cannot predict them.
+//! Announces upcoming reads to networked storage, which cannot predict them.
 
 use crate::dataset::Dataset;
 use shardpack_io::ReadAt;

@@ -179,7 +179,7 @@ impl Dataset {
         &self.0.metadata.recipe
     }
 
-    /// Returns the fidelity figures of each field over all samples, or `None` for a lone shard.
+    /// Returns the fidelity statistics of each field over all samples, or `None` for a lone shard.
     #[must_use]
     pub fn fidelity(&self) -> Option<&Recipe> {
         self.manifest().map(|m| &m.fidelity)

@@ -1,4 +1,4 @@
-//! The error type of the reader.
+//! The error type of this crate.
 
 use shardpack_format as format;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, visible_path};

@@ -64,7 +64,7 @@ pub use verify::{
     DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify, verify_in,
 };
 
-/// Checks of record bytes, for crates that read the records themselves, such as the loader.
+/// Checks record bytes, for crates that read the records themselves, such as the loader.
 pub mod raw {
     pub use crate::check::Crc;
     pub use crate::decode::{name_field, orientation};

@@ -202,7 +202,7 @@ fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
 }
 
-/// Returns the error of a failed `open`, with a hint if `path` is actually a URL.
+/// Returns the error for a failed `open`, with a hint if `path` is actually a URL.
 pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {

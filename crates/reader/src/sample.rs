@@ -197,7 +197,7 @@ struct FieldOffsets {
 }
 
 impl RecordOffsets {
-    /// Returns the offsets of the parts of `record`, which must have been parsed from `base`.
+    /// Returns the offsets of `record`'s parts in `base`, the bytes from which `record` was parsed.
     pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());

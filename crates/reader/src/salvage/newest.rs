@@ -95,8 +95,8 @@ impl Newest {
     }
 }
 
-/// Returns true if the numbered manifest is newer. If both have the same generation but differ, the one that more
-/// shards in the folder match is better.
+/// Returns true if the numbered manifest is newer than the current one. If both have the same generation but differ,
+/// returns true if more shards in the folder match the numbered manifest.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {

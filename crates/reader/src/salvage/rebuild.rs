@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A manifest rebuilt from the shards.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The manifest, with the fidelity figures from the caller's hook.
+    /// The manifest, with the fidelity statistics from the caller's hook.
     pub manifest: Manifest,
     /// Shards in the folder that are not part of the dataset, each with the reason.
     pub left_out: Vec<(PathBuf, Error)>,
@@ -24,8 +24,8 @@ pub struct Rebuilt {
 /// Rebuilds a manifest from the intact shards in `folder`. Reads all shards completely to compute their
 /// SHA-256.
 ///
-/// Calls `fidelity` with each shard, in the order of their numbers. It computes the manifest's fidelity figures from
-/// the columns, whose meaning this crate does not know.
+/// Calls `fidelity` with each shard, in the order of their numbers. It computes the manifest's fidelity statistics
+/// from the columns, whose meaning this crate does not know.
 ///
 /// # Errors
 /// `Usage` if the folder contains no shards. `Format` if a shard is damaged, or if the numbers and counts in the shards

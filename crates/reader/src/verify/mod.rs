@@ -70,8 +70,8 @@ pub struct VerifyOptions<'a> {
     pub threads: usize,
     /// Allow shards to be symlinks to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that could be opened, in any order. The caller can, for example, compute fidelity figures
-    /// from the columns and compare them with the manifest.
+    /// Called with each shard that could be opened, in any order. The caller can, for example, compute fidelity
+    /// statistics from the columns and compare them with the manifest.
     pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work with the progress so far.
     pub on_progress: Option<&'a OnProgress<'a>>,
@@ -129,11 +129,11 @@ impl VerifyReport {
 
 /// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
-/// All bytes are checked: header, footer and index of each shard; frame, CRC32, head and padding of each
-/// record; records against the index; fields against the schema; labels against the classes; keys and sample
-/// ids for duplicates; and shards against the manifest. SHA-256 digests are checked only with
-/// [`VerifyOptions::digest`]. Two values in the manifest are not checked: the minor version, and the fidelity figures,
-/// which [`VerifyOptions::on_shard`] can check.
+/// All bytes are checked: header, footer and index of each shard; frame, CRC32, head and padding of each record;
+/// records against the index; fields against the schema; labels against the classes; keys and sample ids for
+/// duplicates; and shards against the manifest. SHA-256 digests are checked only with [`VerifyOptions::digest`]. Two
+/// values in the manifest are not checked: the minor version, and the fidelity statistics, which
+/// [`VerifyOptions::on_shard`] can check.
 ///
 /// Needs memory for a buffer per thread (512 KiB or the largest record), the indexes of the shards being checked, and
 /// 56 bytes per sample.

@@ -24,7 +24,7 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A sample of the test schema: a text, a picture (absent if `None`), a small array, a label and a height.
+/// A sample of the test schema: a string, a picture (absent if `None`), a small array, a label and a height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
     pub id: u64,
