@@ -7,7 +7,7 @@ use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 /// The recipe entry of an array field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArrayRecipe {
-    /// Storage settings of the arrays.
+    /// Storage settings for the arrays.
     pub settings: ArraySettings,
     /// The user's options, from which the settings were derived. If another version wrote the entry, these are the
     /// defaults.

@@ -90,13 +90,13 @@ pub struct FolderRecipe {
     /// Maximum size of a shard in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<Entry<u64>>,
-    /// How to treat files that cannot be packed.
+    /// What to do with files that cannot be packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_bad_input: Option<Entry<OnBadInput>>,
     /// The label table, if the dataset was packed with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Entry<LabelTable>>,
-    /// Storage options of pictures.
+    /// Storage options for pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Entry<PictureOptions>>,
     /// True if each sample is a clip.
@@ -108,10 +108,10 @@ pub struct FolderRecipe {
     /// Height and width of cubes that are stored as matrices of bands × pixels, if the user specified them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spatial: Option<Entry<(u64, u64)>>,
-    /// Storage settings of the cubes.
+    /// Storage settings for the cubes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cube: Option<Entry<ArrayRecipe>>,
-    /// Storage settings of the masks.
+    /// Storage settings for the masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<Entry<ArrayRecipe>>,
     /// Entries that this version does not recognise. They are kept unchanged.
@@ -145,7 +145,7 @@ pub struct ProgramRecipe {
     /// Kind of each field that the program adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Entry<Map<String, Value>>>,
-    /// Storage settings of the fields, and entries that this version does not recognise.
+    /// Storage settings for the fields, and entries that this version does not recognise.
     #[serde(flatten)]
     stored: Map<String, Value>,
 }
@@ -164,12 +164,12 @@ impl ProgramRecipe {
         }
     }
 
-    /// Records the storage options of the pictures in `field`.
+    /// Records the storage options for the pictures in `field`.
     pub fn add_pictures(&mut self, field: &str, pictures: &PictureOptions) {
         self.stored.insert(entry_of(field), to_json(pictures));
     }
 
-    /// Records the storage settings of the arrays in `field`.
+    /// Records the storage settings for the arrays in `field`.
     pub fn add_arrays(&mut self, field: &str, arrays: &ArrayRecipe) {
         self.stored.insert(entry_of(field), to_json(arrays));
     }
@@ -265,7 +265,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the storage options of the pictures in `field`.
+    /// Returns the storage options for the pictures in `field`.
     #[must_use]
     pub fn pictures(&self, field: &str) -> Option<PictureOptions> {
         match self {
@@ -276,7 +276,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Replaces the storage options of the pictures in `field`, if the recipe contains such options.
+    /// Replaces the storage options for the pictures in `field`, if the recipe contains such options.
     pub fn set_pictures(&mut self, field: &str, pictures: &PictureOptions) {
         let entry = entry_of(field);
         match self {
@@ -291,7 +291,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the storage settings of the arrays in `field`.
+    /// Returns the storage settings for the arrays in `field`.
     #[must_use]
     pub fn arrays(&self, field: &str) -> Option<ArrayRecipe> {
         match self {

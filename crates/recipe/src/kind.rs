@@ -1,4 +1,4 @@
-//! The kind of samples in a source, and the treatment of damaged files.
+//! Defines the kinds of samples, and what to do with source files that cannot be packed.
 
 use crate::Word;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ impl Word for SourceKind {
     const WORDS: &'static [(&'static str, Self)] = &[("images", Self::Images), ("cubes", Self::Cubes)];
 }
 
-/// Treatment of source files that cannot be packed.
+/// What to do with source files that cannot be packed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBadInput {

@@ -2,22 +2,22 @@
 
 use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
-/// The kind of value that an option takes, for help texts and parsers.
+/// The kind of value that an option takes, for help text and parsers.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// No value: the option is either on or off.
     Switch,
-    /// One of these words. The text is the name of the value in help texts and may be empty.
+    /// One of these words. The text is the name of the value in help text and may be empty.
     Word(fn() -> Vec<&'static str>, &'static str),
-    /// A path. The text is its name in help texts.
+    /// A path. The text is its name in help text.
     Path(&'static str),
-    /// A value. The text is its name in help texts.
+    /// A value. The text is its name in help text.
     Value(&'static str),
-    /// A value. The option may be given several times. The text is the name of the value in help texts.
+    /// A value. The option may be given several times. The text is the name of the value in help text.
     Several(&'static str),
-    /// Several values, separated by commas. The text is the name of the value in help texts.
+    /// Several values, separated by commas. The text is the name of the value in help text.
     List(&'static str),
-    /// Several words, separated by commas. The text is the name of the value in help texts.
+    /// Several words, separated by commas. The text is the name of the value in help text.
     Words(fn() -> Vec<&'static str>, &'static str),
 }
 
@@ -32,7 +32,7 @@ pub fn words<T: Word>() -> Vec<&'static str> {
 pub struct About {
     /// Name in Python and in files. On the command line, each `_` becomes `-`.
     pub name: &'static str,
-    /// Heading of the option in help texts, or an empty string.
+    /// Heading of the option in help text, or an empty string.
     pub group: &'static str,
     /// Help text.
     pub help: &'static str,
@@ -44,7 +44,7 @@ pub struct About {
     pub jpeg: &'static [Jpeg],
 }
 
-/// Declaration of an option that changes a value of type `O`.
+/// Declares an option that changes a value of type `O`.
 #[derive(Debug)]
 pub struct Declared<O: 'static> {
     /// The description of the option.
@@ -66,7 +66,7 @@ impl<O: 'static> Declared<O> {
         Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled }
     }
 
-    /// Sets the heading under which help texts list the option.
+    /// Sets the heading under which help text list the option.
     #[must_use]
     pub const fn group(mut self, heading: &'static str) -> Self {
         self.about.group = heading;
@@ -115,7 +115,7 @@ pub fn read<O>(table: &[Declared<O>], given: &[(String, OptionValue)], options: 
     Ok(())
 }
 
-/// Returns the given values of an option.
+/// Returns the values that were given for an option.
 pub fn values_of<'a>(given: &'a [(String, OptionValue)], name: &str) -> impl Iterator<Item = &'a OptionValue> {
     given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value)
 }

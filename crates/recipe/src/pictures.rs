@@ -1,4 +1,4 @@
-//! Storage options of pictures.
+//! Storage options for pictures.
 
 use crate::{Share, Word};
 use serde::de::Error as _;
@@ -24,7 +24,7 @@ impl Word for Jpeg {
         &[("tile", Self::Tile), ("keep", Self::Keep), ("reencode", Self::Reencode)];
 }
 
-/// Storage options of pictures. The variant decides how JPEGs are stored. Other pictures are stored byte for byte.
+/// Storage options for pictures. The variant decides how JPEGs are stored. Other pictures are stored byte for byte.
 /// This type is also the entry of a picture field in a recipe.
 ///
 /// ```

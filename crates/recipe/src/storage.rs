@@ -22,9 +22,9 @@ use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageOptions {
-    /// Storage of pictures. Default: in tiles.
+    /// How pictures are stored. Default: in tiles.
     pub pictures: PictureOptions,
-    /// Storage of arrays. Default: auto.
+    /// How arrays are stored. Default: auto.
     pub arrays: ArrayOptions,
     /// Maximum size of a shard in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
