@@ -1,5 +1,5 @@
-//! Compares three ways to read a dataset: over HTTP from a server on this machine that delays each answer,
-//! from disk, and with plain GETs one at a time. Then measures a second read through a cache on disk.
+//! Compares three ways to read a dataset: over HTTP from a server on this machine that delays each response, from
+//! disk, and with plain GETs one at a time. Then measures a second read through a cache on disk.
 //!
 //! `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing)]

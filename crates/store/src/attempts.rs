@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Maximum number of attempts before the store's first answer. It is low, so a wrong host name is reported soon.
+/// Maximum number of attempts before the store's first response. It is low, so that a wrong host name is reported
+/// soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Counts the attempts at a read. Allows only a few before the store's first answer.
+    /// Counts the attempts at a read. Allows only a few before the store's first response.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }

@@ -22,7 +22,7 @@ fn no_retries() -> RetryConfig {
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // The wait for the first byte and pauses between bytes have their own time-outs. The whole body may take any
+    // The wait for the first byte and pauses between bytes have their own timeouts. The whole body may take any
     // amount of time, as long as bytes keep arriving.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }

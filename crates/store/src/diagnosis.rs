@@ -105,7 +105,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// Returns the error code in an S3 answer, in parentheses, for example ` (AccessDenied)`.
+/// Returns the error code in an S3 response, in parentheses, for example ` (AccessDenied)`.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

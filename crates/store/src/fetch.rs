@@ -78,7 +78,7 @@ pub(crate) async fn fetch(
 
 #[derive(Debug)]
 struct FetchProgress {
-    /// Version of the object in the first answer.
+    /// Version of the object in the first response.
     known: Option<Answer>,
     /// The requested byte range, once it is known.
     range: Option<Range<u64>>,
@@ -104,8 +104,8 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Weak ETags never match in the conditions of an HTTP request. They are compared after the
-        // answer has arrived.
+        // Weak ETags never match in the conditions of an HTTP request. They are compared after the response has
+        // arrived.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -182,8 +182,7 @@ async fn try_once(
 /// such as `aws-chunked` and never remove them.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Detects answers that are too slow. An answer whose bytes only trickle in never counts as stalled, but would take
-/// forever.
+/// Detects responses that are too slow. A response that trickles in never counts as stalled, but could take forever.
 struct Pace {
     least: u64,
     window: Duration,

@@ -21,10 +21,10 @@ const ENDPOINT: &str = "https://huggingface.co";
 const REVISION: &str = "main";
 /// Maximum number of attempts to resolve a revision to a commit.
 const ATTEMPTS: u32 = 3;
-/// Maximum size of the answer, which lists all files of the repository.
+/// Maximum size of the response, which lists all files of the repository.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// The repository of a URL `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
+/// The repository in a URL `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HubRepository {
     /// `OWNER/NAME`.
@@ -103,7 +103,7 @@ impl HubRepository {
     }
 }
 
-/// Returns the headers for all requests: the token, if there is one.
+/// Returns the headers for all requests, which contain the access token if one is set.
 pub(crate) fn headers(dataset: &str, options: &StoreOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     if let Some(token) = options.value("hf_token") {

@@ -1,4 +1,4 @@
-//! Measures the times to the first byte of an answer, to recognise slow requests.
+//! Measures the time to the first byte of each response, to recognise slow requests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -10,10 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! The crate `object_store` handles requests and credentials. This crate decides which bytes to request and
-//! when: readers announce their reads, and up to 256 parallel requests fetch the bytes in advance
-//! ([`Remote`]). Every object is pinned to the size and ETag of its first answer. If a shard changes during a
-//! run, reading fails instead of mixing two versions.
+//! The crate `object_store` handles requests and credentials. This crate decides which bytes to request and when:
+//! readers announce their reads, and up to 256 parallel requests fetch the bytes in advance ([`Remote`]). Every
+//! object is pinned to the size and ETag of its first response. If a shard changes during a run, reading fails
+//! instead of mixing two versions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -71,7 +71,7 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
     }
 }
 
-/// Returns the local path in a text that is a plain path or a `file://` URL, or `None` for other URLs.
+/// Returns the local path if `text` is a plain path or a `file://` URL, and `None` for other URLs.
 ///
 /// # Errors
 /// `Usage` if the URL is invalid.

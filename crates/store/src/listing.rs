@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Lists all objects, with up to a thousand names per answer. After a failure, the listing resumes after the
-/// last received name.
+/// Lists all objects, with up to a thousand names per response. After a failure, the listing resumes after the last
+/// received name.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -67,7 +67,7 @@ fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, Re
         return Ok(None);
     }
     let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
-    // Azure's listings omit the quotes around ETags that its other answers have.
+    // Azure's listings omit the quotes around ETags that its other responses have.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
     Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))
 }

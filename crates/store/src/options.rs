@@ -1,4 +1,4 @@
-//! The options for a store, such as time-outs, retries, read-ahead and the cache.
+//! The options for a store, such as timeouts, retries, read-ahead and the cache.
 
 use shardpack_format::to_usize;
 use shardpack_io::{Error, Result};
@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Keys that apply to the Hugging Face Hub.
+/// Store keys for the Hugging Face Hub.
 pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
 
 /// Options for a store. Every field has a default.
 ///
-/// The keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) have the names from the crate
-/// `object_store`. Set them with [`StoreOptions::set`]. With [`StoreOptions::environment`], their names are in
-/// capitals.
+/// Store keys such as `aws_region`, `endpoint` and `allow_http` have the same names as in the crate `object_store`.
+/// Set them with [`StoreOptions::set`], or in upper case with [`StoreOptions::environment`].
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -25,16 +24,16 @@ pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
 /// ```
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Time-out for connecting. Default 5 s.
+    /// Timeout for connecting. Default 5 s.
     pub connect_timeout: Duration,
-    /// Time-out for the first byte of an answer. Default 20 s.
+    /// Timeout for the first byte of a response. Default 20 s.
     pub first_byte_timeout: Duration,
-    /// Maximum pause in the middle of an answer. Default 20 s.
+    /// Maximum pause in the middle of a response. Default 20 s.
     pub stall_timeout: Duration,
-    /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]. 0 means no limit.
-    /// Default 1000. Even the slowest connection is faster than this with 256 parallel requests.
+    /// Minimum rate of a response in bytes per second, measured over each [`Self::stall_timeout`]. 0 means no limit.
+    /// Default 1000. Even a slow connection reaches this rate in each of 256 parallel requests.
     pub min_rate: u64,
-    /// Maximum number of attempts per range. Default 10. At most 3 before the store's first answer.
+    /// Maximum number of attempts per range. Default 10. At most 3 before the store's first response.
     pub max_attempts: u32,
     /// Maximum total time for all attempts at a range. Default 3 min.
     pub retry_timeout: Duration,
@@ -57,11 +56,11 @@ pub struct StoreOptions {
     pub cache_bytes: u64,
     /// Cancellation flag. Once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Keys of the store itself. Default none, so the URL alone determines how to connect.
+    /// Store keys, such as the region and credentials. Default none, so the URL alone determines how to connect.
     pub keys: Keys,
 }
 
-/// Keys of a store. Their values are never printed.
+/// Store keys, such as the region and credentials. Their values are never printed.
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -116,12 +115,11 @@ impl StoreOptions {
         self
     }
 
-    /// Sets an option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`, `hedge`, …)
-    /// or a key of the store.
+    /// Sets an option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`, `hedge`, …) or a
+    /// store key such as `aws_region`.
     ///
     /// # Errors
-    /// `Usage` if the value of a field is invalid. Keys of the store are checked only when the store is
-    /// opened.
+    /// `Usage` if the value of a field is invalid. Store keys are checked only when the store is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let wrong =
             |expected: &str| Error::usage(format!("storage option `{key}`: expected {expected}, found `{value}`"));
@@ -161,7 +159,7 @@ impl StoreOptions {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
     }
 
-    /// Returns the value of a key of the store. Explicit settings take precedence over the environment.
+    /// Returns the value of a store key. Explicit settings take precedence over the environment.
     pub(crate) fn value(&self, key: &str) -> Option<String> {
         let set = self.settings().filter(|(name, _)| *name == key).last().map(|(_, value)| value.to_owned());
         set.or_else(|| self.variables().find(|(name, _)| name == key).map(|(_, value)| value.to_owned()))

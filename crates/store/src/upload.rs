@@ -143,7 +143,7 @@ impl Upload {
         if is_new {
             return Ok(true);
         }
-        // An earlier attempt may have written the object although its answer was lost.
+        // An earlier attempt may have written the object even though its response was lost.
         match self.ask(async || {
             let answer = self.store.get(&key).await?;
             if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
@@ -195,8 +195,8 @@ async fn attempts<T>(
     mut request: impl AsyncFnMut() -> object_store::Result<T>,
 ) -> Result<T, RequestError> {
     let options = &folder.options;
-    // The store answers only after the whole part has been uploaded, which may exceed the first-byte time-out
-    // on a slow line.
+    // The store responds only after the whole part has been uploaded. On a slow link, this may take longer than the
+    // first-byte timeout.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
     let mut attempts = Attempts::to_write(folder);
     loop {

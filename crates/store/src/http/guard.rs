@@ -1,4 +1,4 @@
-//! Rejects invalid answers before they reach `object_store`, and limits the size of answers in memory.
+//! Rejects invalid responses before they reach `object_store`, and limits the size of responses in memory.
 
 use super::client::{IsStore, client, is_link_local, leads_away};
 use super::refusal::{NoAnswer, Refusal};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Maximum size of an answer that is not an object, such as a listing with a thousand names.
+/// Maximum size of a response that is not an object, such as a listing with a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone, Default)]
@@ -72,7 +72,7 @@ impl HttpService for GuardedService {
             // `object_store` has specific errors for these statuses.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // The size of an object is checked against the headers of the answer instead.
+            // The size of an object is checked against the headers of the response instead.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
             // Redirects may remain here, for example if the body of the request cannot be sent again.

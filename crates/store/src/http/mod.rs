@@ -1,4 +1,4 @@
-//! The HTTP client for `object_store`, the guard that checks the answers, and the errors of both.
+//! The HTTP client for `object_store`, the guard that checks the responses, and the errors of both.
 
 mod client;
 mod guard;

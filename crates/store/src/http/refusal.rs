@@ -1,11 +1,11 @@
-//! Typed errors for requests that are not sent and answers that are rejected.
+//! Typed errors for requests that are not sent and responses that are rejected.
 
 use crate::schedule::RequestError;
 use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// Error of a request that gets no answer. It contains the host, because a custom endpoint is not part of the
+/// Error of a request that gets no response. It contains the host, because a custom endpoint is not part of the
 /// dataset's URL.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
@@ -25,12 +25,13 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// Reason why this client did not send a request, or rejected the answer to it.
+/// Reason why this client did not send a request, or rejected the response to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Status(u16),
     RangeIgnored,
-    /// The answer redirects to another server, which is not allowed. Both fields are origins (scheme, host and port).
+    /// The response redirects to another server, which is not allowed. Both fields are origins (scheme, host and
+    /// port).
     Redirect {
         from: String,
         to: String,
@@ -45,7 +46,7 @@ pub(crate) enum Refusal {
     NoUrl,
     /// The bucket or folder to list does not exist.
     NoBucket,
-    /// The answer is too long to keep in memory.
+    /// The response is too long to keep in memory.
     TooLong {
         most: usize,
     },

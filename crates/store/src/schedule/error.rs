@@ -1,4 +1,4 @@
-//! The error of a request. It contains no errors of other crates, because their texts may contain the signed URL.
+//! Request errors. They never contain an error from another crate, because its message may contain the signed URL.
 
 use shardpack_format::Hint;
 use shardpack_io::Cause;

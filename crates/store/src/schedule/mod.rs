@@ -27,8 +27,8 @@ use std::sync::Arc;
 const GAP_BYTES: u64 = 1 << 20;
 /// Maximum gap between two wanted ranges in any request. Fetching such a gap takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// Maximum size of a part of a range that is too long for one request. A part is also limited to an eighth of the
-/// memory budget. The parts are fetched in parallel.
+/// A range that is too long for one request is split into parts of at most this size, which are fetched in parallel.
+/// A part is also limited to an eighth of the memory budget.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// Maximum number of parts in a request.

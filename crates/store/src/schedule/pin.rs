@@ -2,7 +2,7 @@
 
 use object_store::path::Path as Key;
 
-/// One version of an object. All later answers must belong to the same version.
+/// One version of an object. All later responses must belong to the same version.
 #[derive(Debug)]
 pub(crate) struct Pin {
     pub(crate) id: u64,

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn as_many_as_raise_the_rate() {
-        // With a latency of 100 ms and 90 MB/s, a request of 4 MiB reaches 28.6 MB/s, so 36 requests saturate a line
+        // With a latency of 100 ms and 90 MB/s, a request of 4 MiB reaches 28.6 MB/s, so 36 requests saturate a link
         // of 1 GB/s.
         let narrow = settle(0.1, 90e6, 1e9);
         assert!((32..=72).contains(&narrow), "{narrow}");

@@ -196,7 +196,7 @@ fn an_insecure_connection_fails_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Read the request first. Otherwise the connection would be reset before the answer arrives.
+                // Read the request first. Otherwise the connection would be reset before the response arrives.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }

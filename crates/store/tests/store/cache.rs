@@ -1,4 +1,4 @@
-//! Tests that a cache on a local disk returns the right bytes or none, and changes only its own files.
+//! Tests that a cache on a local disk returns correct bytes or none, and changes only its own files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;

@@ -1,11 +1,11 @@
-//! A test server whose answers come from a function, and a function that creates the answer for a redirect.
+//! A test server whose responses come from a function, and a function that creates a redirect response.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A server that accepts one request per connection and calls a function to answer the request.
+/// A server that accepts one request per connection and calls a function to respond to the request.
 pub struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,

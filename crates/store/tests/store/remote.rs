@@ -118,7 +118,7 @@ fn a_temporary_failure_is_retried() {
     let faults: [fn(&Request) -> Answer; 6] = [
         |request| if request.again == 0 { Answer::Status(503) } else { Answer::Right },
         |request| if request.number % 3 == 1 { Answer::Cut(30) } else { Answer::Right },
-        // A short answer can be recognised only if the request has a range.
+        // A response that is too short can be recognised only if the request has a range.
         |request| if request.range.is_some() && request.again < 2 { Answer::Less(10) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 5 == 4 { Answer::Stall(20) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 7 == 3 { Answer::Silence } else { Answer::Right },

@@ -1,5 +1,5 @@
-//! Tests with a server that has random faults. Each read must return the right bytes, or an error that names
-//! the object and the attempt. Each run must end.
+//! Tests with a server that has random faults. Each read must return correct bytes, or an error that names the object
+//! and the attempt. Each run must end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -24,7 +24,7 @@ const FAULTS: [Answer; 10] = [
     Answer::OtherTag,
     Answer::Less(5),
 ];
-/// Maximum duration of a schedule. It is much longer than all time-outs together.
+/// Maximum duration of a schedule. It is much longer than all timeouts together.
 const MOST: Duration = Duration::from_secs(60);
 
 const fn mix(value: u64) -> u64 {
@@ -33,8 +33,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the answer of a schedule with one to three kinds of faults. The faults are occasional, frequent, or
-/// permanent from some request on.
+/// Chooses the response to a request, in a schedule with one to three kinds of faults. The faults are occasional,
+/// frequent, or permanent from some request on.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -48,7 +48,7 @@ fn answer(seed: u64, request: &Request) -> Answer {
     };
     let kind = usize::try_from(mix(schedule + (dice >> 32) % kinds)).unwrap() % FAULTS.len();
     match fails {
-        // A short answer can be recognised only if the request has a range.
+        // A response that is too short can be recognised only if the request has a range.
         true if request.range.is_none() && matches!(FAULTS[kind], Answer::Less(_)) => Answer::Right,
         true => FAULTS[kind],
         false if dice.is_multiple_of(7) => Answer::Late(dice % 10),

@@ -19,9 +19,9 @@ pub(crate) enum Fault {
     None,
     /// Every n-th request fails with a temporary error.
     EachNth(u64),
-    /// Every n-th request succeeds, but its answer is lost.
+    /// Every n-th request succeeds, but its response is lost.
     LostNth(u64),
-    /// This request and all later ones get no answer.
+    /// This request and all later ones get no response.
     Dead(u64),
     /// Requests that create, fill or complete a multipart upload take some time. They fail if this function
     /// returns true for their number, counted from 0. All other requests succeed.

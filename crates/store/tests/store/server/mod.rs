@@ -1,4 +1,4 @@
-//! An HTTP/1.1 file server. Its answers can be late, short, wrong or missing.
+//! An HTTP/1.1 file server. Its responses can be late, short, wrong or missing.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -21,20 +21,19 @@ const MODIFIED: &str = "accept-ranges: bytes\r\nlast-modified: Wed, 21 Oct 2015 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Right,
-    /// Sends the right answer after a delay of this many milliseconds.
+    /// Sends the correct response after a delay of this many milliseconds.
     Late(u64),
     Status(u16),
-    /// Starts to send the right answer, but closes the connection after this many bytes of the
-    /// body.
+    /// Starts to send the correct response, but closes the connection after this many bytes of the body.
     Cut(u64),
     /// Sends this many bytes, and then nothing until the server is dropped.
     Stall(u64),
     Silence,
     /// Sends the whole file with status 200, even if a range was requested.
     Whole,
-    /// Sends an ETag that differs from the ETag of the previous answers.
+    /// Sends an ETag that differs from the ETag of the previous responses.
     OtherTag,
-    /// Sends a well-formed answer that is this many bytes too short.
+    /// Sends a well-formed response that is this many bytes too short.
     Less(u64),
 }
 
