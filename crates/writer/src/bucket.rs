@@ -161,8 +161,8 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // The store no longer knows the upload. It may have created the object and only its answer was lost, so
-            // look for the object.
+            // The store no longer knows the upload. It may have created the object even though its response was lost,
+            // so look for the object.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };

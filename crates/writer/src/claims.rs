@@ -196,7 +196,7 @@ enum ClaimState {
     Held(String),
     /// Another run holds the claim, or the store rejected the request to create it.
     Refused,
-    /// The claim may or may not exist, because the store did not answer. Also used for locks that need no claim.
+    /// The claim may or may not exist, because the store did not respond. Also used for locks that need no claim.
     Unknown,
 }
 

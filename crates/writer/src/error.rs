@@ -1,4 +1,4 @@
-//! The error type of packing.
+//! The error type of this crate.
 
 use crate::unfinished::Unfinished;
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible_path};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of the packer's engine.
+/// An error from writing, growing, compacting or merging a dataset.
 ///
 /// The cause is the environment (`Io`, `NoSpace`), the bytes of a dataset (`Format`, `Damaged`), the caller (`Usage`,
 /// `Cancelled`), the content of the folder (`Refused`, `Unfinished`), a limit (`Limit`), the caller's

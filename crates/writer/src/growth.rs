@@ -53,11 +53,11 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// Figures of the existing dataset that [`Growth::write`] needs for the manifest of a new generation.
+/// Statistics of the existing dataset that [`Growth::write`] needs for the manifest of a new generation.
 pub struct Next<'a, T> {
-    /// Figures of the unchanged shards, by number.
+    /// Statistics of the unchanged shards, by shard number.
     pub kept: BTreeMap<u32, T>,
-    /// Computes the figures of all samples, as stored in the manifest.
+    /// Computes the statistics of all samples, as stored in the manifest.
     pub fidelity: &'a dyn Fn(&T) -> Map<String, Value>,
 }
 

@@ -44,7 +44,7 @@ impl RunLock {
         Ok(Self { own, folder })
     }
 
-    /// True if one of the locks is only the existence of a file, which remains if the run is killed on another machine.
+    /// True if one of the locks consists only of a file, which remains if the run is killed on another machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }

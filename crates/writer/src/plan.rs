@@ -203,7 +203,7 @@ impl Plan {
         samples.unwrap_or_default()
     }
 
-    /// Returns the total size of the sources of a shard's samples, in bytes.
+    /// Returns the total source size of a shard's samples, in bytes.
     #[must_use]
     pub fn source_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.source_bytes)

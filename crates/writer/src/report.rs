@@ -71,7 +71,7 @@ pub struct Report {
     pub skipped: Vec<SkippedSample>,
     /// Messages for the user about guarantees that the file system cannot provide.
     pub notes: Vec<String>,
-    /// Figures of the samples, as in the manifest's field `fidelity`.
+    /// Statistics of the samples, as in the manifest's field `fidelity`.
     pub fidelity: Map<String, Value>,
     /// Wall-clock time of the run.
     pub elapsed: Duration,

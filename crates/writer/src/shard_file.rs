@@ -72,7 +72,7 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // Fails only if the hash thread has died. `Finish` then gets no answer, and the commit thread reports the
+        // Fails only if the hash thread has died. `Finish` then gets no reply, and the commit thread reports the
         // error.
         let _ = self.messages.send(message);
     }

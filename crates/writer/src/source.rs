@@ -10,7 +10,7 @@ use std::borrow::Cow;
 ///
 /// The output is reproducible only if the record of a sample is a pure function of `sample` and `shard_number`.
 pub trait SampleSource: Sync {
-    /// Figures of one sample, which are summed over the dataset. Use `()` for none.
+    /// Statistics of one sample, which are summed over the dataset. Use `()` for none.
     type Tally: Tally;
     /// Error for a sample that cannot be provided. For system errors, use `shardpack_io::Cause`.
     type Error: Explain + Send + Sync + 'static;
@@ -57,7 +57,7 @@ pub enum Encoded<T> {
     },
 }
 
-/// A record ready to be written, with its figures.
+/// A record ready to be written, with its statistics.
 #[derive(Debug)]
 pub struct EncodedSample<T> {
     /// Bytes of the record with padding: the first element of the result of
@@ -69,23 +69,23 @@ pub struct EncodedSample<T> {
     pub scalars: Vec<u8>,
     /// Bytes read for this sample.
     pub source_bytes: u64,
-    /// Figures of the sample.
+    /// Statistics of the sample.
     pub tally: T,
 }
 
-/// Figures that are summed over the samples of a dataset.
+/// Statistics that are summed over the samples of a dataset.
 ///
-/// The writer merges the samples of each shard in plan order, and then the shards by number. This order does not depend
-/// on the number of threads, so floating-point sums are identical to the last bit. The journal stores the figures of
-/// each shard as JSON, so they must not be NaN or infinite.
+/// The writer merges the samples of each shard in plan order, and then the shards by number. This order does not
+/// depend on the number of threads, so floating-point sums are identical to the last bit. The journal stores the
+/// statistics of each shard as JSON, so they must not be NaN or infinite.
 pub trait Tally: Default + Send + Serialize + DeserializeOwned {
-    /// Adds the figures of later samples.
+    /// Adds the statistics of later samples.
     fn merge(&mut self, next: Self);
 
     /// Returns the total for the manifest's field `fidelity`.
     fn fidelity(&self) -> Map<String, Value>;
 
-    /// Returns the total for the report of a run. It may include figures that the manifest omits.
+    /// Returns the total for the report of a run. It may include statistics that the manifest omits.
     fn report(&self) -> Map<String, Value> {
         self.fidelity()
     }

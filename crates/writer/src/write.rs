@@ -242,8 +242,8 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that stopped right after writing the manifest leaves its journals behind. They contain figures that the
-    // manifest lacks.
+    // A run that stopped right after writing the manifest leaves its journals behind. They contain statistics that
+    // the manifest lacks.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();

@@ -1,4 +1,5 @@
-//! Tests writing to an in-memory object store that may lose answers. The tests of `shardpack-store` use a real store.
+//! Tests writing to an in-memory object store that may lose responses. The tests of `shardpack-store` use a real
+//! store.
 
 use super::behaviour::options;
 use super::said;
@@ -17,7 +18,7 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// Each upload succeeds but is answered with "no such upload". Some stores do this if an answer is lost and the
+    /// Each upload succeeds but is answered with "no such upload". Some stores do this if a response is lost and the
     /// client sends the last request of the upload again.
     loses_answers: bool,
     /// Another run takes over while an object is being uploaded.
