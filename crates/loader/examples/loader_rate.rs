@@ -144,8 +144,8 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Returns the CPU time of the process in seconds, with a resolution of a hundredth. Unlike elapsed time, it hardly
-/// depends on other programs.
+/// Returns the CPU time of the process in seconds, to the nearest 10 ms. Other programs affect it less than elapsed
+/// time.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The program's name, in parentheses, may contain spaces. User time and system time are fields 14 and 15.

@@ -1,4 +1,4 @@
-//! Errors of single rows. Adds the name of the sample, and decides if the sample counts as damaged.
+//! Row errors. Adds the name of the sample, and decides whether the sample counts as damaged.
 
 use rustix::io::Errno;
 use shardpack_reader::{Error, SampleName, Shard};

@@ -47,12 +47,12 @@ pub(crate) struct BatchPlan {
     pub(crate) reads: Vec<PlannedRead>,
     /// Byte ranges that the system should fetch in advance, if runs are not read whole.
     pub(crate) announced: Vec<Announcement>,
-    /// Pairs of row and field that have no value. Set during decoding.
+    /// Pairs of row and field without a value. Set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
     /// Values of a row that are not tensors, one entry per field. Set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
-    /// Weights of the values in [`objects`](Self::objects) of a row, in the same order, if they differ from 1. Set
-    /// when the batch is mixed.
+    /// Weights of a row's values in [`objects`](Self::objects), in the same order. Rows whose weights are all 1 have
+    /// no entry. Set when the batch is mixed.
     pub(crate) weights: Vec<(u32, Vec<Vec<f32>>)>,
     /// Places of the patches, by row. Set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,

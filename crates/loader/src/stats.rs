@@ -48,7 +48,7 @@ pub struct LoaderStats {
     /// Number of slots that were replaced because a ragged batch was the largest so far, plus the number of
     /// slots that needed more device memory than predicted.
     pub grown_slots: u64,
-    /// Number of rows that a device decoded, counted for each field.
+    /// Number of values that a device decoded. A row counts once for each of its fields.
     /// [`Loader::refusals`](crate::Loader::refusals) lists the rows that the host decoded instead.
     pub device_rows: u64,
     /// Number of values that stay on a device

@@ -1,4 +1,4 @@
-//! Writes datasets that repeat one synthetic cube, one dataset for each way of storing it.
+//! Writes datasets of copies of one synthetic cube, one dataset for each storage setting.
 
 use crate::{Outcome, cube};
 use half::f16;

@@ -1,4 +1,4 @@
-//! The sides of the comparison: loaders, and the limits of the machine on the same records.
+//! What the benchmark compares: loaders, and the machine's limits on the same records.
 
 use crate::Outcome;
 use crate::cube::median;

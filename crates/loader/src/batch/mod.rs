@@ -112,7 +112,7 @@ pub struct Tensor<'a> {
 pub struct OnDevice {
     /// Device that holds the field.
     pub device: DeviceId,
-    /// Device address of the first byte of the first row.
+    /// Device address of the first row.
     pub address: u64,
     /// Bytes from the start of the first row to the end of the last.
     pub bytes: usize,
@@ -223,10 +223,9 @@ impl Batch {
         self.names().filter_map(|name| self.field(name))
     }
 
-    /// Returns each row's value of a field listed in
-    /// [`LoaderOptions::objects`](crate::LoaderOptions::objects) or of an aligned field
-    /// ([`Align`](crate::Align)). The value is `None` for padding and for samples without one. For any other
-    /// field, the method returns `None`.
+    /// Returns each row's value of a field listed in [`LoaderOptions::objects`](crate::LoaderOptions::objects) or of
+    /// an aligned field ([`Align`](crate::Align)). The value is `None` for padding and for samples that lack the
+    /// field. For any other field, the method returns `None`.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
@@ -253,8 +252,8 @@ impl Batch {
         Some(rows)
     }
 
-    /// Returns the weights of each row's values in an aligned array field, such as one weight per box. A value has
-    /// the weight of its picture, which is 1 except in batches made by Mixup. A row's weights are `None` if
+    /// Returns the weights of each row's values in an aligned array field, such as one weight per box. Each value
+    /// gets the weight of its picture. The weight is 1 unless Mixup made the batch. A row's weights are `None` if
     /// [`objects`](Self::objects) returns `None` for the row. For any other field, the method returns `None`.
     #[must_use]
     pub fn weights(&self, field: &str) -> Option<Vec<Option<Vec<f32>>>> {

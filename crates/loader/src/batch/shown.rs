@@ -1,5 +1,4 @@
-//! Returns which part of a picture each row shows, and how it was changed. Callers use this to map predictions back to
-//! the picture.
+//! Reports the part of the picture that each row shows, and how that part was resized and mirrored.
 
 use super::{Batch, Lent};
 use crate::fields::{Col, FieldPlan, FieldType, PictureField};
@@ -13,14 +12,14 @@ use shardpack_reader::{Dataset, Error, Result, Shard};
 pub struct Shown {
     /// Height and width of the whole upright picture, in pixels.
     pub source: [u32; 2],
-    /// The visible part, in pixels of the whole picture, and how it was changed. If the view is padded, use
-    /// [`Crop::covered`] to map predictions back: it is the area that the row covers including its borders.
+    /// The visible part, in pixels of the whole picture, and how it was changed. To map predictions back from a
+    /// padded view, use [`Crop::covered`], the area that the row covers including its borders.
     pub crop: Crop,
 }
 
 impl Batch {
     /// Returns the part of the picture that each row shows, or `None` for padding and for rows without a picture.
-    /// Sizes come from the index. Records are read if the orientations are stored in the pictures alone.
+    /// Sizes come from the index. Records are read only if the index does not contain the orientations.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};

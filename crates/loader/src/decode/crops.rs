@@ -8,8 +8,8 @@ pub(crate) struct CropPixels {
     /// Index of the stored picture field that was decoded last, even if decoding failed.
     of: Option<usize>,
     is_there: bool,
-    /// True if the segment index of the picture is wrong. The other crops then ignore the index, so that the picture
-    /// is counted only once.
+    /// True if the segment index of the picture is wrong. The other crops then ignore the index, and the loader
+    /// counts the wrong index only once.
     is_index_wrong: bool,
     pixels: SharedPixels,
 }

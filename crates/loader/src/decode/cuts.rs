@@ -25,16 +25,16 @@ impl LargeValue<'_> {
 #[derive(Default)]
 pub(crate) struct Cuts {
     pub(super) parts: Vec<Cut>,
-    /// Index of the field and share of its row, for each part that is decoded into the row.
+    /// For each part that is decoded into the row: its field's index, and its share of the row.
     pub(super) rows: Vec<(usize, Share)>,
-    /// Index of the field and byte range in the record, for each value that is read into staging memory.
+    /// For each value that is read into staging memory: its field's index, and its byte range in the record.
     pub(super) staged: Vec<(usize, Range<u64>)>,
     pub(super) fields: Vec<MadeField>,
 }
 
 pub(super) struct Cut {
     pub(super) bytes: Range<u64>,
-    /// Index of the field, and index of the part within that field.
+    /// Index of the field, and of the part within that field.
     pub(super) of: Option<(usize, usize)>,
     pub(super) goal: CutGoal,
 }

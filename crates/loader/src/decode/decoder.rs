@@ -14,7 +14,7 @@ use shardpack_reader::Shard;
 pub(crate) struct RowDecoder {
     pub(crate) fields: Vec<Box<dyn FieldDecoder>>,
     pub(crate) tools: Tools,
-    /// Decompresses values that a stage needs in decompressed form.
+    /// Decompresses values for a stage that needs them uncompressed.
     pub(crate) zstd: ZstdDecoder,
     pub(crate) host_row: Vec<u8>,
     /// Buffer for a record that is read for a single row.

@@ -52,7 +52,7 @@ impl Recipe {
         self.stage.as_ref().is_some_and(|stage| stage.decodes())
     }
 
-    /// Returns true if arrays are flipped, turned or moved. All arrays of a sample get the same moves.
+    /// Returns true if arrays are flipped, rotated or moved. All arrays of a sample get the same moves.
     pub(crate) fn moves_arrays(&self) -> bool {
         !self.augment.is_none() || self.fields.moves.is_some()
     }

@@ -125,7 +125,7 @@ impl ViewedRecord<'_> {
 pub(crate) struct RowField<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) field: &'a FieldPlan,
-    /// Index of the field among the fields of a batch.
+    /// Index of the field in the batch.
     pub(crate) number: usize,
 }
 
@@ -173,7 +173,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// Returns the stage's note about the field if several rows share the record.
+    /// Returns the stage's note about the field, or `None` unless several rows share the record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
             RecordBytes::Scene { memos, .. } => memos.get(self.number),

@@ -51,7 +51,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Decodes a row. If that fails, reads and decodes the whole record, whose error names the cause.
+    /// Decodes a row. If that fails, reads and decodes the whole record to get an error that names the cause.
     fn decode_or_read(
         &mut self,
         context: Context<'_>,
@@ -102,7 +102,7 @@ impl RowDecoder {
         self.decode_fields(context, record, target)
     }
 
-    /// Sets the place of the patch if it depends on the mask of a sample with several patches.
+    /// Sets the place of the patch if a mask determines it.
     pub(super) fn placed<'a>(&mut self, record: RowRecord<'a>) -> Result<RowRecord<'a>, FormatError> {
         let mut draws = [record.at];
         if let Some(plan) = &record.recipe.fields.patches {

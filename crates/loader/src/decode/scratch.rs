@@ -13,7 +13,7 @@ pub(crate) struct RowMemory {
     pub(crate) element_bytes: u64,
     /// True if elements are converted or moved after decoding.
     pub(crate) is_finished: bool,
-    /// Bytes kept until the array is complete, because its rows become columns or are mixed.
+    /// Bytes kept until the whole array is decoded, because rotations and affine maps need all of its rows.
     pub(crate) held_bytes: u64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
 }
 
 /// Returns the scratch bytes for decoding `count` patches together, or `None` if no patches are cut from the field.
-/// `finished` is the size of one patch before the steps after decoding, or 0 if there are none.
+/// `finished` is the size in bytes of one decoded patch that still needs processing, or 0 if none is needed.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;

@@ -13,7 +13,7 @@ pub(crate) struct Shape {
     /// Maps that move the pixels of the view, in the order of the augmentations.
     pub(crate) moves: Vec<PictureMove>,
     pub(crate) visible: VisiblePart,
-    /// True if the values are still as stored, and must be compared with their declaration.
+    /// True if the values are unchanged since they were stored. Only then are they checked against their declaration.
     pub(crate) is_stored: bool,
 }
 
@@ -27,8 +27,8 @@ pub(crate) enum VisiblePart {
 }
 
 impl VisiblePart {
-    /// Returns true if the picture is visible at this point. The border of the rectangle counts as visible in both
-    /// variants.
+    /// Returns true if the picture is visible at point `[x, y]`. In both variants, the border of the rectangle counts
+    /// as visible.
     pub(super) fn shows(self, [x, y]: [f64; 2]) -> bool {
         match self {
             Self::All => true,
@@ -116,12 +116,12 @@ pub(crate) struct RemainingRows {
 }
 
 impl Shape {
-    /// Returns the position of a picture's point in the output.
+    /// Maps a point of the picture to the output.
     pub(super) fn moved(&self, point: [f64; 2]) -> [f64; 2] {
         self.moves.iter().fold(self.viewed(point), |point, step| step.map.moved(point))
     }
 
-    /// Returns the position of a picture's point in the view, before augmentation.
+    /// Maps a point of the picture to the view, before augmentation.
     fn viewed(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Crop { area, inner, flip, .. } = self.crop;
         let x = (x - area.x) * f64::from(inner.width) / area.width;
@@ -130,14 +130,15 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Returns the width and height of one unit of coordinates in pixels, first in the picture and then in the view.
+    /// Returns the width and height in pixels of one unit of coordinates, in the picture and in the view.
+    /// Returns the size of one coordinate unit in pixels (width and height), in the picture and in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Returns the position of a picture's point in the output, or `None` if the view or a map moves it out of sight.
+    /// Maps a point of the picture to the output. Returns `None` if the point is not visible there.
     pub(super) fn shown(&self, point: [f64; 2]) -> Option<[f64; 2]> {
         let Crop { inner, height, width, .. } = self.crop;
         let mut at = self.viewed(point);
@@ -156,8 +157,8 @@ impl Shape {
     }
 
     /// Returns the visible part of a box, and the share of its area that is visible, or `None` if nothing is. The
-    /// view and each map clip the box, and a map first replaces it by the upright box around its moved corners. Each
-    /// of these steps keeps a share of the box's area. The returned share is their product.
+    /// view and each map clip the box. A map first replaces the box by the upright box around its moved corners. Each
+    /// of these steps leaves a share of the box's area, and the method returns the product of these shares.
     pub(super) fn shown_box(&self, [left, top, right, bottom]: [f64; 4]) -> Option<([f64; 4], f64)> {
         let [width, height] = [f64::from(self.crop.width), f64::from(self.crop.height)];
         let ([x0, y0], [x1, y1]) = (self.viewed([left, top]), self.viewed([right, bottom]));

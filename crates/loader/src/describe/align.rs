@@ -107,8 +107,8 @@ fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
     })
 }
 
-/// Returns, for each augmentation, the value of the pixels that it moves in from outside. This is the augmentation's
-/// `mask_fill`, or the value of the padding if it has none.
+/// For each augmentation, returns the fill value of pixels from outside the picture: the augmentation's `mask_fill`
+/// or, without one, the padding value.
 fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<Vec<u8>>> {
     let augmentations = &options.view.augment_pictures;
     if !augmentations.iter().any(Augmentation::moves) {

@@ -76,8 +76,8 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fails if an option applies to no field: a patch, bands, an element type, mean and std, a no-data
-/// replacement, or turns.
+/// Fails if an option applies to no field: a patch, bands, an element type, mean and std, a no-data replacement, or
+/// rotations.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Do not count `dtype` here, because it also applies to pictures, which have three axes as well.
     let is_decoded = |from: &FieldType| {

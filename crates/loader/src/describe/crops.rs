@@ -74,7 +74,7 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fails if there are crops but no picture, or if an augmentation would be wrong for one of the crops.
+/// Fails if there are crops but no picture, or if a crop's augmentations fail [`pictures::check`].
 pub(super) fn check_planned(fields: &Fields, options: &LoaderOptions) -> Result<()> {
     if !options.view.crops.is_empty() && !fields.plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
         let hint = Hint::new("add a picture field to ").and([Setting::named("fields")]);

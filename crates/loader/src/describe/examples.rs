@@ -134,8 +134,8 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
-    /// Returns the number of axes by which the options for cubes address a field. When volumes are cut, this
-    /// is three for volumes, with or without channels, and two for their masks.
+    /// Returns the number of axes with which to look up the field in the cube options. When volumes are cut, this is
+    /// three for volumes, with or without channels, and two for their masks.
     pub(crate) fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.view.cube, axes) {
@@ -238,7 +238,7 @@ impl Examples {
     }
 }
 
-/// The samples that have a field. Some datasets of a combination may lack it.
+/// The samples of the datasets that have a field. A combined dataset may contain datasets without the field.
 struct Having {
     ranges: Vec<Range<u64>>,
     samples: u64,

@@ -30,9 +30,10 @@ use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// Smallest size, in parts, at which several threads share a record. Smaller records have too little work.
+/// Number of parts from which several threads share a record. Smaller records are too little work to share.
 const LARGE_PARTS: u64 = 4;
-/// Largest size, in parts, of an array whose bytes are kept until all parts of a large neighbour are read.
+/// Maximum size, in parts, of a staged array that is kept in memory while another array of its record is read in
+/// parts.
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {

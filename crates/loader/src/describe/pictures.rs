@@ -72,7 +72,7 @@ fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
     Col::find(schema, &format!("{field}.frames"))
 }
 
-/// Fails if picture augmentations have no effect or would corrupt training.
+/// Fails if picture augmentations would have no effect or would make training wrong.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let changes = &options.view.augment_pictures;
     if changes.is_empty() {

@@ -17,7 +17,7 @@ use shardpack_reader::{Error, Result};
 /// - A view with a size is combined with a mask, or with an array of the picture's size, that happens to be
 ///   as large as the view.
 /// - Whole pictures are mirrored while masks or arrays of the picture's size are loaded.
-/// - Whole pictures are loaded, in a dataset without a cube, together with patches or turns of such arrays.
+/// - Whole pictures are loaded, in a dataset without a cube, together with patches or rotations of such arrays.
 /// - A view with a size is requested for a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let turned = !options.view.augment.is_none();
@@ -89,7 +89,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     (*indexed || is_mask(&plan.name)) && matches!(plan.size, RowSize::Dense { .. }) && sides == size
 }
 
-/// Returns true if the user could expect that an array matches the whole picture pixel by pixel.
+/// Returns true if a user could expect the array to match the whole picture pixel by pixel.
 fn is_of_a_picture(plan: &FieldPlan) -> bool {
     match plan.kind {
         FieldType::Array(ArrayField { indexed, .. }) => indexed || is_mask(&plan.name),

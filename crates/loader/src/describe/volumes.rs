@@ -64,7 +64,7 @@ pub(crate) fn plan(
     let stored = examples.stored(dtype, to);
     let lowers = |change: &BandAugmentation| matches!(change, BandAugmentation::RandomLowResolution { .. });
     let is_lowered = is_banded && options.view.augment_bands.iter().any(lowers);
-    // A box that is not moved reads no voxels outside itself, so `outside` has no effect.
+    // A box that is not moved reads no voxels outside itself, so `outside` is never used.
     let mean = is_lowered.then_some(Resampling::Bilinear { outside: 0.0 });
     let sampling = moves::sampling(dataset.schema(), field, dtype, &examples, options)?.or(mean);
     let augmentation = array_augmentation(dataset.schema(), options).filter(|_| sampling.is_some());

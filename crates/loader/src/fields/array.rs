@@ -17,8 +17,8 @@ pub(crate) struct ArrayField {
     pub(crate) indexed: bool,
     /// How pixels are resampled when random affine maps move them.
     pub(crate) sampling: Option<Resampling>,
-    /// Steps after decoding. Each sample adds its own values: its map and turn, its factors if `is_banded`,
-    /// and its no-data value if there is a `fill`.
+    /// Processing after decoding. Each sample adds its own values: its map and rotation, its factors if `is_banded`,
+    /// and its no-data value if `fill` is set.
     pub(crate) finish: Option<Box<Finish>>,
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,

@@ -25,7 +25,7 @@ impl Col {
         shard.column_bytes(self.position).unwrap_or_default()
     }
 
-    /// Returns true if the shard has the column. Some datasets of a combination may lack it.
+    /// Returns true if the shard has the column. Some datasets of a combined dataset may lack it.
     pub(crate) fn is_in(&self, shard: &Shard) -> bool {
         shard.has_scalar(self.position)
     }
@@ -42,7 +42,7 @@ impl Col {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
-    /// Side of the upright picture. If the picture is stored turned by 90°, the column `other` contains its length.
+    /// Side of the upright picture. If the picture is stored rotated by 90°, the column `other` contains its length.
     Upright {
         side: Col,
         other: Col,

@@ -6,16 +6,16 @@ use shardpack_format::Limits;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cut {
-    /// Bands, layout and patch size. For each sample, the place of its patch is filled in, or the size of its array if
-    /// no patch is cut.
+    /// Bands, layout and patch size. The origin is filled in for each sample. If no patch is cut, the size of the
+    /// sample's array is filled in.
     pub(crate) region: Region,
     /// Place of the patch, or `None` if all pixels are loaded.
     pub(crate) place: Option<PatchPlace>,
-    /// Height and width of all arrays, judging by the examples, or `None` if they differ.
+    /// Height and width of all arrays, as far as the examples show, or `None` if they differ.
     pub(crate) scene: Option<[u64; 2]>,
 }
 
-/// Size and window of a row's arrays, shared by all arrays of the row that are cut or turned.
+/// Size and window of a row's arrays, shared by all arrays of the row that are cut or rotated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CutOf {
     /// Depth, height and width. The depth is 1 unless the array is a volume.

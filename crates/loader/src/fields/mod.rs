@@ -27,7 +27,7 @@ use shardpack_reader::{Shard, raw};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Type of a field: its values and their form in a batch. `decode/fields/` decodes them.
+/// Type of a field, which determines how `decode/fields/` decodes its values and what a row contains.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldType {
     Scalar(Col),
@@ -51,9 +51,9 @@ pub(crate) struct PictureField {
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
-    /// Conversion to floats, if the options request it.
+    /// Conversion to floats, or `None` if pictures are loaded as levels.
     pub(crate) floats: Option<Box<FloatTable>>,
-    /// Choice and order of frames, if each value is a list of pictures.
+    /// Frames to load and their axis order, if each value is a list of pictures.
     pub(crate) clip: Option<ClipField>,
     /// Set if the field is one of several crops of the picture.
     pub(crate) crop: Option<CropField>,
@@ -66,8 +66,8 @@ pub(crate) struct MaskField {
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
     /// Element in the padding around a picture, as bytes.
     pub(crate) fill: Vec<u8>,
-    /// For each picture augmentation: the element of pixels that it moves in from outside, as bytes. Empty if
-    /// none moves pixels.
+    /// For each picture augmentation: the fill element, as bytes, of pixels from outside the picture. Empty if no
+    /// augmentation moves pixels.
     pub(crate) moved: Vec<Vec<u8>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct RawField {
 }
 
 impl FieldType {
-    /// Returns the position among the stored fields, or `None` for columns of the index.
+    /// Returns the position among the stored fields, or `None` if the value is a column of the index.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot(_) => None,
@@ -142,7 +142,7 @@ pub(crate) struct FieldPlan {
     /// Shape of a dense row. For a ragged row, only the number of axes is meaningful.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
-    /// Index of a ragged row's first axis among the axes of all ragged fields.
+    /// Offset of the field's axes among the axes of all ragged fields.
     pub(crate) dims_at: usize,
     /// True if a stage accepts the field.
     pub(crate) staged: bool,
@@ -203,7 +203,7 @@ impl FieldPlan {
         matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
     }
 
-    /// Returns the sizes of the row of this record for a stage, with an output of `output_bytes`.
+    /// Returns the sizes of this record's row, for a stage. The output has `output_bytes` bytes.
     pub(crate) fn staged_row(&self, shard: &Shard, record: u64, output_bytes: u64) -> FieldRows {
         let length = || shard.index().row(record).map_or(0, |row| row.length);
         match &self.kind {
@@ -230,7 +230,7 @@ impl FieldPlan {
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
-    /// Returns true if several threads share the work of reading a large value of the field into staging memory.
+    /// Returns true if several threads together read a large value of the field into staging memory.
     pub(crate) const fn is_shared(&self) -> bool {
         self.staged && matches!(self.kind, FieldType::Array(ArrayField { is_shared: true, .. }))
     }
@@ -245,7 +245,7 @@ impl FieldPlan {
         self.dims_at..self.dims_at + axes
     }
 
-    /// Returns the size in bytes of the row of `record`, and sets `dims` to the axes of this field.
+    /// Returns the size in bytes of this field's row for `record`, and writes the field's axis lengths to `dims`.
     ///
     /// # Errors
     /// `Format` if the columns contain impossible lengths; `Limit` if the row exceeds the limits.
@@ -291,8 +291,8 @@ impl FieldPlan {
     }
 
     /// Returns the number of stored bytes that decode to a row of `bytes` bytes. Stored elements are smaller than
-    /// loaded ones if float16 is loaded as float32, or levels as floats. If several types are stored, the smallest
-    /// counts.
+    /// loaded ones if float16 is loaded as float32, or levels as floats. If the samples store several types, uses the
+    /// smallest.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {

@@ -1,4 +1,4 @@
-//! Values of a batch that are not tensors, such as texts, and arrays whose length differs between samples.
+//! Values of a batch that are not tensors, such as strings, and arrays whose length differs between samples.
 
 use super::picture::Followed;
 use crate::options::Align;
@@ -40,10 +40,10 @@ impl ObjectPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
-    /// The stored value is loaded unchanged.
+    /// Follows nothing: the stored value is loaded unchanged.
     Nothing,
-    /// Boxes or keypoints that follow the view of their picture. If `boxes` is set, each row of keypoints
-    /// belongs to a row of the boxes field at that index.
+    /// Boxes or keypoints that follow the view of their picture. If `boxes` is set, it is the index of the boxes
+    /// field, and each row of keypoints belongs to one of its boxes.
     Picture { align: Align, picture: Followed, boxes: Option<usize> },
     /// Each row of the array belongs to a box. The index selects the field with the boxes.
     Boxes(usize),

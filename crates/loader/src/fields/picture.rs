@@ -51,7 +51,7 @@ pub(crate) struct CropField {
     pub(crate) picture: Arc<str>,
     /// Index among the crops.
     pub(crate) number: u32,
-    /// Index of the first crop among the fields of a batch.
+    /// Index of the first crop's field in the batch.
     pub(crate) first: usize,
     pub(crate) views: Arc<[View]>,
     /// Columns with the height and width of the whole picture.
@@ -66,8 +66,8 @@ impl CropField {
         Crops { views: &self.views, key }
     }
 
-    /// Returns the number of pixels of the whole picture, or 0 if the dataset does not store it. A number that is
-    /// implausible for the size of the record counts as 0.
+    /// Returns the number of pixels of the whole picture, or 0 if the index does not contain it. Also returns 0 if
+    /// the number is implausible for the size of the record.
     pub(crate) fn pixels(&self, shard: &Shard, record: u64) -> u64 {
         let side = |column: &Col| column.length(shard, record).unwrap_or(0);
         let pixels = self.size.as_ref().map_or(0, |[height, width]| side(height).saturating_mul(side(width)));
@@ -77,7 +77,7 @@ impl CropField {
 }
 
 impl PictureField {
-    /// Returns the axes of each picture in a row, if single pictures have the axes `pictures`.
+    /// Returns the axes of each picture in a row, where `pictures` is the layout of single pictures.
     pub(crate) fn layout(&self, pictures: PixelLayout) -> PixelLayout {
         self.clip.map_or(pictures, |of| of.clip.layout.of_frames(pictures))
     }

@@ -13,7 +13,7 @@ pub(crate) struct VolumeField {
     pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
-    /// Approximate size of the largest box of source voxels that a random map needs. Its place is ignored.
+    /// Approximate size of the largest source box that a random map reads. Its origin is ignored.
     pub(crate) reach: Voxels,
     /// How voxels are resampled if random affine maps move them, or if channels get a low resolution.
     pub(crate) sampling: Option<Resampling>,
@@ -21,7 +21,7 @@ pub(crate) struct VolumeField {
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Sides of all volumes, judging by the examples, or `None` if they differ.
+    /// Sides of all volumes, as far as the examples show, or `None` if they differ.
     pub(crate) scene: Option<[u64; 3]>,
 }
 
@@ -35,7 +35,8 @@ impl VolumeField {
                 voxels.saturating_mul(descriptor.shape.get(3).copied().unwrap_or(1))
             };
             let reach = [0, 1, 2].map(|axis| descriptor.shape.get(axis).copied().unwrap_or(0));
-            // A map across planes needs the voxels of the box, and source voxels that are at most the whole volume.
+            // A map across planes needs memory for the box and for the source voxels, which are at most the whole
+            // volume.
             let moved = elements(self.part.size).saturating_add(elements(reach));
             let held = if self.sampling.is_some() { moved.saturating_mul(MOVED_BYTES) } else { 0 };
             Some(bytes.saturating_add(held))

@@ -1,4 +1,4 @@
-//! The loader as its caller sees it: batches, epochs, states and statistics.
+//! The loader's interface: batches, epochs, states and statistics.
 
 mod batches;
 mod figures;
@@ -87,7 +87,7 @@ pub enum EpochPhase {
     Running,
     /// The caller has been told that the epoch ended.
     Ended,
-    /// A fatal error has been reported: the loader broke down, or was used in a fork.
+    /// A fatal error has been reported: the pool failed, or the loader was used in a forked process.
     Broken,
 }
 

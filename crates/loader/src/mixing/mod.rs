@@ -16,8 +16,8 @@ use shardpack_reader::{Error, Result};
 use std::io;
 use std::sync::Arc;
 
-/// Mixes the rows of a batch before the caller gets it, if the options say so. The host uses `threads` threads for
-/// mosaics.
+/// Mixes the rows of a batch before the caller gets it, if the options request it. The host uses `threads` threads
+/// for mosaics.
 ///
 /// # Errors
 /// `Io` if the device cannot mix the batch; `Limit` if the objects of a row become too large; `Usage` if the objects
@@ -86,7 +86,7 @@ impl<'a> Mixing<'a> {
         Some(mixing)
     }
 
-    /// Draws the way to mix pictures of this height and width, with the key of the first row.
+    /// Chooses how to mix pictures of this height and width. The draws are those of the first row.
     fn how(&self, [height, width]: [u32; 2]) -> Option<Mixed> {
         Mix::resolve(self.choices, self.draws.first()?, height as usize, width as usize)
     }
@@ -120,8 +120,8 @@ impl<'a> Mixing<'a> {
         for (number, field) in fields.plans.iter().enumerate() {
             let of = match &field.kind {
                 FieldType::Picture(_) | FieldType::Mask(_) => sides(field, layout),
-                // One-hot labels use the shape of the first picture, because a CutMix rectangle is rounded to whole
-                // pixels of that shape.
+                // For one-hot labels, use the size of the first picture, because a CutMix rectangle is rounded to
+                // whole pixels of that picture.
                 FieldType::OneHot(_) => first.and_then(|picture| sides(picture, layout)),
                 _ => continue,
             };

@@ -84,7 +84,7 @@ impl Mixing<'_> {
     }
 
     /// Returns where row `number` shows the picture of `part`, for values that follow `picture`. The values are
-    /// already aligned with their own row, so the whole row counts as the picture.
+    /// already aligned with their own row, so that whole row counts as the picture.
     fn shape(&self, number: usize, place: usize, part: &MixedPart, picture: &Followed) -> Option<Shape> {
         let (height, width) = picture.view.size()?;
         let size = [height, width];

@@ -4,9 +4,8 @@ use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Alignment of a field with the picture of its sample. The field follows the view, which crops, scales and
-/// mirrors the picture, and the augmentations that move its pixels. All coordinates refer to the upright
-/// picture.
+/// How a field follows the picture of its sample. The field follows the view, which crops, scales and mirrors the
+/// picture, and the augmentations that move its pixels. All coordinates refer to the upright picture.
 ///
 /// The text form is `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by any settings
 /// that differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
@@ -43,9 +42,9 @@ pub enum Align {
         /// all masks, even those outside the view.
         rows: Option<String>,
     },
-    /// Boxes `[boxes, 4]` of any number type. They are moved and clipped to the view. A box is left out if
-    /// too little of it is visible. If an augmentation turns a box, the result is the upright box around the
-    /// turned corners. The field is loaded as float32 objects in the same format.
+    /// Boxes `[boxes, 4]` of any number type. They are moved and clipped to the view. A box is left out if too little
+    /// of it is visible. If an augmentation rotates a box, the result is the upright box around the rotated corners.
+    /// The field is loaded as float32 objects in the same format.
     Boxes {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
@@ -54,8 +53,9 @@ pub enum Align {
         /// True if coordinates are relative (1 is the width or height of the picture or view), and false if they are
         /// in pixels. Default false.
         relative: bool,
-        /// Smallest share of a box's area that must be visible: the product of the shares that the view and
-        /// each augmentation leave. Boxes outside the view or without an area are always left out. Default 0.
+        /// Smallest share of a box's area that must be visible: the product of the shares that remain visible after
+        /// the view and after each augmentation. Boxes outside the view or without an area are always left out.
+        /// Default 0.
         visible: f64,
     },
     /// Points `[points, 2]`, `[points, 3]`, or `[objects, points, 2 or 3]`. Each point is x, y and,

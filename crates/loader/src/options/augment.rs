@@ -1,17 +1,17 @@
-//! Draws flips and quarter turns of arrays. They depend only on data known before a record is read.
+//! Draws flips and rotations of arrays. The draws need no data from the record.
 
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Index of the first draw pair for flips and turns. Patches use the earlier pairs.
+/// Index of the first draw pair for flips and rotations. Patches use the earlier pairs.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
-/// Index of the draw pair for flips of planes. Only its first draw is used.
+/// Index of the draw pair for plane flips. Only its first draw is used.
 const PLANES: u32 = FLIPS + 8;
 
-/// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its mask, get
-/// the same turn, so they must have the same height and width. Patches are turned after they are cut. All planes of a
-/// volume's box get the same turn. Pictures and arrays with any other number of axes stay unchanged.
+/// Random flips and rotations of arrays with two or three axes. All arrays of a sample, such as a cube and its mask,
+/// get the same rotation, so they must have the same height and width. Patches are rotated after they are cut. All
+/// planes of a volume's box get the same rotation. Pictures and arrays with any other number of axes stay unchanged.
 ///
 /// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square. Threads,
 /// batch size and world size do not affect it.
@@ -33,19 +33,19 @@ pub struct Augment {
     pub flip_rows: bool,
     /// Flips half of the samples from left to right.
     pub flip_columns: bool,
-    /// Turns samples counterclockwise by 0, 90, 180 or 270 degrees with equal probability, or only by 0 or
-    /// 180 degrees if height and width differ. Turns are applied before flips.
+    /// Rotates samples counterclockwise by 0, 90, 180 or 270 degrees with equal probability, or only by 0 or 180
+    /// degrees if height and width differ. Rotations are applied before flips.
     pub rotate: bool,
 }
 
 impl Augment {
-    /// Returns true if nothing is flipped or turned.
+    /// Returns true if nothing is flipped or rotated.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         !self.flip_planes && !self.flip_rows && !self.flip_columns && !self.rotate
     }
 
-    /// Returns the turn of a sample whose arrays or patches have this height and width.
+    /// Returns the flips and the rotation of a sample whose arrays or patches have this height and width.
     #[must_use]
     pub fn turn(&self, key: &DrawKey, [height, width]: [u64; 2]) -> Turn {
         let [rows, columns] = key.draws().pair(FLIPS);

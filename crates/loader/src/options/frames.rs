@@ -82,7 +82,7 @@ impl FrameMode {
     }
 }
 
-/// Order of the axes of a clip.
+/// Axis order of a clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ClipLayout {
     /// The time axis comes first, followed by the axes of a picture: `[time, height, width, channels]` or `[time,
@@ -94,7 +94,7 @@ pub enum ClipLayout {
 }
 
 impl ClipLayout {
-    /// Returns the axes of a frame, if single pictures have the axes `pictures`.
+    /// Returns the layout of a frame, where `pictures` is the layout of single pictures.
     #[must_use]
     pub const fn of_frames(self, pictures: PixelLayout) -> PixelLayout {
         match self {
@@ -112,7 +112,7 @@ impl ClipLayout {
         }
     }
 
-    /// Returns the position of the time axis.
+    /// Returns the index of the time axis in the shape of a clip.
     pub(crate) const fn time(self) -> usize {
         match self {
             Self::TimeFirst => 0,
@@ -121,18 +121,18 @@ impl ClipLayout {
     }
 }
 
-/// The frames of a clip that fill a row, and the order of its axes.
+/// Frames of a clip to load into a row, and their axis order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clip {
     /// Frames to load.
     pub frames: FrameMode,
-    /// Position of the time axis.
+    /// Order of the axes, which determines the position of the time axis.
     pub layout: ClipLayout,
 }
 
 impl Clip {
-    /// Returns the index and the bytes of each chosen frame, in order. A frame that is chosen several times is
-    /// repeated.
+    /// Returns the index and the bytes of each chosen frame, in ascending order. A frame that is chosen several times
+    /// is repeated.
     pub fn chosen<'f>(&self, frames: &Frames<'f>, key: &DrawKey) -> impl Iterator<Item = (u32, &'f [u8])> {
         let mut wanted = self.frames.frames(key, saturating_u32(frames.len())).peekable();
         // Both lists ascend, so one pass finds all frames.

@@ -61,11 +61,11 @@ macro_rules! group {
 }
 
 group! {
-    /// Choice and order of the samples, and this rank's share.
+    /// Which samples to load, in which order, and which of them this rank gets.
     order: OrderOptions {
         /// Number of samples per batch of this rank. Default 32.
         batch_size: u32 = 32;
-        /// Seed for the order and for random views, patches and turns. Default 0.
+        /// Seed for the order and for random views, patches and rotations. Default 0.
         seed: u64 = 0;
         /// First epoch. Default 0.
         epoch: u32 = 0;
@@ -74,16 +74,16 @@ group! {
         /// Number of runs that [`Mode::Windowed`] mixes at a time, over all ranks, at least 1. See [`Order::lanes`].
         /// Default [`Order::LANES`].
         lanes: u64 = Order::LANES;
-        /// Custom order, such as a subset or a weighted choice. It replaces `seed`, `mode` and `lanes`. A
-        /// mixture refers to the parts of a `Dataset::concat`. The seed of this order also determines random
-        /// views, patches and turns, which are drawn for each sample and epoch, and separately for each
-        /// repetition of a sample. Default none.
+        /// Custom order, such as a subset or a weighted choice. It replaces `seed`, `mode` and `lanes`. A mixture
+        /// refers to the parts of a `Dataset::concat`. The seed of this order also determines random views, patches
+        /// and rotations, which are drawn for each sample and epoch, and separately for each repetition of a sample.
+        /// Default none.
         sampling: Option<Arc<dyn Sampling>> = None, set(sampling: Arc<dyn Sampling>) Some(sampling);
         /// Index of this rank. Default 0.
         rank: u32 = 0;
         /// Number of ranks. Default 1.
         world_size: u32 = 1;
-        /// Policy for the samples at the end that do not fill a whole batch on every rank. Default [`End::Drop`].
+        /// Policy for the last samples of an epoch, which do not fill a batch on every rank. Default [`End::Drop`].
         end: End = End::default();
         /// Number of scenes that are open at once, over all ranks. Their patches are mixed, and the loader
         /// keeps the patches that are not delivered yet. The number affects the order. Default 0, which means
@@ -95,7 +95,7 @@ group! {
 group! {
     /// The part of each sample to load, and its random changes.
     view: ViewOptions {
-        /// Form of pictures. Default: whole pictures, as pixels.
+        /// How pictures are loaded. Default: whole pictures, as pixels.
         image: ImageMode = ImageMode::View(View::whole()), set(view: impl Into<ImageMode>) view.into();
         /// Several crops of each picture, instead of [`image`](LoaderOptions::image). Each crop is a separate
         /// field with its own draws and augmentations
@@ -107,7 +107,7 @@ group! {
         /// `[time, height, width, 3]`, `[time, 3, height, width]` or `[3, time, height, width]`. Default: all
         /// frames.
         frames: FrameMode = FrameMode::All;
-        /// Form of arrays. Default: whole arrays.
+        /// How arrays are loaded. Default: whole arrays.
         cube: CubeMode = CubeMode::default();
         /// Number of patches to cut from each sample in an epoch. If there are several, the positions of an
         /// epoch (its length, order and states) count patches instead of samples. Each scene is read once for
@@ -123,7 +123,7 @@ group! {
         /// Fields that follow the view of their picture: masks, boxes and keypoints. Default none.
         align: Vec<(String, Align)> = Vec::new(),
             set(fields: impl IntoIterator<Item = (impl Into<String>, Align)>) named(fields);
-        /// Flips and turns of arrays with two or three axes. Default none.
+        /// Flips and rotations of arrays with two or three axes. Default none.
         augment: Augment = Augment::default();
         /// Augmentations for the bands of arrays with three axes, applied in this order after
         /// [`normalise`](LoaderOptions::normalise). They apply to all arrays loaded as float16, bfloat16 or
@@ -137,8 +137,8 @@ group! {
         ///
         /// If no picture is decoded, a single `random_affine` or `random_rotation` moves arrays of two or three axes
         /// instead. All arrays of a sample get the same moves. Patches are moved after they are cut and before they
-        /// are flipped and turned, and each plane of a volume's box is moved separately. Masks, and integer arrays of
-        /// two axes, use the nearest pixel. All others are loaded as float16, bfloat16 or float32 and interpolated
+        /// are flipped and rotated, and each plane of a volume's box is moved separately. Masks, and integer arrays
+        /// of two axes, use the nearest pixel. All others are loaded as float16, bfloat16 or float32 and interpolated
         /// between four pixels, after [`normalise`](LoaderOptions::normalise) and before noise. See
         /// [`Resampling`](shardpack_array::Resampling).
         augment_pictures: Vec<Augmentation> = Vec::new();
@@ -153,10 +153,9 @@ group! {
         /// because the index does not contain their sizes.
         fields: Option<Vec<String>> = None,
             set(names: impl IntoIterator<Item = impl Into<String>>) Some(names.into_iter().map(Into::into).collect());
-        /// Names of fields whose values are loaded one by one ([`Batch::objects`](crate::Batch::objects)):
-        /// texts, JSON, bytes, and arrays whose length differs between samples, such as token ids. The values
-        /// come from the same records as the other fields, but their memory is not part of the slots. Default
-        /// none.
+        /// Names of fields whose values are loaded one by one ([`Batch::objects`](crate::Batch::objects)): strings,
+        /// JSON, bytes, and arrays whose length differs between samples, such as token ids. The values come from the
+        /// same records as the other fields, but their memory is not part of the slots. Default none.
         objects: Vec<String> = Vec::new(),
             set(names: impl IntoIterator<Item = impl Into<String>>) names.into_iter().map(Into::into).collect();
         /// Axis order of pictures and of arrays with three axes. Default `[height, width, channels]`.
@@ -190,7 +189,7 @@ group! {
 }
 
 group! {
-    /// Threads, memory and device. These options do not affect the content of batches.
+    /// Threads, memory and device. These options do not affect the loaded values.
     resources: ResourceOptions {
         /// Number of threads that read and decode. Default 0, which means one per core that the process may use.
         threads: usize = 0;
@@ -203,9 +202,9 @@ group! {
         /// Approximate size of a part of a large record, in bytes. All threads together read, check and decode each
         /// record that has at least four parts of this size. Stored bytes, and arrays stored in the order of their
         /// shape, are decoded directly into their rows, with any conversion (patches, bands, other types, mean and
-        /// std, turns). If a [`stage`](LoaderOptions::stage) needs the stored bytes, they are read into its staging
-        /// memory. The loaded values are the same in all cases. Default 1 MiB. With `usize::MAX`, one thread decodes
-        /// each record.
+        /// std, rotations). If a [`stage`](LoaderOptions::stage) needs the stored bytes, they are read into its
+        /// staging memory. The loaded values are the same in all cases. Default 1 MiB. With `usize::MAX`, one thread
+        /// decodes each record.
         part_bytes: usize = 1 << 20;
         /// Memory for the window of the order. Default [`Window::Auto`].
         window: Window = Window::default();

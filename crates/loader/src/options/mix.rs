@@ -2,7 +2,7 @@
 
 use shardpack_augment::Mix;
 
-/// Mixing of the rows of a batch. With Mixup and CutMix, the field `label` is loaded as float32 `[rows, classes]`,
+/// Mixes the rows of each batch. With Mixup and CutMix, the field `label` is loaded as float32 `[rows, classes]`,
 /// with a weight for each class. Fields that follow their picture ([`Align`](crate::Align)) are mixed with it, and
 /// may replace the label: a row has the boxes, points, polygons and masks of objects of all its pictures
 /// ([`Batch::weights`](crate::Batch::weights)). Rows without a sample are not mixed.
@@ -20,7 +20,7 @@ use shardpack_augment::Mix;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchMix {
-    /// Ways to mix. Each batch uses one, chosen with equal probability.
+    /// Mixing methods. Each batch uses one, chosen with equal probability.
     pub choices: Vec<Mix>,
     /// Number of classes. Every label must be below this number. Unused if no label is mixed.
     pub classes: u32,

@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// [`LoaderOptions::of`] adds the dataset, of type `D`. The options can then open a loader.
 #[derive(Debug, Clone)]
 pub struct LoaderOptions<D = ()> {
-    /// Choice and order of the samples.
+    /// Which samples to load, in which order, and which of them this rank gets.
     pub order: OrderOptions,
     /// The part of each sample to load, and its random changes.
     pub view: ViewOptions,
@@ -82,8 +82,8 @@ impl LoaderOptions {
         LoaderOptions { order, view, output, resources, dataset: dataset.clone(), subset }
     }
 
-    /// Returns the keeper of the stage if [`resident`](Self::resident) is set, so that values stay on the
-    /// device between epochs.
+    /// If [`resident`](Self::resident) is set, returns the stage's keeper, which holds values on the device between
+    /// epochs.
     ///
     /// # Errors
     /// `Usage` if no device can keep values.

@@ -1,12 +1,12 @@
-//! Types of single options: the form of pictures and arrays, the element type, the policy for damage, and the place of
-//! the window.
+//! Types of individual options: how pictures and arrays are loaded, the element type, the policy for damage, and the
+//! place of the window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::View;
 use shardpack_reader::Error;
 
-/// Form of the pictures in a batch.
+/// How pictures are loaded: as pixels, or as encoded bytes.
 ///
 /// ```
 /// use shardpack_loader::View;
@@ -24,7 +24,7 @@ pub enum ImageMode {
     Raw,
 }
 
-/// Form of the arrays (cubes, masks) in a batch.
+/// How arrays (cubes, masks) are loaded: whole, in part, or as encoded bytes.
 ///
 /// ```
 /// use shardpack_loader::{Bands, CubeMode, LoaderOptions, PatchPlace};
@@ -48,7 +48,7 @@ pub enum CubeMode {
         height: u32,
         /// Number of columns, at least 1.
         width: u32,
-        /// Place of the patch.
+        /// Where the patch is cut.
         place: PatchPlace,
     },
     /// A box of pixels from a volume. The field is dense. Volumes are arrays `[depth, height, width]` or
@@ -58,7 +58,7 @@ pub enum CubeMode {
     Volume {
         /// Number of planes, rows and columns, each at least 1.
         size: [u32; 3],
-        /// Place of the box: [`PatchPlace::Random`] or [`PatchPlace::Center`].
+        /// Where the box is cut: [`PatchPlace::Random`] or [`PatchPlace::Center`].
         place: PatchPlace,
     },
     /// Encoded bytes, as stored. The field is ragged.
@@ -129,9 +129,9 @@ impl ArrayDtype {
     }
 }
 
-/// Policy for damaged samples. A sample counts as damaged if its bytes are damaged, exceed the limits or
-/// contradict the index, or if they are unreadable while other samples of the file are readable (a bad
-/// sector). A `Usage` error, such as a sample that contradicts [`Align`](crate::Align), is never skipped.
+/// Policy for damaged samples. A sample counts as damaged if its bytes are damaged, exceed the limits or contradict
+/// the index, or cannot be read from a file whose other samples can be read (a bad sector). A `Usage` error, such as
+/// a sample that contradicts [`Align`](crate::Align), is never skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};
@@ -165,7 +165,7 @@ pub enum OnCorrupt {
 pub enum Window {
     /// Chooses the page cache if records average at least 16 KiB and none exceeds 1 MiB, the dataset is on a local
     /// disk, and at the start of the epoch the page cache has room for four windows or already contains the dataset,
-    /// judging by 64 probes. Otherwise chooses the loader's memory. If the page cache is chosen, later epochs use it
+    /// as 64 probes show. Otherwise chooses the loader's memory. If the page cache is chosen, later epochs use it
     /// too.
     #[default]
     Auto,

@@ -1,5 +1,5 @@
 //! Parses the text forms of options for arrays, such as `patch64x64` for patches and `10..50` for bands. The command
-//! and the Python package use the same texts.
+//! and the Python package accept the same strings.
 
 use super::{ArrayDtype, Augment, CubeMode};
 use crate::patches::PatchPlace;
@@ -88,7 +88,7 @@ impl FromStr for Augment {
 /// Augmentations of arrays, bands and pictures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Augments {
-    /// Flips and turns of arrays.
+    /// Flips and rotations of arrays.
     pub arrays: Augment,
     /// Augmentations of the bands of arrays, in the order of application.
     pub bands: Vec<BandAugmentation>,
@@ -148,7 +148,7 @@ fn name_of(part: &str) -> &str {
     part.split('(').next().unwrap_or_default().trim()
 }
 
-/// Parses ways to mix a batch, separated by commas, such as `mixup(alpha=0.2),cutmix` or `mosaic`.
+/// Parses mixing methods, separated by commas, such as `mixup(alpha=0.2),cutmix` or `mosaic`.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::parse_mixes("mixup(alpha=0.2),cutmix")?.len(), 2);
@@ -156,7 +156,7 @@ fn name_of(part: &str) -> &str {
 /// ```
 ///
 /// # Errors
-/// `Usage` if one of the ways is unknown.
+/// `Usage` if a method is unknown.
 pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
 }

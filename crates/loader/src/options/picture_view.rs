@@ -1,5 +1,5 @@
 //! Parses picture views such as `rrc224`, `center224x160,short=256` and `rrc96,scale=0.2..1,flip=0`. The command and
-//! the Python package use the same texts.
+//! the Python package accept the same strings.
 
 use super::ImageMode;
 use super::parse::number;

@@ -1,4 +1,4 @@
-//! The order of a dataset, and one epoch of it.
+//! Defines the order of a dataset, and each epoch of it.
 
 use super::keyed::Keyed;
 use super::lanes::{Lanes, sharing};

@@ -32,7 +32,7 @@ struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) sample: u64,
-    /// Samples of the piece that contain the rank's portion.
+    /// Range of the piece's samples that contains the rank's portion.
     pub(super) span: Range<u64>,
     /// Number of samples that the rank still needs from the piece, including the current one.
     pub(super) rest: u64,

@@ -207,7 +207,7 @@ impl SceneTable {
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
-    /// Draws that shuffle a scene's patches, or `None` if patches are in the order of their numbers.
+    /// Random numbers that shuffle a scene's patches, or `None` if the patches come in ascending order.
     shuffle: Option<Keyed>,
     table: SceneTable,
 }

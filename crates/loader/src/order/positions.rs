@@ -11,7 +11,7 @@ use std::ops::Range;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleRef {
-    /// Index of the dataset in a mixture, or 0 outside a mixture.
+    /// Index of the dataset in a mixture, or 0 if the order is not a mixture.
     pub source: u32,
     /// Index of the sample in its dataset, in stored order.
     pub sample: u64,
@@ -77,7 +77,7 @@ impl Pick {
     }
 }
 
-/// Distribution of a batch's positions to ranks.
+/// How a batch's positions are distributed to ranks.
 ///
 /// ```
 /// use shardpack_loader::order::{Dealing, Mode, Order, Runs};
@@ -103,7 +103,7 @@ pub enum Dealing {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenReads {
-    /// Index of the dataset in a mixture, or 0 outside a mixture.
+    /// Index of the dataset in a mixture, or 0 if the order is not a mixture.
     pub source: u32,
     /// Maximum number of reads open at the same time.
     pub reads: u64,
@@ -145,7 +145,7 @@ pub trait Positions: Debug + Send + Sync {
         None
     }
 
-    /// Returns the distribution of a batch to ranks.
+    /// Returns how the positions of a batch are distributed to ranks.
     fn dealing(&self) -> Dealing {
         Dealing::Interleaved
     }
@@ -162,9 +162,9 @@ pub trait Positions: Debug + Send + Sync {
         self.open_reads_max(world_size).into_iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// Returns the maximum number of samples that a rank keeps if it reads `ahead` steps ahead of delivery.
-    /// `open_samples_max + ahead` is usual. Every sample of a part of a run counts until the last one is delivered.
-    /// For bytes, multiply by the mean size of a record. If records differ in size, so do runs.
+    /// Returns the maximum number of samples that a rank keeps if it reads `ahead` steps ahead of delivery. Usually,
+    /// a rank keeps `open_samples_max + ahead` samples. A sample counts until the last sample of its part of the run
+    /// is delivered. For bytes, multiply by the mean size of a record. If records differ in size, so do runs.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
         // At the read position, `open` samples are open. Reads that ended between there and the delivery position are

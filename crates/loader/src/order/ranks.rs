@@ -145,7 +145,7 @@ impl Share {
         self.whole_steps() * self.world.batch_size + tail
     }
 
-    /// Returns the number of rows of batch `batch`, including padding, or 0 past the last batch.
+    /// Returns the number of rows in batch `batch`, including padding, or 0 past the last batch.
     #[must_use]
     pub fn rows(&self, batch: u64) -> u64 {
         match self.end {
@@ -154,8 +154,8 @@ impl Share {
         }
     }
 
-    /// Returns the number of rows of batch `batch` with a sample. These rows come first. The others are
-    /// padding, which only [`End::Pad`] adds.
+    /// Returns the number of rows in batch `batch` that hold a sample. These rows come first. The others are padding,
+    /// which only [`End::Pad`] adds.
     #[must_use]
     pub fn filled(&self, batch: u64) -> u64 {
         let whole = self.whole_steps();
@@ -166,7 +166,7 @@ impl Share {
         }
     }
 
-    /// Returns the position of row `row` of batch `batch`, or `None` for padding and past the end.
+    /// Returns the position of row `row` in batch `batch`, or `None` for padding and past the end.
     #[must_use]
     pub fn position(&self, batch: u64, row: u64) -> Option<u64> {
         if row >= self.filled(batch) {

@@ -27,7 +27,7 @@ impl Runs {
     /// Default size of a run: 4 MiB, enough to saturate a disk or object store with several reads in flight.
     pub const BYTES: u64 = 4 << 20;
 
-    /// Maximum number of samples, more than any disk holds. Keeps the sum of two places from overflowing.
+    /// Maximum number of samples, more than any disk holds. Keeps the sum of two positions from overflowing.
     const MOST: u64 = 1 << 62;
 
     /// Creates runs of `run_samples` samples, clamped to between 1 and `samples`. Samples past 2⁶² are ignored.
@@ -38,8 +38,8 @@ impl Runs {
         Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
     }
 
-    /// Creates runs of `run_bytes` bytes on average, for a dataset of `bytes` bytes. If samples are larger
-    /// than that, each is a run.
+    /// Creates runs of `run_bytes` bytes on average, for a dataset of `bytes` bytes. If samples are larger than that,
+    /// each sample is a run.
     #[must_use]
     pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
         let mean = match bytes.checked_div(samples) {

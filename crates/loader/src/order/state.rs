@@ -16,7 +16,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// Returns the seed.
     fn seed(&self) -> u64;
 
-    /// Returns the unit of positions in an epoch.
+    /// Returns the unit in which the positions of an epoch are counted.
     fn unit(&self) -> Unit {
         Unit::Samples
     }

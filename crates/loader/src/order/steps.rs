@@ -14,7 +14,7 @@ use std::ops::Range;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Read {
-    /// Index of the dataset in a mixture, or 0 outside a mixture.
+    /// Index of the dataset in a mixture, or 0 if the order is not a mixture.
     pub source: u32,
     /// Samples of the read, consecutive in stored order.
     pub samples: Range<u64>,
@@ -103,7 +103,7 @@ impl Steps {
 }
 
 impl Steps {
-    /// Returns true if the read is already open, and the number of its samples that the rank still needs, including
+    /// Returns whether the read is already open, and the number of its samples that the rank still needs, including
     /// this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();

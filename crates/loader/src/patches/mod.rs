@@ -45,7 +45,7 @@ pub(crate) struct PatchPlan {
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
     pub(crate) most: u32,
-    /// Number of patches of each sample in the dataset, if samples differ.
+    /// Number of patches of each sample in the dataset, or `None` if all samples have the same number.
     pub(crate) counts: Option<Vec<u32>>,
     /// Byte range of each field in a patch. Empty if the field is not cut.
     pub(crate) parts: Vec<Range<usize>>,

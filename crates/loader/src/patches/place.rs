@@ -8,8 +8,8 @@ const PLANES: u32 = DRAWS + 4;
 /// cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes. Threads, batch size and
-/// world size do not affect it. All arrays of a sample are cut at the same place.
+/// Where a patch lies in its array. The place depends only on seed, epoch, sample and the two sizes. Threads, batch
+/// size and world size do not affect it. All arrays of a sample are cut at the same place.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -30,7 +30,8 @@ pub enum PatchPlace {
     /// A random place for each sample and epoch. All places are equally likely.
     #[default]
     Random,
-    /// The middle. If the difference of the sizes is odd, the place is rounded towards the top left corner.
+    /// The centre of the array. If a side of the array exceeds that of the patch by an odd number of pixels, the
+    /// patch lies half a pixel nearer to the top left corner.
     Center,
     /// The tiles of the array in turn, row by row from the top left corner. In epoch `e`, sample `s` shows
     /// tile `(e + s) mod tiles`. The upper half of the key's epoch, which distinguishes repeated draws of a

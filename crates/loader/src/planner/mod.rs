@@ -118,8 +118,8 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Continues with the next epoch, unless that epoch keeps its window in a different place, because memory is
-    /// reserved for only one of the two places.
+    /// Continues with the next epoch. Returns false if that epoch cannot begin, or if it keeps its window in the
+    /// other place, for which no memory is reserved.
     fn go_on(&mut self) -> bool {
         // Ignore errors. The caller gets them when it starts the next epoch.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };

@@ -254,7 +254,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         FieldType::Picture(_) if field.is_ragged() => {
             (1 << 20) + if options.output.clip_layout == ClipLayout::ChannelsFirst { largest_row } else { 0 }
         }
-        // A dense picture needs the same memory as a ragged picture, plus the row before it is turned or padded. The
+        // A dense picture needs the same memory as a ragged picture, plus the row before it is rotated or padded. The
         // pixels of the whole picture are counted in `resized_bytes`.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,

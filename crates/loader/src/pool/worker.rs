@@ -1,4 +1,4 @@
-//! The work of a pool thread on rows. An error or panic becomes the error of the row that the thread was working on.
+//! Runs a pool thread's work on rows. An error or panic becomes the error of the row that the thread was working on.
 
 use super::shared::PoolShared;
 use crate::decode::{RowDecoder, RowTarget};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) struct Worker {
     decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,
-    /// Axis lengths of the ragged fields of the claimed rows, from the index.
+    /// Axis lengths of the claimed rows' ragged fields, from the index.
     pub(crate) promised: Vec<u64>,
     pub(crate) done: Vec<RowDone>,
     pub(crate) dims: Vec<u64>,

@@ -74,7 +74,7 @@ impl BatchState {
     }
 }
 
-/// Lists of a batch. Their memory stays in the loader and is reused for later batches.
+/// Work lists of a batch. The loader keeps their memory for later batches.
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
@@ -177,8 +177,8 @@ pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     })
 }
 
-/// Decides about failed rows: up to `allowed` of them are skipped, and more make the batch an error. Masks
-/// the skipped rows and returns their number. Each row has `stride` axes.
+/// Skips failed rows: masks them and returns their number. If there are more than `allowed`, the batch is an error.
+/// Each row has `stride` axes.
 pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);

@@ -70,13 +70,13 @@ pub(crate) struct RingLimits {
     pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
-    /// Maximum size in bytes of the runs of one epoch. When work on the next epoch starts, both epochs share
-    /// this limit.
+    /// Maximum total size of an epoch's runs, in bytes. When work on the next epoch starts, both epochs share this
+    /// limit.
     pub(crate) held_bytes: u64,
     pub(crate) on_corrupt: OnCorrupt,
     /// Total number of axes in a row's ragged fields.
     pub(crate) dims: usize,
-    /// True if rows have values on a device. Most of these rows take only microseconds.
+    /// True if the values of rows stay on a device. Preparing a row then usually takes only microseconds.
     pub(crate) is_resident: bool,
     /// True if runs are scenes. Some scenes are decoded ahead of their batches.
     pub(crate) are_scenes: bool,

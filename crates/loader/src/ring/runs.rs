@@ -61,7 +61,7 @@ pub(crate) struct Runs {
     /// Runs that no planned row needs, but that later rows may need. The first run is dropped first.
     idle: VecDeque<RunKey>,
     free: Vec<Vec<u8>>,
-    /// Total size in bytes of the buffers of runs that are loaded or being read.
+    /// Total size, in bytes, of the buffers whose runs are loaded or being read.
     held: u64,
     free_bytes: u64,
     reading: usize,

@@ -147,7 +147,7 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
     let mut block = block(24);
     let mut handles = Vec::new();
     assert!(Rows::lend(&mut block, 1, usize::MAX, std::slice::from_ref(&(0..24)), &mut handles));
-    // Two planes of 2 × 3 pixels of two bytes, turned by 180°. For each byte, the test checks which share may write
+    // Two planes of 2 × 3 pixels of two bytes, rotated by 180°. For each byte, the test checks which share may write
     // it.
     let origins = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
     let shares = [0..2, 2..2, 2..6].map(|own| (0, Share { origins, own }));

@@ -13,7 +13,7 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Returns the maximum number of device bytes for a value of `stored_bytes` bytes.
     fn value_bytes(&self, stored_bytes: u64) -> u64;
 
-    /// Returns the number of bytes of free device memory, and the total.
+    /// Returns the free and the total device memory, in bytes.
     ///
     /// # Errors
     /// An error if the device fails.

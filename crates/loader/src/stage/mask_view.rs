@@ -2,7 +2,7 @@
 
 use shardpack_augment::PixelMap;
 
-/// The source of each pixel of a view in a mask. Nothing is interpolated: each pixel gets one element of the
+/// Maps each pixel of a view to its source in a mask. Nothing is interpolated: each pixel gets one element of the
 /// mask, or a fixed value where the view shows nothing of the picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MaskView {
@@ -10,7 +10,7 @@ pub struct MaskView {
     pub rows: Vec<Option<u32>>,
     /// Column of the mask's region that each column of the view shows, or `None` in the border.
     pub columns: Vec<Option<u32>>,
-    /// Maps that move the pixels of the view, in the order of application. All are for the view's size.
+    /// Maps that move the pixels of the view, in the order of application. All maps have the view's size.
     pub moves: Vec<MaskMove>,
     /// Value of the border, as the little-endian bits of an element.
     pub border: u64,
@@ -21,7 +21,7 @@ pub struct MaskView {
 pub struct MaskMove {
     /// Source of each pixel of the view.
     pub map: PixelMap,
-    /// Value of pixels that come from outside, as the little-endian bits of an element.
+    /// Value of pixels whose source is outside the view, as the little-endian bits of an element.
     pub outside: u64,
 }
 

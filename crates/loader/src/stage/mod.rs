@@ -1,7 +1,7 @@
-//! A device that turns checked bytes into rows of a batch, instead of the host.
+//! Decodes rows of batches on a device instead of the host.
 //!
-//! By default the host does this, and this module is not used. With a [`Stage`], each slot of the ring has a
-//! part on the device, a [`StageSlot`], and a batch goes through three phases:
+//! By default the host decodes them, and this module is not used. With a [`Stage`], each slot of the ring has a part
+//! on the device, a [`StageSlot`], and a batch goes through three phases:
 //!
 //! ```text
 //! filling    threads check records; for each field that the stage takes they call `prepare`, which
@@ -48,7 +48,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Decodes rows of batches instead of the host.
+/// A device that decodes rows of batches instead of the host.
 ///
 /// `crates/gpu` implements this trait for CUDA devices. Any method may be called by several threads at the same time.
 pub trait Stage: Send + Sync + fmt::Debug {

@@ -13,9 +13,9 @@ use std::ops::Range;
 pub struct RowMix {
     /// The mixing of each row with the previous row.
     pub how: Mixed,
-    /// Type of the elements.
+    /// Element type.
     pub dtype: ElementType,
-    /// Order of the axes of a picture.
+    /// Axis order of a picture.
     pub layout: PixelLayout,
     /// Number of columns of a picture.
     pub columns: usize,

@@ -11,9 +11,9 @@ use std::thread;
 /// How the rows of a field become mosaics, and the layout of their elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowMosaic {
-    /// Type of the elements.
+    /// Element type.
     pub dtype: ElementType,
-    /// Order of the axes.
+    /// Axis order.
     pub layout: PixelLayout,
     /// Height and width of a row.
     pub size: [u32; 2],
@@ -22,8 +22,8 @@ pub struct RowMosaic {
     /// Elements of pixels that no picture covers, for the first three channels, as little-endian bits. Further
     /// channels use the last value.
     pub fill: [u64; 3],
-    /// True if a pixel is the bilinear mean of four pixels, for uint8 and floats of at most 32 bits.
-    /// Otherwise it is the nearest pixel.
+    /// True to interpolate bilinearly between four source pixels, which requires uint8 or floats of at most 32 bits.
+    /// If false, the nearest source pixel is copied.
     pub is_bilinear: bool,
     /// Mosaic of each row, or `None` if the row stays unchanged.
     pub rows: Vec<Option<MosaicRow>>,
@@ -49,7 +49,7 @@ pub struct MosaicTile {
     pub row: usize,
     /// Column and row of the canvas at which the row begins.
     pub offset: [i64; 2],
-    /// Left, top, right and bottom edges of the part of the row that contains the picture.
+    /// Edges of the picture within the row: left, top, right, bottom.
     pub content: [u32; 4],
 }
 
@@ -85,8 +85,8 @@ impl MosaicRow {
         self.place(at, size).map(|(tile, [x, y])| (tile.row, [y as u32, x as u32]))
     }
 
-    /// Returns the four source pixels whose mean a pixel shows. Source pixels beyond the border of the picture are
-    /// replaced by pixels on the border.
+    /// Returns the four source pixels whose weighted mean a pixel shows. Source pixels beyond the border of the
+    /// picture are replaced by pixels on the border.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the content of a tile")]
     fn source(&self, at: [u32; 2], size: [u32; 2]) -> Option<FourPixels> {
         let (tile, [x, y]) = self.place(at, size)?;
@@ -165,7 +165,7 @@ impl RowMosaic {
         }
     }
 
-    /// Returns the distances, in elements, from a pixel to the next one and from a channel to the next one.
+    /// Returns the strides, in elements, between pixels and between channels.
     fn strides(&self) -> [usize; 2] {
         let [height, width] = self.size.map(|side| side as usize);
         match self.layout {

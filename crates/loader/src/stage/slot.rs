@@ -124,14 +124,14 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     }
 }
 
-/// Computation of a row's elements from the levels of a picture.
+/// How to compute a row's elements from the levels of a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureElements {
-    /// Type of the elements: uint8 for levels, or a float type.
+    /// Element type: uint8 for levels, or a float type.
     pub dtype: ElementType,
-    /// Order of the axes, both of levels and of elements.
+    /// Axis order of both levels and elements.
     pub layout: PixelLayout,
-    /// Conversion of levels to floats.
+    /// How levels are converted to floats.
     pub scaling: Scaling,
 }
 
@@ -244,7 +244,7 @@ impl SlotRoom {
     }
 }
 
-/// The place of one field of one row in a batch.
+/// Identifies one field of one row in a batch, and its bytes in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
     /// Index of the row.
@@ -260,7 +260,7 @@ pub struct Spot {
 pub enum Prepared {
     /// The device will decode the value. For a picture, this contains the height and width of the output.
     Taken(Option<[u32; 2]>),
-    /// The host must decode the value, for this reason. Rows are counted by reason, so a reason must not name
-    /// a sample.
+    /// The host must decode the value. Contains the stage's reason. Rows are counted by reason, so a reason must not
+    /// name a sample.
     Refused(Cow<'static, str>),
 }

@@ -20,17 +20,17 @@ pub struct FieldSpec<'a> {
     pub source: FieldSource<'a>,
 }
 
-/// Total sizes of some rows of a field that a stage decodes.
+/// Total sizes of several rows of a staged field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldRows {
     /// Number of rows, or of chosen frames if the rows are clips.
     pub rows: u64,
-    /// Size of the records of these rows in bytes, or of their chosen frames.
+    /// Total size in bytes of the rows' records or, for clips, of their chosen frames.
     pub record_bytes: u64,
     /// Size of the output in bytes.
     pub output_bytes: u64,
-    /// Number of pixels of the whole pictures, if several crops of each are fields; otherwise 0. Also 0 if the dataset
-    /// does not store the sizes of its pictures.
+    /// Number of pixels of the whole pictures if the batch has several crops of each picture, and 0 otherwise. Also 0
+    /// if the dataset does not store the sizes of its pictures.
     pub pixels: u64,
 }
 
@@ -42,13 +42,13 @@ pub enum FieldSource<'a> {
     Picture {
         /// View of the pictures.
         view: View,
-        /// Order of the axes.
+        /// Axis order.
         layout: PixelLayout,
-        /// Conversion of levels to floats, if [`FieldSpec::dtype`] is a float type.
+        /// How levels are converted to floats, if [`FieldSpec::dtype`] is a float type.
         scaling: Scaling,
         /// Augmentations of the pictures' levels.
         changes: &'a [Augmentation],
-        /// Choice and layout of frames, if each value is a list of pictures.
+        /// Frames to load and their axis order, if each value is a list of pictures.
         clip: Option<Clip>,
         /// True if an earlier field shows another crop of the same pictures. A stage then has most of their
         /// bytes already.
@@ -56,30 +56,30 @@ pub enum FieldSource<'a> {
     },
     /// Arrays, whole or in part.
     Array {
-        /// Examples of stored arrays, without the steps after decoding.
+        /// Codecs and descriptors of a few stored arrays. Rows may be converted further after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size and bands of the part, if rows are parts of arrays. Its place differs from row to row. A
-        /// height of 0 means all pixels.
+        /// Size and bands of the part that a row contains, or `None` if rows are whole arrays. The place of the part
+        /// differs from row to row. A height of 0 means all pixels.
         part: Option<&'a Region>,
     },
     /// Volumes. Each row is a box of a volume.
     Volume {
-        /// Examples of stored volumes, without the steps after decoding.
+        /// Codecs and descriptors of a few stored volumes. Rows may be converted further after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size of the boxes, or the approximate size of the largest box of source voxels that a random map needs.
-        /// Places differ from row to row.
+        /// Size of the boxes. If random maps read voxels outside the boxes, this is the approximate size of the
+        /// largest source box. Places differ from row to row.
         part: &'a Voxels,
     },
     /// Masks that follow the views of pictures.
     Mask {
-        /// Examples of stored masks.
+        /// Codecs and descriptors of a few stored masks.
         stored: &'a [(Codec, ArrayDescriptor)],
     },
     /// Values that no stage decodes: a column of the index, or stored bytes.
     Other,
 }
 
-/// The crops of one picture that are fields of the same row.
+/// The crops of one picture in a row. Each crop is a separate field.
 #[derive(Debug, Clone, Copy)]
 pub struct CropsOfRow<'a> {
     /// All crops of the picture, in the order of the fields.
@@ -95,7 +95,7 @@ pub enum RecordValue<'a> {
     Picture {
         /// The stored picture.
         picture: StoredPicture<'a>,
-        /// Rendering of the picture, including the visible part.
+        /// How to render the picture, including which part is visible.
         how: &'a Rendering,
         /// All crops of the picture, if several fields of the row show it.
         crops: Option<CropsOfRow<'a>>,
@@ -103,18 +103,18 @@ pub enum RecordValue<'a> {
         changes: &'a [Augmentation],
         /// Element type of the output.
         dtype: ElementType,
-        /// Conversion of levels to floats.
+        /// How levels are converted to floats.
         scaling: &'a Scaling,
         /// Limits for decoding.
         limits: &'a Limits,
-        /// Choice and layout of frames, if the value is a list of pictures. All frames are rendered alike.
+        /// Frames to load and their axis order, if the value is a list of pictures. All frames are rendered alike.
         clip: Option<Clip>,
     },
     /// An array.
     Array {
-        /// Encoding of the payload.
+        /// Codec of the payload.
         codec: Codec,
-        /// Type and shape of the array. `decoded` is the requested type, or the type that `finish` converts to it.
+        /// Type and shape of the array. `decoded` is the requested type, or the type from which `finish` converts.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
@@ -122,7 +122,7 @@ pub enum RecordValue<'a> {
         region: Option<&'a Region>,
         /// Requested box, if the array is a volume. `region` is then `None`.
         voxels: Option<&'a Voxels>,
-        /// Steps after decoding.
+        /// Processing after decoding.
         finish: &'a Finish,
         /// Gamma and noise, applied after `finish`.
         noise: Option<RowNoise>,
@@ -133,7 +133,7 @@ pub enum RecordValue<'a> {
     },
     /// A mask of a picture, resampled to the picture's view.
     Mask {
-        /// Encoding of the payload.
+        /// Codec of the payload.
         codec: Codec,
         /// Type and shape of the mask, `[height, width]` or `[height, width, channels]`. `decoded` is the requested type.
         descriptor: &'a ArrayDescriptor,
@@ -141,7 +141,7 @@ pub enum RecordValue<'a> {
         bytes: &'a [u8],
         /// Part of the mask that the view shows, in the requested order of axes.
         region: &'a Region,
-        /// Pixel of the region for each pixel of the view.
+        /// Pixel of the region that each pixel of the view shows.
         view: &'a MaskView,
         /// Limits for decoding.
         limits: &'a Limits,

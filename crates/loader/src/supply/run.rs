@@ -20,8 +20,8 @@ pub(crate) struct LoadedRun {
 }
 
 impl LoadedRun {
-    /// Reads a run without checking its records. If it cannot be read whole, reads the records one by one, and a bad
-    /// sector affects only one sample. Also returns the number of bytes read.
+    /// Reads a run without checking its records. If it cannot be read whole, reads the records one by one, so that a
+    /// bad sector affects only one sample. Also returns the number of bytes read.
     pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
         let span = shard.span(records)?;
         let mut run = Self { shard: Arc::clone(shard), start: span.start, buffer, used: 0, faults: Vec::new() };

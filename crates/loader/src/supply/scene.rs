@@ -54,7 +54,7 @@ pub(crate) enum SceneField {
     Whole(WholeScene),
     /// One row that all patches share.
     Shared(Vec<u8>),
-    /// No value. Rows read it from the index.
+    /// The field is not part of the scene. Rows read its value from the index.
     FromIndex,
 }
 

@@ -1,5 +1,5 @@
-//! Tests a loader with `fork`, which the workers of other libraries use. In the child, the loader is usable
-//! if the parent's threads have not started yet. Otherwise it returns an error.
+//! Tests loaders in forked processes, such as the worker processes of other libraries. In the child, the loader is
+//! usable if the parent's threads have not started yet. Otherwise it returns an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,5 @@
-//! Tests that masks, boxes and keypoints follow the view of their picture, and that texts are loaded with the batch.
+//! Tests that masks, boxes and keypoints follow the view of their picture, and that text fields are loaded with the
+//! batch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -104,7 +105,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
                     assert!(!classes.contains(&14), "outside of the picture");
                     let mut points: Vec<[f32; 3]> = floats(points[row]);
                     assert_eq!((points.len(), points[4]), (5, [0.0; 3]));
-                    // Mirroring swaps points 0 and 1, so a point may be in the quadrant of the other.
+                    // Mirroring swaps points 0 and 1, so each point may be in the quadrant of the other point.
                     let lies_in = |point: [f32; 3], quadrant: u8| {
                         let [x, y] = [point[0] as usize, point[1] as usize];
                         point[2] == 0.0 || mask[y.min(height - 1)][x.min(width - 1)] == quadrant
@@ -221,7 +222,6 @@ fn formats_units_and_shares_of_boxes() {
             .flat_map(|batch| batch.objects("boxes").unwrap().into_iter().map(|o| floats::<4>(o)).collect::<Vec<_>>());
         rows.collect::<Vec<_>>()
     };
-    // In a different format, the same four numbers describe a different box, so the results must differ.
     let plain = of("boxes");
     let visible = of("boxes,visible=0.6");
     let (before, after) = (plain.iter().flatten().count(), visible.iter().flatten().count());

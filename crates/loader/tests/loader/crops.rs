@@ -1,5 +1,5 @@
-//! Tests several crops of each picture. Each crop must equal the picture from a loader that has only this view, and the
-//! crop's seed.
+//! Tests several crops of each picture. Each crop must equal the picture from a loader that has only this view and
+//! uses the crop's seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -111,7 +111,7 @@ impl Arrays {
     }
 }
 
-/// Calls `check` once for each rotation of the kinds, so each kind is first once.
+/// Calls `check` once for each rotation of the kinds, so that each kind comes first once.
 fn turned(kinds: &[Kind], check: impl Fn(&Arrays)) {
     for turn in 0..kinds.len() {
         let mut kinds = kinds.to_vec();

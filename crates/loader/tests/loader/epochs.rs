@@ -1,4 +1,4 @@
-//! Tests consecutive epochs. Starting the next epoch before this one ends must not change anything but the time.
+//! Tests consecutive epochs. Starting the next epoch before this one ends must save time and change nothing else.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

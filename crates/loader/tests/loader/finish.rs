@@ -1,5 +1,5 @@
-//! Tests bfloat16, mean and standard deviation, affine maps, and flips and turns of arrays. On host and device, and for
-//! all places of patches, batches must equal the result of simple, slow code that works on the whole array.
+//! Tests bfloat16, mean and standard deviation, affine maps, and flips and rotations of arrays. On host and device,
+//! and for all places of patches, batches must equal the result of simple, slow code that works on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -106,7 +106,7 @@ fn float(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// Returns the source pixels of an output pixel, with their weights, or `None` outside the array.
+/// Returns the source pixels of an output pixel, with their weights. A source pixel outside the array is `None`.
 fn around(
     map: Option<[f64; 6]>,
     [row, column]: [usize; 2],

@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// One mebibyte in KiB.
 const MIB: u64 = 1 << 10;
 
-/// Returns JSON texts of about `bytes` bytes each. Parsed to a tree, each text would take many times its length.
+/// Returns JSON documents of about `bytes` bytes each. Parsed to a tree, each document would take many times its
+/// length.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
     let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];

@@ -1,4 +1,4 @@
-//! Tests that the replacement is exactly where no-data was, on host and device and for any number of parts.
+//! Tests that all no-data elements are replaced and no others, on host and device and for any number of parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 

@@ -1,5 +1,5 @@
-//! Tests the order from the user's point of view: each sample is visited once, each rank makes the right reads, and
-//! nothing else affects the order.
+//! Tests the public interface of the order: each sample is visited once, each rank's reads contain its samples, and
+//! only the dataset, seed, epoch and position affect the order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{

@@ -56,7 +56,7 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
     prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
-/// Returns the samples of all ranks and the number consumed, and checks each rank's figures.
+/// Returns the samples of all ranks and the number consumed, and checks each rank's counts.
 fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();

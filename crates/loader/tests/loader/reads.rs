@@ -1,4 +1,4 @@
-//! Tests which reads the loader makes, and what happens if some places of a file are unreadable.
+//! Tests which reads the loader makes, and what happens if parts of a file are unreadable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Records every read. A read of a bad place in the first shard always fails with EIO.
+/// Records every read. Reads that overlap the range `bad` of the first shard fail with EIO.
 #[derive(Debug, Default)]
 struct Watch {
     seen: Arc<Mutex<Vec<Range<u64>>>>,

@@ -1,5 +1,5 @@
-//! A dataset of pictures with four flat quadrants each, and with masks, boxes, keypoints and texts. The
-//! picture itself shows where these belong.
+//! A dataset of pictures with four flat quadrants each, and with masks, boxes, keypoints and strings. The picture
+//! itself shows where the masks, boxes and keypoints belong.
 
 use super::super::support::scratch;
 use super::{Stored, base, jpeg, record, write};

@@ -65,7 +65,7 @@ pub fn base() -> LoaderOptions {
     Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
 }
 
-/// Access to the rows of a field, which may be on the host or on a device.
+/// Reads the rows of a field, which may be on the host or on a device.
 pub trait RowOf {
     fn all(&self) -> Vec<u8>;
     fn row_of(&self, i: usize) -> Vec<u8>;

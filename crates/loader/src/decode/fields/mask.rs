@@ -88,7 +88,7 @@ impl MaskDecoder {
         Ok(viewed.shape(&self.field.picture)?.map(|shape| (value, shape)))
     }
 
-    /// Finds the pixel of the mask for each pixel of the view.
+    /// Finds the mask pixel for each pixel of the view.
     ///
     /// # Errors
     /// `Usage` if the mask contradicts its declaration: its size differs from the picture's, its number of
@@ -315,8 +315,8 @@ struct ViewSide {
     extent: f64,
 }
 
-/// Finds the mask pixel at the centre of each pixel of a view. `side` is the side of the mask. Returns the lowest
-/// mask pixel found. The pixels in `out` are relative to it.
+/// Finds the mask pixel at the centre of each view pixel. `side` is the mask's side. Returns the lowest mask pixel
+/// found. The pixels in `out` are relative to that pixel.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(
     out: &mut Vec<Option<u32>>,

@@ -87,7 +87,7 @@ impl PictureFieldDecoder {
         self.0.crop.as_ref().filter(|_| self.0.clip.is_none())
     }
 
-    /// Returns a sample's stored picture or clip, and its rendering, or `None` if the sample has neither.
+    /// Returns a sample's stored picture or clip, and its rendering. Returns `None` if the sample has no value.
     fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
         let stored = self.value(of)?;
         if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
@@ -144,7 +144,8 @@ impl PictureFieldDecoder {
             let sides = if is_ragged { &mut [3; 3][..] } else { &mut [] };
             let picture = StoredPicture::new(frames.media_type(), frame);
             self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
-            // Compare the sides too, because a frame turned by 90° has a different shape but the same number of bytes.
+            // Compare the sides too, because a frame rotated by 90° has a different shape but the same number of
+            // bytes.
             if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
                 let expected = format!("{:?}, as in the first loaded frame", first_sides.unwrap_or_default());
                 return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
@@ -231,8 +232,7 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     })
 }
 
-/// Copies the planes of a frame into a clip with channels first. In each channel, the frame is number `place` of
-/// `count`.
+/// Copies frame `place` into a clip of `count` frames with the channels first.
 fn put_planes(frame: &[u8], out: &mut [u8], place: usize, count: usize) {
     let plane = (frame.len() / 3).max(1);
     for (planes, from) in out.chunks_exact_mut(plane * count.max(1)).zip(frame.chunks_exact(plane)) {
@@ -259,8 +259,8 @@ fn set_clip_sides(dims: &mut [u64], sides: &[u64], layout: ClipLayout) {
     }
 }
 
-/// Corrects the axes of a ragged picture or mask, because the orientation is known only after decoding. A
-/// turn by 90° swaps height and width but leaves the number of bytes unchanged.
+/// Corrects the axes of a ragged picture or mask, because the orientation is known only after decoding. A rotation by
+/// 90° swaps height and width but leaves the number of bytes unchanged.
 pub(crate) fn set_size(dims: &mut [u64], size: [u32; 2], layout: PixelLayout) {
     let [height, width] = size.map(u64::from);
     match (dims, layout) {

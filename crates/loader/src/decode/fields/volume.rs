@@ -22,7 +22,7 @@ struct AskedVolume {
     /// Depth, height and width.
     sides: [u64; 3],
     parts: Vec<Voxels>,
-    /// Steps after decoding, except those that differ from box to box.
+    /// Processing after decoding that all boxes share.
     finish: Finish,
 }
 
@@ -155,7 +155,7 @@ impl VolumeDecoder {
         Ok(AskedVolume { descriptor, sides, parts, finish })
     }
 
-    /// Sets the flips, turns, map, low resolution and factors of box `part` of a volume with these sides.
+    /// Sets the flips, rotation, map, low resolution and factors of the box `part`. `sides` are the volume's sides.
     fn set(&self, finish: &mut Finish, of: &RowField<'_>, sides: [u64; 3], part: Voxels) -> Result<()> {
         let volume = &self.0;
         let [_, height, width] = volume.part.size;
@@ -169,7 +169,8 @@ impl VolumeDecoder {
         vary(finish, base, of, &channels, false)
     }
 
-    /// Returns the map across planes, or the low resolution, that is drawn for a box.
+    /// Returns the random map across planes or the random low resolution of a box. Returns `None` if the box has
+    /// neither.
     fn volume_warp(&self, finish: &Finish, of: &RowField<'_>, sides: [u64; 3], part: Voxels) -> Option<VolumeWarp> {
         let (volume, recipe) = (&self.0, of.recipe());
         let sampling = volume.sampling?;

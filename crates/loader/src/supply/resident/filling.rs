@@ -65,7 +65,7 @@ struct StoredValue<'a> {
     descriptor: Option<ArrayDescriptor>,
     segments: Option<&'a [u8]>,
     orientation: u8,
-    /// Choice of frames, if the value is a list of pictures.
+    /// Frames to load, if the value is a list of pictures.
     clip: Option<Clip>,
 }
 
@@ -80,9 +80,9 @@ impl StoredValue<'_> {
 /// need `slot_bytes` bytes on the device.
 ///
 /// # Errors
-/// `Usage` if there is nothing to keep, or if reading was cancelled; `Io`, with figures, if the device fails or has
-/// too little memory. An unreadable or damaged record becomes the error of its row. The first of these errors is
-/// returned only if no value can be kept.
+/// `Usage` if there is nothing to keep, or if reading was cancelled; `Io` if the device fails or has too little
+/// memory. An unreadable or damaged record becomes the error of its row. The first of these errors is returned only
+/// if no value can be kept.
 pub(crate) fn fill(
     dataset: &Dataset,
     fields: &Fields,

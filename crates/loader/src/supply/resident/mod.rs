@@ -51,10 +51,10 @@ impl ArrayForm {
 #[derive(Debug)]
 pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
-    /// For each field of a batch, its index among the fields of the stage.
+    /// For each field of a batch, its index among the staged fields, or `None` if no stage decodes the field.
     places: Vec<Option<usize>>,
     width: usize,
-    /// State of each field of the stage, sample by sample.
+    /// State of each staged field, sample by sample.
     known: Vec<Residence>,
     forms: ArrayForms,
     /// Class map of each sample's mask, if masks determine the places of patches.
@@ -156,7 +156,7 @@ impl Resident {
         }
     }
 
-    /// Returns the place of a patch if it depends on the mask of its sample.
+    /// Returns the origin of a patch, or `None` unless the sample's mask determines the origin.
     pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 3]> {
         let classes = fields.patches.as_ref()?.classes.as_ref()?;
         let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;

@@ -102,7 +102,7 @@ impl ArrayFieldDecoder {
 /// This can pay off only if the array is not stored in output order. Band-major storage needs one run per row and
 /// band, and derived values are computed again for each patch. Both are slower than decoding the whole array, even if
 /// each patch needs less than half of it (2026-11-23, CPU time of a patch of 32 × 32 × 100 float32, 1,024 per scene:
-/// 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as stored).
+/// 0.70 ms from band-major storage, 0.53 ms converted from float16, 0.16 ms copied as stored).
 ///
 /// If a pixel's bands are stored together, even a few patches need most of the blocks. For LZ4 with band differences,
 /// decoding the whole array was as fast as decoding each patch when the patches covered a tenth of the array, 1.7 times

@@ -1,5 +1,5 @@
-//! The part of an array that a row requests, its place, and the steps after decoding. The request is kept for the
-//! next row, because most datasets store all arrays of a field in the same form.
+//! The part of an array that a row requests, its place, and the processing after decoding. The request is kept for
+//! the next row, because most datasets store all arrays of a field in the same form.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
@@ -13,7 +13,7 @@ pub(super) struct ArrayRequest {
     /// Part requested by the last row. For a stage, this may also be a region that covers the whole array and
     /// only reorders the axes.
     region: Option<Region>,
-    /// Steps after decoding, with the last row's no-data value, turn and factors.
+    /// Processing after decoding, with the last row's no-data value, rotation and factors.
     finish: Finish,
     factors: Option<Factors>,
 }
@@ -51,8 +51,8 @@ impl ArrayRequest {
             .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
-    /// Adopts the descriptor of this value, and sets the place and turn of the requested part. Fails unless the value
-    /// has the shape `expected`. All arrays of a row share `window`, so they are cut at the same place.
+    /// Parses the descriptor of this value, and sets the place and rotation of the requested part. Fails unless the
+    /// value has the shape `expected`. All arrays of a row share `window`, so they are cut at the same place.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,
@@ -162,7 +162,7 @@ pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fi
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
 
-/// Sets the flips, turns and map for a sample's array of this height and width.
+/// Sets the flips, rotation and map for a sample's array of this height and width.
 pub(crate) fn set_moves(finish: &mut Finish, sampling: Option<Resampling>, of: &RowField<'_>, size: [u64; 2]) {
     let recipe = of.recipe();
     let key = recipe.key(of.at());

@@ -68,8 +68,8 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// Returns the memory in bytes for decoding an array like this one whole, or `None` if `count` patches are never cut
-/// from the whole array.
+/// Returns the memory in bytes for decoding an array of this form whole. Returns `None` if arrays are never decoded
+/// whole to cut `count` patches.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
