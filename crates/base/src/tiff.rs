@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A file with TIFF directories. The implementation reads the bytes and determines the type of the errors.
 pub trait TiffFile {
-    /// The error of a failed read or an invalid directory.
+    /// Error for a failed read or an invalid directory.
     type Error;
 
     /// Maximum number of entries in a directory. A picture has a few dozen.
