@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Alignment in bytes of records, fields in a record, and sections of an index.
+/// Alignment, in bytes, of records, of the fields in a record, and of index sections.
 pub const ALIGNMENT: u64 = 64;
 
 /// Returns the smallest multiple of [`ALIGNMENT`] that is at least `n`, or `None` on overflow.

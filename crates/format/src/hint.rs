@@ -235,7 +235,7 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error that consists of a text and a hint, for errors without a type of their own.
+/// An error that consists of a text and a hint, for errors that have no type of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Number of additional nodes that each object counts for. Even a small map takes about that much more memory than a
+/// Number of extra nodes that each object counts as. Even a small map takes about that much more memory than a
 /// number.
 const OBJECT_NODES: u64 = 8;
 

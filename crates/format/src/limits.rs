@@ -37,9 +37,9 @@ pub struct Limits {
     pub max_axis: u64,
     /// Maximum nesting depth of JSON. Default 16.
     pub max_json_depth: u64,
-    /// Maximum number of nodes in a JSON text, which bounds the memory of the parsed text. Each value and each key is
-    /// one node, and each object counts for eight more. Default 2²² (4,194,304), which is enough for a manifest of
-    /// 200,000 shards. In the worst case, a parsed text then takes about 400 MiB.
+    /// Maximum number of nodes in a JSON document, which bounds the memory of the parsed document. Each value and
+    /// each key is one node, and each object counts as eight more. Default 2²² (4,194,304), which is enough for a
+    /// manifest of 200,000 shards. In the worst case, a parsed document then takes about 400 MiB.
     pub max_json_nodes: u64,
     /// Maximum number of fields in a schema. Default 1,024.
     pub max_fields: u64,

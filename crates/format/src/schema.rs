@@ -89,8 +89,8 @@ impl Field {
         Self::stored(format!("{picture}{SEGMENTS}"), FieldKind::Bytes)
     }
 
-    /// Returns the name of the picture field whose segment indexes are in the field `name`, or `None` if `name` is not
-    /// the name of such a field.
+    /// Returns the name of the picture field whose segment indexes are in the field `name`, or `None` if `name` does
+    /// not name a field with segment indexes.
     ///
     /// ```
     /// use shardpack_format::Field;
@@ -366,7 +366,7 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // Parsing applies all checks of a reader.
+        // Parsing applies all of a reader's checks.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }
