@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-/// An error of the operating system or of a store, with a hint about the next step if there is one.
+/// An error from the operating system or a store, with a hint about the next step if there is one.
 ///
 /// ```
 /// use shardpack_format::Hint;
@@ -23,7 +23,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Creates a cause that is not an error of the operating system.
+    /// Creates a cause for an error that did not come from the operating system.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         io::Error::new(kind, text.into()).into()
     }

@@ -20,7 +20,7 @@ pub enum Error {
         action: &'static str,
         /// Offset in the file, in bytes, if known.
         offset: Option<u64>,
-        /// Error of the operating system or of the store.
+        /// Error from the operating system or the store.
         source: Cause,
     },
     /// The request was invalid, for example because its target is not a regular file. Always

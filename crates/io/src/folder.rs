@@ -1,4 +1,4 @@
-//! The storage for a folder on a local or mounted file system.
+//! Storage in a folder on a local or mounted file system.
 
 use crate::error::{Error, Result};
 use crate::file::{OPEN, open_error, regular};

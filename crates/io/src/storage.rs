@@ -53,8 +53,8 @@ pub trait Storage: Send + Sync + Debug {
         let _ = name;
     }
 
-    /// Returns the network statistics so far. The default implementation, for storages without a network,
-    /// returns zeros.
+    /// Returns the network statistics so far. The default implementation, for storage without a network, returns
+    /// zeros.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }

@@ -1,4 +1,4 @@
-/// Network statistics of a storage since it was opened.
+/// Network statistics of one [`Storage`](crate::Storage) since it was opened.
 ///
 /// ```
 /// use shardpack_io::Traffic;
@@ -44,7 +44,7 @@ pub struct CacheStats {
 }
 
 impl CacheStats {
-    /// Adds the statistics of two caches.
+    /// Adds another cache's statistics.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl CacheStats {
 }
 
 impl Traffic {
-    /// Adds the traffic of two storages. The peaks are added as well, as if they had coincided.
+    /// Adds the traffic of other storage. The peaks are added as well, as if they had coincided.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
