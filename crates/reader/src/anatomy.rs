@@ -1,5 +1,5 @@
-//! Reads the parts of a shard around its records. Each part is read separately, because `salvage` uses the parts that
-//! are still intact.
+//! Reads the parts of a shard other than its records. Each part is read separately, because `salvage` uses the parts
+//! that are still intact.
 
 use crate::error::Result;
 use crate::handles::ShardFile;

@@ -1,4 +1,4 @@
-//! Gives access to the fields of a sample by name.
+//! Provides access to the fields of a sample by name.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;

@@ -53,7 +53,7 @@ impl Union {
         Ok(Self { classes: classes(datasets)?, schema })
     }
 
-    /// Returns the conversion of `dataset`'s shards to the union, or `None` if they need no conversion.
+    /// Returns how `dataset`'s shards are converted for the union, or `None` if they need no conversion.
     ///
     /// # Errors
     /// `Usage` if its labels are not integers, or their type is too narrow for the number of classes.

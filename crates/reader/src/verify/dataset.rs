@@ -155,7 +155,7 @@ fn in_folder(
             );
             Vec::new()
         }
-        // The manifest's error is more useful than the error of listing the folder.
+        // The manifest's error is more useful than the error from listing the folder.
         Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();

@@ -68,7 +68,7 @@ pub struct VerifyOptions<'a> {
     pub digest: bool,
     /// Number of threads. Default: 0, which means one per core.
     pub threads: usize,
-    /// Allow shards to be symlinks to anywhere.
+    /// Allow shards to be symlinks to any file.
     pub follow_symlinks: bool,
     /// Called with each shard that could be opened, in any order. The caller can, for example, compute fidelity
     /// statistics from the columns and compare them with the manifest.

@@ -24,8 +24,7 @@ fn settle_at(expected: usize) -> usize {
     threads()
 }
 
-/// Runs the test in a process of its own, because other tests start and end threads during its
-/// counts.
+/// Runs the test in its own process, because other tests start and end threads during its counts.
 #[test]
 fn a_stream_that_is_dropped_early_ends_its_thread() {
     let alone = ["--exact", "stream_threads::its_thread_ends", "--ignored"];
