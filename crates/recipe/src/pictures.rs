@@ -62,7 +62,7 @@ pub enum PictureOptions {
         /// Quality, subsampling and size. Tiles use their default options.
         #[serde(rename = "reencode")]
         how: ReencodeOptions,
-        /// Share of pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
+        /// Share of pictures that get an SSIMULACRA2 score against their sources. Default: a sample.
         score: Share,
         /// If true, keeps the ICC profile in re-encoded JPEGs, and all metadata in JPEGs that are not
         /// re-encoded. Default: false.
@@ -95,7 +95,7 @@ impl Default for PictureOptions {
 }
 
 impl PictureOptions {
-    /// Returns the default options for a way to store JPEGs.
+    /// Returns the default options for this way of storing JPEGs.
     #[must_use]
     pub fn of(jpeg: Jpeg) -> Self {
         let keep_metadata = false;
