@@ -63,8 +63,8 @@ fn is_address(key: &str) -> bool {
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Returns true if `key` sets the address of the store itself. Addresses that serve credentials do not count, because
-/// they may be on this machine.
+/// Returns true if `key` sets the store's own address. Addresses that serve credentials do not count, because they
+/// may be on this machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_", "hf_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")

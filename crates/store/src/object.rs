@@ -1,4 +1,4 @@
-//! A file with random access whose bytes are an object in a store.
+//! An object in a store, read as a file with random access.
 
 use crate::client::Client;
 use crate::schedule::Pin;

@@ -51,8 +51,8 @@ pub struct StoreOptions {
     /// Local folder for cached blocks. All processes on this machine may share it. It must be empty or
     /// already contain a cache. Default none.
     pub cache: Option<PathBuf>,
-    /// Maximum size of the cache in bytes. If several processes fill the cache, each additional one may exceed the
-    /// limit by 1/32. Default 100 GB.
+    /// Maximum size of the cache in bytes. If several processes fill the cache, each additional process may exceed
+    /// the limit by 1/32. Default 100 GB.
     pub cache_bytes: u64,
     /// Cancellation flag. Once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,

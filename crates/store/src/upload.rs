@@ -29,7 +29,7 @@ const PARTS_AT_A_TIME: usize = 4;
 /// objects, with the manifest last.
 ///
 /// Requests that fail temporarily are repeated within [`max_attempts`](StoreOptions::max_attempts) and
-/// [`retry_timeout`](StoreOptions::retry_timeout). Many threads may call it at once. Each call sends up to
+/// [`retry_timeout`](StoreOptions::retry_timeout). Many threads may use the folder at once. Each call sends up to
 /// four parts of 16 MiB in parallel and keeps them in memory.
 ///
 /// ```

@@ -184,7 +184,7 @@ impl BlockHead {
         store == url || store.split(' ').next() == Some(url)
     }
 
-    /// Returns true if the file has the name of this block, and all its pages have the right checksums.
+    /// Returns true if the file has the name of this block, and all its pages have correct checksums.
     pub(crate) fn is_whole(&self, name: &str, file: &File) -> bool {
         let wanted = self.span.bytes(&self.object);
         let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];

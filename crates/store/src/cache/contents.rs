@@ -57,7 +57,7 @@ impl BlockCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheCheck {
-    /// Blocks whose pages all have the right checksum.
+    /// Blocks whose pages all have a correct checksum.
     pub whole: BlockCount,
     /// Damaged blocks, which were removed.
     pub damaged: BlockCount,

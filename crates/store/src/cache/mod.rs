@@ -30,8 +30,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name of the file that marks a folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Minimum time between two updates of a block's modification time by hits. Also the age at which temporary files of
-/// killed processes are removed.
+/// A hit updates a block's modification time at most once in this period. Temporary files of killed processes are
+/// removed at this age.
 const HOUR: Duration = Duration::from_secs(3600);
 /// A process scans the folder again each time it has written 1/`PART` of the cache size.
 const PART: u64 = 32;
@@ -51,7 +51,7 @@ pub(crate) struct Cache {
 #[derive(Debug, Default)]
 struct WriteAllowance {
     left: u64,
-    /// Bytes that are reserved for blocks, and may not have been written yet.
+    /// Number of bytes that are reserved for blocks and may not have been written yet.
     underway: u64,
 }
 

@@ -40,8 +40,8 @@ impl RequestError {
         Self::last(ErrorKind::Other, "the request was cancelled")
     }
 
-    /// Returns the error of a request that all readers have abandoned. A reader that needs the bytes later
-    /// sends the request again.
+    /// Returns the error for a request that all readers have abandoned. A reader that needs the bytes later sends the
+    /// request again.
     pub(crate) fn abandoned() -> Self {
         Self::last(ErrorKind::Interrupted, "all readers abandoned the request")
     }

@@ -134,7 +134,7 @@ impl Schedule {
     }
 
     /// Queues the parts of a range that are not yet in memory, in flight or queued. If `again` is true, records one
-    /// more read of the parts that already are.
+    /// more read of the other parts.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;

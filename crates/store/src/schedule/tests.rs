@@ -35,8 +35,8 @@ fn a_queued_range_is_joined_with_both_neighbours() {
     let first = begun(state.next());
     assert!(state.next().is_none());
     let (kib, mib) = (1 << 10, 1 << 20);
-    // The first two ranges are in reverse order. The gap between them is small, the gap before the
-    // third range is large.
+    // The first two ranges are in reverse order. The gap between them is small, and the gap before the third range is
+    // large.
     let near = [(64 * mib, 600 * kib), (64 * mib - 160 * kib, 100 * kib), (65 * mib, 200 * kib)];
     // Ranges that must not be joined: the gap is larger than the wanted bytes, or larger than the largest permitted
     // gap.

@@ -1,5 +1,5 @@
-//! Tests that writing a dataset to a store produces the same bytes as in a folder, despite faults of the store and
-//! other writers.
+//! Tests that writing a dataset to a store produces the same bytes as in a folder, despite store faults and other
+//! writers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::faulty::{Fault, Faulty};

@@ -114,7 +114,7 @@ fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     (found, errors)
 }
 
-/// Runs one schedule. The first result is true if all records were read, the second if any read failed.
+/// Runs one schedule. The first result is true if all records were read. The second is true if any read failed.
 fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     let begun = Instant::now();
     let server = Server::start(folder, move |request: &Request| answer(seed, request));

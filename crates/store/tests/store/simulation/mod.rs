@@ -17,7 +17,7 @@ struct Case {
     samples: u64,
     shards: u64,
     sample_bytes: u64,
-    /// Bytes per sample in the index of a shard.
+    /// Bytes per sample in a shard's index.
     index_bytes: u64,
     ranks: u32,
     batch: u32,
