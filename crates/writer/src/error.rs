@@ -24,7 +24,7 @@ pub enum Error {
         action: &'static str,
         /// File or folder that the operation failed on.
         path: PathBuf,
-        /// Error of the operating system or of the store.
+        /// Error from the operating system or the store.
         source: Cause,
     },
     /// The disk is full, or the user's quota is exhausted.
@@ -39,7 +39,7 @@ pub enum Error {
         needed_bytes: u64,
         /// Free bytes in the file system after the temporary file is removed, if known.
         free_bytes: Option<u64>,
-        /// Error of the operating system or of the store.
+        /// Error from the operating system or the store.
         source: Cause,
     },
     /// The bytes of an existing dataset or of a record violate the specification.

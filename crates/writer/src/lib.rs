@@ -1,4 +1,4 @@
-//! The engine of the packer. It decides which sample goes into which shard, and writes the shards.
+//! The packer's engine. It decides which sample goes into which shard, and writes the shards.
 //!
 //! This crate handles files and shards, but neither codecs nor source formats. Samples come from a [`SampleSource`] as
 //! finished records.

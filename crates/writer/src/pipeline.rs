@@ -178,7 +178,7 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Replaces the record's id, which the source counts from 0, by its id in the plan.
+/// Replaces the record's id, which the source counts from 0, with its id in the plan.
 fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample

@@ -49,7 +49,8 @@ impl Default for PlanOptions {
     }
 }
 
-/// Stored in place of the digest of modification times if the samples come from a program and therefore have no times.
+/// Stored in place of the digest of modification times if the samples come from a program and therefore have no
+/// modification times.
 pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
 
 /// The assignment of samples to shards, and the dataset id. Takes 4 bytes of memory per sample.

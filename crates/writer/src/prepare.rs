@@ -25,8 +25,7 @@ pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'
     prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
-/// Same as [`prepare`], but the caller provides the error for the case that the folder contains a run of a different
-/// plan.
+/// Same as [`prepare`], but the caller provides the error to return if the folder contains a run of a different plan.
 pub(crate) fn prepare_or(
     target: &Target<'_>,
     plan: &Plan,

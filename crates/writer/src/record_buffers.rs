@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Keeps record buffers for reuse: at most one per thread and one more.
+/// Keeps record buffers for reuse: at most one for each thread, and one more.
 pub(crate) struct RecordBuffers {
     free: Mutex<Vec<Vec<u8>>>,
     max: usize,

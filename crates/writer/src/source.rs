@@ -60,10 +60,9 @@ pub enum Encoded<T> {
 /// A record ready to be written, with its statistics.
 #[derive(Debug)]
 pub struct EncodedSample<T> {
-    /// Bytes of the record with padding: the first element of the result of
-    /// `RecordBuilder::finish`.
+    /// Bytes of the record with padding: the first element that `RecordBuilder::finish` returns.
     pub record: Vec<u8>,
-    /// Frame of the record: the second element of that result.
+    /// Frame of the record: the second element that `RecordBuilder::finish` returns.
     pub frame: Frame,
     /// Copy of the record's packed scalars, which become columns of the index.
     pub scalars: Vec<u8>,

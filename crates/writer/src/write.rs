@@ -210,7 +210,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals over all finished shards, also from an earlier run.
+/// Totals over all finished shards, including shards from an earlier run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,

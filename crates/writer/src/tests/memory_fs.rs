@@ -13,7 +13,7 @@ pub(crate) enum Fault {
     FailAt(u64, io::ErrorKind),
     /// The machine crashes at this operation.
     CrashAt(u64),
-    /// The first syncs of shards fail. Contains their number.
+    /// This number of shard syncs fail, starting with the first.
     FailShardSyncs(u64),
     /// The disk becomes full when the first line is appended to a journal.
     FailJournalLine,
