@@ -8,11 +8,10 @@
 //!
 //! - A batch is *planned* before it is read. The index alone determines its samples, their reads, and the place of
 //!   every row. Each row, dense or ragged, can therefore be decoded in place and is never copied afterwards.
-//! - All threads are alike. Each takes the most useful work: rows of the earliest batch whose run is in
-//!   memory, or else a run that an earlier batch needs. A thread without work sleeps. Later runs are
-//!   announced to the operating system, which fetches them in the meantime. A thread locks the ring once to
-//!   post its finished work and to take new work: up to 16 rows at the start of a batch and one row at its
-//!   end.
+//! - All threads do the same kinds of work. Each takes the most useful task: rows of the earliest batch whose run is
+//!   in memory, or else a run that an earlier batch needs. A thread without work sleeps. Later runs are announced to
+//!   the operating system, which fetches them in the meantime. A thread locks the ring once to post its finished work
+//!   and to take new work: up to 16 rows at the start of a batch and one row at its end.
 //! - The thread that decodes a record checks its CRC32 just before, so the bytes are still in that core's cache.
 //! - Batches come in planned order, regardless of the order in which threads finish. Memory is bounded, so a
 //!   slow consumer stops the pool: there are `slots` slots, and `read_ahead_bytes` of runs in addition to the

@@ -49,7 +49,7 @@ pub(crate) struct BatchPlan {
     pub(crate) announced: Vec<Announcement>,
     /// Pairs of row and field without a value. Set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
-    /// Values of a row that are not tensors, one entry per field. Set during decoding.
+    /// For each row, its values that are not tensors, with one entry per field. Set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
     /// Weights of a row's values in [`objects`](Self::objects), in the same order. Rows whose weights are all 1 have
     /// no entry. Set when the batch is mixed.

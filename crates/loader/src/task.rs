@@ -46,7 +46,7 @@ pub(crate) struct OddRow {
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
     pub(crate) dims: Vec<u64>,
-    /// Indices of the fields to decode, with the device's reasons.
+    /// Indices of the fields to decode, with the device's reason for each.
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 

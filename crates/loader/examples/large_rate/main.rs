@@ -2,8 +2,8 @@
 //! comparison, also measures the limits of the machine on the same records.
 //!
 //! `large_rate DATASET [THREADS [BATCH [ROUNDS [WANTED]]]]` measures a dataset with one array in each record.
-//! `WANTED` is the conversion of the arrays: `stored` (default, none), `normalised` (mean and standard
-//! deviation of each band, bfloat16), `first` (bands first), `flipped` (at random), `patch` (64 × 64 pixels).
+//! `WANTED` selects the conversion of the arrays: `stored` (default, none), `normalised` (mean and standard deviation
+//! of each band, bfloat16), `first` (bands first), `flipped` (at random), `patch` (64 × 64 pixels).
 //!
 //! `large_rate table [CUBES [ROUNDS [THREADS [BATCHES]]]]` writes datasets of `CUBES` cubes each (default 24,
 //! at most 3.3 GB at a time) to the temporary folder. It prints a table of cubes stored in three ways, with

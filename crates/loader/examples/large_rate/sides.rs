@@ -31,7 +31,7 @@ pub(crate) struct Stored {
     pub(crate) record_bytes: usize,
 }
 
-/// One side of the comparison. It processes all records once in each round.
+/// One workload of the comparison. In each round, it processes all records once.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
     /// Computed memory traffic per record in bytes, or 0 if the table does not show it.

@@ -6,7 +6,7 @@ use ndarray::{ArrayView, Dimension, IxDyn};
 use shardpack_format::{Dtype, ElementType, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// A Rust type that the elements of a batch can be viewed as.
+/// A Rust type for the elements of a batch, such as `f32` or `u8`.
 pub trait Element: bytemuck::CheckedBitPattern + sealed::Sealed {
     /// Element type in the dataset.
     const TYPE: ElementType;

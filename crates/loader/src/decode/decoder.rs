@@ -1,4 +1,4 @@
-//! The decoder of rows, with its scratch memory. Each thread owns one.
+//! Decodes rows. Each thread owns a decoder with its scratch memory.
 
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};

@@ -1,4 +1,4 @@
-//! Reads the values of a row that are not tensors, from the same record as its tensors.
+//! Reads a row's values that are not tensors from the same record as its tensors.
 
 use super::fields::instances;
 use super::points::moved;
@@ -29,8 +29,8 @@ pub(crate) fn of_sample(
     Ok(objects)
 }
 
-/// Lets the objects of a sample follow their pictures. `shape` returns the shape of a picture, or `None` if the
-/// sample lacks that picture.
+/// Aligns a sample's objects with their pictures. `shape` returns the shape of a picture, or `None` if the sample
+/// lacks that picture.
 ///
 /// # Errors
 /// The error of a value that contradicts its declaration, with the name of its field.

@@ -35,7 +35,7 @@ struct CutRecord {
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Opens a large record. If it cannot be decoded in parts, returns the row as the error, and the record must be
+    /// Opens a large record. If it cannot be decoded in parts, returns the row as the error. The record must then be
     /// read whole.
     pub(crate) fn open(
         &mut self,

@@ -80,7 +80,7 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
 struct Unit {
     /// First point that is too far outside the picture to be in relative coordinates.
     far: Option<[f64; 2]>,
-    /// True if a coordinate is outside 0 to 1.
+    /// True if a coordinate is outside the range 0 to 1.
     beyond: bool,
     /// First point that does not lie on a whole pixel.
     between: Option<[f64; 2]>,

@@ -17,7 +17,8 @@ pub(crate) struct Shape {
     pub(crate) is_stored: bool,
 }
 
-/// The part of the output in which a picture is visible, after all moves. A rectangle is left, top, right, bottom.
+/// The part of the output in which a picture is visible, after all moves. Rectangles are stored as left, top, right,
+/// bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum VisiblePart {
     #[default]

@@ -92,7 +92,7 @@ pub(crate) fn plan_mask(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// Returns true if batches become mosaics, which have pixels without a picture.
+/// Returns true if batches become mosaics, which have pixels that no picture covers.
 fn has_mosaics(options: &LoaderOptions) -> bool {
     options.output.mix.as_ref().is_some_and(BatchMix::has_mosaics)
 }

@@ -150,7 +150,7 @@ impl Examples {
         }
     }
 
-    /// Returns the field's element type in a batch, and the conversion of decoded elements to it.
+    /// Returns the field's element type in a batch, and how decoded elements are converted to that type.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);

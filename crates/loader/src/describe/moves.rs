@@ -31,7 +31,7 @@ pub(crate) fn sampling(
     Ok(Some(Resampling::Nearest { outside: mask_fill }))
 }
 
-/// Returns, as an element, the value of pixels that come from outside a mask.
+/// Returns the element for pixels from outside a mask.
 pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result<Vec<u8>> {
     element_bytes(element, value).ok_or_else(|| {
         let what = format!("`mask_fill` of field `{}`", field.escape_debug());

@@ -1,4 +1,4 @@
-//! Reads data about a row from the index before the record is read: values of columns and lengths of axes.
+//! Reads data about a row from the index before the record is read: column values and axis lengths.
 
 use shardpack_format::{Dtype, FieldKind, Schema};
 use shardpack_reader::{Scalar, Shard};

@@ -64,7 +64,7 @@ pub(crate) struct MaskField {
     pub(crate) position: usize,
     pub(crate) picture: Followed,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Element in the padding around a picture, as bytes.
+    /// Fill element of the padding around a picture, as bytes.
     pub(crate) fill: Vec<u8>,
     /// For each picture augmentation: the fill element, as bytes, of pixels from outside the picture. Empty if no
     /// augmentation moves pixels.

@@ -188,8 +188,8 @@ impl Loader {
         })))
     }
 
-    /// Returns true on the first call and false afterwards. The breakdown is then reported only once, and a loop that
-    /// ignores errors still ends.
+    /// Returns true on the first call and false afterwards. The failure is therefore reported only once, and a loop
+    /// that ignores errors still ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }

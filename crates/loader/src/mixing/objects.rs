@@ -1,5 +1,5 @@
-//! Mixes boxes, points, polygons and masks of objects. A mixed row has the objects of all its pictures, one picture
-//! after another.
+//! Mixes boxes, points, polygons and object masks. A mixed row has the objects of all its pictures, one picture after
+//! another.
 
 use super::{Lent, Mixing};
 use crate::decode::{PictureMove, Shape, VisiblePart, align};

@@ -206,7 +206,7 @@ group! {
         /// staging memory. The loaded values are the same in all cases. Default 1 MiB. With `usize::MAX`, one thread
         /// decodes each record.
         part_bytes: usize = 1 << 20;
-        /// Memory for the window of the order. Default [`Window::Auto`].
+        /// Where to keep the window of the order. Default [`Window::Auto`].
         window: Window = Window::default();
         /// If true, the next epoch starts while the current one ends, once the caller has continued from one epoch to
         /// the next ([`Loader::set_epoch`](crate::Loader::set_epoch)). Set this to false in benchmarks, where epochs

@@ -105,8 +105,8 @@ pub enum ArrayDtype {
 }
 
 impl ArrayDtype {
-    /// Returns the requested type of a picture field. If no request applies to the field, returns float32 if the
-    /// field has a scaling, which makes floats, and uint8 otherwise.
+    /// Returns the requested type of a picture field. Without a request for the field, returns float32 if the field
+    /// is scaled to floats, and uint8 otherwise.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
         let unnamed = if is_scaled { Dtype::F32 } else { Dtype::U8 };
@@ -141,18 +141,18 @@ impl ArrayDtype {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnCorrupt {
-    /// The batch of the sample is an error that names the sample. Other batches are not affected.
+    /// The sample's batch is an error that names the sample. Other batches are not affected.
     #[default]
     Error,
-    /// The sample's row is zero, its mask is false, and the sample is counted.
+    /// The sample's row is zero, its mask is false, and the sample counts as skipped.
     Skip {
         /// Maximum number of samples that this loader skips. The next damaged sample is an error.
         max: u64,
     },
 }
 
-/// Memory for the samples in the window of the order, which stay there until their batch is made. This option
-/// does not affect the loaded values.
+/// Where to keep the samples in the order's window until their batch is made. This option does not affect the loaded
+/// values.
 ///
 /// In windowed order, a rank reads from many runs of 4 MiB at a time. Together, all ranks keep up to 1 GiB of records.
 ///

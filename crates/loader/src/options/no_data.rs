@@ -1,4 +1,4 @@
-//! Option to replace no-data by a value.
+//! Option to replace no-data with a value.
 
 use shardpack_reader::mask_names::is_mask;
 
@@ -7,8 +7,8 @@ use shardpack_reader::mask_names::is_mask;
 ///
 /// Decoded values are compared in the source's type. This works because packing preserves no-data exactly, even if it
 /// rounds floats, and never changes another value into no-data. Zeros are equal regardless of their sign. If the
-/// declared value is NaN, every NaN is no-data. Otherwise NaN stays NaN. An array that declares no such value has no
-/// no-data, even if other arrays of the field do.
+/// declared value is NaN, every NaN is no-data. Otherwise NaN stays NaN. In an array that declares no such value, no
+/// element is no-data, even if other arrays of the field declare one.
 ///
 /// The replacement is in the unit of the output, which is normalised if there is a mean and a standard
 /// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Band augmentations do

@@ -90,9 +90,9 @@ impl FromStr for Augment {
 pub struct Augments {
     /// Flips and rotations of arrays.
     pub arrays: Augment,
-    /// Augmentations of the bands of arrays, in the order of application.
+    /// Augmentations of array bands, in the order in which they are applied.
     pub bands: Vec<BandAugmentation>,
-    /// Augmentations of pictures, in the order of application.
+    /// Augmentations of pictures, in the order in which they are applied.
     pub pictures: Vec<Augmentation>,
 }
 

@@ -221,7 +221,7 @@ struct Round<'a> {
     counts: Option<&'a [u32]>,
 }
 
-/// A patch: the number of its scene in the round, its turn within the scene, and the number of turns of the scene.
+/// A patch: its scene's number in the round, its turn within the scene, and the scene's number of turns.
 struct SceneTurn {
     lane: u64,
     turn: u64,

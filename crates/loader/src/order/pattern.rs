@@ -17,9 +17,9 @@ pub(super) const SLOTS: u64 = 1009;
 pub(super) struct Pattern {
     /// Source of each slot, and the slot's number within the source, in the order in which a column meets the slots.
     slots: Vec<(u32, u64)>,
-    /// Places of each source's slots in the order of `slots`, ascending.
+    /// For each source, the indices of its slots in `slots`, ascending.
     of_source: Vec<Vec<u64>>,
-    /// Places of each source's slots in the round, ascending.
+    /// For each source, the positions of its slots in the round, ascending.
     in_round: Vec<Vec<u64>>,
     /// Row offset between consecutive columns: a column is this number of rows behind the next column.
     next_column: u64,

@@ -1,10 +1,10 @@
 //! A keyed permutation of `0..len` that needs no table: a Feistel network with cycle walking.
 //!
-//! The network permutes the numbers of as many bits as the domain needs. A result outside the domain is fed
-//! back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes
-//! less than two turns on average. The two halves may differ by one bit, so the network permutes less than
-//! four times as many numbers as the domain has. This is mixing, not cryptography. The tests also check that
-//! tiny domains are uniform, because Feistel networks with few rounds are poor there.
+//! The network permutes the numbers of as many bits as the domain needs. A result outside the domain is fed back
+//! until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes less than
+//! two iterations on average. The two halves may differ by one bit, so the network permutes less than four times as
+//! many numbers as the domain has. This is mixing, not cryptography. The tests also check that tiny domains are
+//! uniform, because Feistel networks with few rounds are poor there.
 
 use super::keyed::{GOLDEN, mix};
 

@@ -6,7 +6,7 @@ use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
 
-/// The range of samples in the dataset, for each source of a sampling.
+/// For each source of a sampling, its range of samples in the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sources(Vec<Range<u64>>);
 

@@ -1,4 +1,4 @@
-//! The state with which a run resumes, and the trait of all samplings.
+//! The state from which a run resumes, and the trait that all samplings implement.
 
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};

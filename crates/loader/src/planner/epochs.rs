@@ -32,8 +32,8 @@ pub(crate) struct EpochStart {
 }
 
 impl Epochs {
-    /// Prepares an epoch. `before` is the place of the previous epoch's window. The place is checked again, because
-    /// the dataset may have entered or left the page cache since then.
+    /// Prepares an epoch. `before` says where the previous epoch's window was kept. The place is checked again,
+    /// because the dataset may have entered or left the page cache since then.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;

@@ -11,7 +11,7 @@ use crate::options::Window;
 use shardpack_reader::Dataset;
 use std::path::Path;
 
-/// Largest record, in bytes, that fits into a core's second-level cache together with its picture.
+/// Largest record, in bytes, that fits into a core's L2 cache together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
 /// The page cache is chosen only if records have at least this mean size, in bytes. With smaller records, one system
 /// call per record costs more than copying whole runs. At about 10 KiB, both took the same time.
@@ -26,7 +26,7 @@ const WINDOWS: u64 = 4;
 /// Where the window of an epoch is kept. See [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
-    /// In buffers of the loader, one per run.
+    /// In the loader's buffers, one per run.
     #[default]
     Memory,
     /// In the page cache. If `announce` is true, the loader asks the system to fetch the runs.
@@ -90,7 +90,7 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Returns the free memory of the machine, or less if the control groups of this process allow less. Returns
+/// Returns the machine's free memory in bytes, or less if the control groups of this process allow less. Returns
 /// `None` if the system does not report one of these numbers.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;

@@ -25,7 +25,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     if bytes <= WHOLE_BYTES || records.end - records.start == 1 {
         return Ok(records.clone());
     }
-    // The parts of the run have equal width in bytes. A record belongs to the part in which it starts.
+    // The parts of the run have equal sizes in bytes. A record belongs to the part in which it starts.
     let width = bytes.div_ceil(bytes.div_ceil(Runs::BYTES)).max(1);
     let part_of =
         |record: u64| shard.index().row(record).map_or(0, |row| row.offset.saturating_sub(span.start) / width);

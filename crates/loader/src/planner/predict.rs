@@ -197,7 +197,8 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Returns the number of values that a stage decodes for a batch, and their size in bytes in the records.
+/// Returns the number of values that a stage decodes for a batch, and the number of bytes that they take up in the
+/// records.
 fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> Result<FieldRows> {
     let of_batch = |size: fn(&FieldRows) -> u64| {
         let row = |shard: &Shard, record| Some(size(&field.staged_row(shard, record, 0)));

@@ -31,7 +31,7 @@ pub(crate) struct ReadAhead {
     goes_on: bool,
     at: Option<OrderState>,
     steps: Option<Steps>,
-    /// Samples and epoch of each read that is not announced yet but whose shard is.
+    /// Samples and epoch of each read that has not been announced yet, although its shard has.
     coming: VecDeque<(Range<u64>, u32)>,
     /// Size in bytes and epoch of each announced read that the planner has not reached yet.
     ahead: VecDeque<(u64, u32)>,

@@ -49,7 +49,7 @@ impl PoolShared {
         }
     }
 
-    /// Returns the next job, and waits until there is one. Keeps the lock only briefly.
+    /// Returns the next job, and waits until there is one. Holds the lock only briefly.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
         // Other threads may be waiting for the released memory.

@@ -39,6 +39,6 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Returns the number of device bytes that the values use.
     fn device_bytes(&self) -> u64;
 
-    /// Returns the number of host bytes for information about the values.
+    /// Returns the number of host bytes that hold information about the values.
     fn host_bytes(&self) -> u64;
 }

@@ -6,9 +6,10 @@ use shardpack_augment::PixelMap;
 /// mask, or a fixed value where the view shows nothing of the picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MaskView {
-    /// Row of the mask's region that each row of the view shows, or `None` in the border.
+    /// Row of the mask's region that each row of the view shows, or `None` if that row is part of the border.
     pub rows: Vec<Option<u32>>,
-    /// Column of the mask's region that each column of the view shows, or `None` in the border.
+    /// Column of the mask's region that each column of the view shows, or `None` if that column is part of the
+    /// border.
     pub columns: Vec<Option<u32>>,
     /// Maps that move the pixels of the view, in the order of application. All maps have the view's size.
     pub moves: Vec<MaskMove>,

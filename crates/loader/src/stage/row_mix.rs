@@ -11,7 +11,7 @@ use std::ops::Range;
 /// How to mix the rows of a field, and the layout of their elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowMix {
-    /// The mixing of each row with the previous row.
+    /// How each row is mixed with the previous row.
     pub how: Mixed,
     /// Element type.
     pub dtype: ElementType,

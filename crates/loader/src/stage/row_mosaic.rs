@@ -32,7 +32,7 @@ pub struct RowMosaic {
 /// The mosaic of one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MosaicRow {
-    /// Coefficients of the map back to the canvas, from
+    /// Coefficients of the map from the row back to the canvas, from
     /// [`MosaicPlan::inverse`](shardpack_augment::MosaicPlan::inverse). The canvas has twice the height and width of
     /// the row.
     pub inverse: [f64; 6],

@@ -49,7 +49,7 @@ pub(crate) enum SceneContent {
 #[derive(Debug)]
 pub(crate) enum SceneField {
     Missing,
-    /// Values in the memory of each patch.
+    /// Each patch has its own memory, which contains the value.
     Patches,
     Whole(WholeScene),
     /// One row that all patches share.

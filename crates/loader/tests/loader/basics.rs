@@ -1,5 +1,5 @@
-//! Tests the loader in a training loop: with any number of threads, every sample must be delivered once and in the
-//! right order.
+//! Tests the loader in a training loop: with any number of threads, every sample must be delivered exactly once and
+//! in order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -81,7 +81,7 @@ fn crops_are_those_of_loaders_with_one_view() {
     }
 }
 
-/// Crops must not affect the order and the state.
+/// Crops must not affect the order or the state.
 #[test]
 fn a_resumed_loader_continues_with_the_same_crops() {
     let disk = Disk::varied(&[31]);

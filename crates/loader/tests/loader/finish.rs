@@ -283,8 +283,8 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
     rows
 }
 
-/// A single rank takes 48 patches from each scene, so it keeps the scenes whole. Of 48 ranks, each takes one patch and
-/// keeps only that.
+/// A single rank takes 48 patches from each scene, so it keeps the scenes whole. With 48 ranks, each rank takes one
+/// patch and keeps only that patch.
 #[test]
 fn patches_do_not_depend_on_how_scenes_are_kept() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);

@@ -1,5 +1,5 @@
-//! Tests hostile files of a few bytes, and folders with traps. The library must handle each of them within limits on
-//! memory and time.
+//! Tests hostile files of a few bytes, and folders that contain special files or symlinks. The library must handle
+//! each of them within limits on memory and time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -279,7 +279,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
 
 #[test]
 fn a_length_that_memory_cannot_hold_is_an_error() {
-    // A sparse file of the right length, with an index that matches the footer.
+    // A sparse file of the correct length, with an index that matches the footer.
     within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
         let dir = scratch();
         let path = dir.path().join("x.shard");

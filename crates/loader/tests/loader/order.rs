@@ -86,8 +86,8 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// Digests of orders. They must never change, because saved states would then resume wrongly. If a change is
-/// unavoidable, increase `VERSION` in `state.rs` or make the fingerprint differ.
+/// Digests of orders. They must never change, because saved states would then resume at the wrong samples. If a
+/// change is unavoidable, increase `VERSION` in `state.rs` or make the fingerprint differ.
 #[test]
 fn orders_do_not_change() {
     use sha2::{Digest, Sha256};

@@ -70,7 +70,7 @@ fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     counts.iter().filter(|&&n| n > 0).map(|&n| n as f64 / total).map(|p| -p * p.log2()).sum()
 }
 
-/// Returns the mean number of other samples of the same run in a sample's batch.
+/// Counts, for each sample, the other samples of the same run in its batch. Returns the mean count.
 fn same_run_neighbours(set: Set, order: &[u64]) -> f64 {
     let batches = order.chunks_exact(set.batch);
     let samples = batches.len() * set.batch;

@@ -1,4 +1,4 @@
-//! Tests the plan of a hundred million samples of 110 KB on 1 to 1,024 ranks, without any data.
+//! Tests how a hundred million samples of 110 KB are planned for 1 to 1,024 ranks, without any data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_loader::order::{

@@ -26,7 +26,7 @@ pub fn varied(id: u64) -> Shape {
     Shape { height: 20 + id * 7 % 30, width: 20 + id * 11 % 41, ..ALIKE }
 }
 
-/// Returns a form of storage that depends on `id`. All forms support reading regions.
+/// Returns storage settings that depend on `id`. All of them support reading regions.
 fn settings(id: u64) -> ArraySettings {
     ArraySettings {
         values: ValueRule::F16,

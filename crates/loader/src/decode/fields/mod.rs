@@ -1,5 +1,5 @@
-//! Field decoders, one file for each type of field. A decoder decodes values on the host, requests them from a stage,
-//! decodes several patches of one value together, and cuts large values into parts.
+//! Field decoders. Each type of field has its own file. A decoder decodes values on the host, requests them from a
+//! stage, decodes several patches of one value together, and cuts large values into parts.
 //!
 //! A new type needs a variant of [`FieldType`], a file here, and a line in [`decoder`].
 
@@ -31,7 +31,7 @@ pub(crate) trait FieldDecoder: Send {
     /// sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
-    /// Returns the conversion of levels to the elements of a row. Returns `None` if rows are not computed from levels.
+    /// Returns how levels are converted to the elements of a row, or `None` if rows are not computed from levels.
     fn elements(&self, of: &RowField<'_>) -> Option<PictureElements> {
         let _ = of;
         None
@@ -71,8 +71,8 @@ pub(crate) trait FieldDecoder: Send {
         true
     }
 
-    /// Decodes the patches that `draws` selects from a value into `scene`, and sets their places. If the scene is kept
-    /// whole, returns the whole value instead.
+    /// Decodes one patch of a value for each of `draws` into `scene`, and sets the places of the patches. If the
+    /// scene is kept whole, returns the whole value instead.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,

@@ -138,7 +138,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, window)?;
-        // Check this before decoding, to spend no time on a volume that is too small for the box.
+        // Check this before decoding, to avoid decoding a volume that is too small for the box.
         let size = volume.part.size;
         let mut parts = Vec::with_capacity(draws.len());
         for &at in draws {

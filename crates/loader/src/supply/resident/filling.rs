@@ -53,7 +53,7 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// First error of a single record. The error that ended the work is in `failed`.
+    /// First error in a record. `failed` contains the error that ended the work.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }
@@ -323,7 +323,8 @@ impl Filling<'_> {
                 }
                 FieldType::Mask(MaskField { picture, .. }) => {
                     let descriptor = ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?;
-                    // A mask of a different size is read for every row, which reports the error.
+                    // If the mask's size differs from the picture's, read the mask for every row, which reports the
+                    // error.
                     match picture_size(shard, record, &frame, bytes, picture).map_err(place)? {
                         Some(size) if mask_size(&descriptor) == Some(size) => stored.descriptor = Some(descriptor),
                         Some(_) => continue,

@@ -4,7 +4,7 @@
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Number of bytes to check at a time. Fits into the first-level cache.
+/// Number of bytes to check at a time. Fits into the L1 cache.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Keeps elements as the stored float16 if possible. Returns true if they stay float16.
