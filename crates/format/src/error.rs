@@ -1,4 +1,4 @@
-//! The error type of this crate. An error includes its place in the dataset.
+//! The error type of this crate. An error includes its location in the dataset.
 
 use crate::visible::visible;
 use crate::{Hint, Setting};
@@ -7,8 +7,8 @@ use std::fmt;
 /// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Place of an error in a dataset. Every part is optional, because a parser sees only its own slice. Callers add the
-/// missing parts with [`Error::in_file`] and [`Error::in_record`].
+/// Location of an error in a dataset. Every part is optional, because a parser sees only its own slice. Callers add
+/// the missing parts with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
@@ -55,7 +55,7 @@ pub enum Error {
     /// The bytes violate the specification.
     #[error("{place}{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Format {
-        /// Place of the error.
+        /// Location of the error.
         place: Box<Place>,
         /// Part of the layout, named as in the specification.
         what: String,
@@ -69,7 +69,7 @@ pub enum Error {
     /// The bytes may be valid, but reading them needs more than the caller's [`Limits`](crate::Limits) allow.
     #[error("{place}{} is over the limit `{name}`: {found} > {limit}", visible(what))]
     Limit {
-        /// Place of the error.
+        /// Location of the error.
         place: Box<Place>,
         /// Quantity that the limit applies to.
         what: String,
@@ -91,7 +91,7 @@ pub enum Error {
     /// A bug in shardpack: the program reached a state that no input should cause.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
-        /// Place of the error, as far as known.
+        /// Location of the error, as far as known.
         place: Box<Place>,
         /// The operation that failed, or the value that is wrong.
         what: String,
@@ -117,7 +117,7 @@ pub const REPORT_HINT: &str =
     "this is a bug in shardpack, not in your data: please report it with this message and, if you can, the file";
 
 impl Error {
-    /// Creates an [`Error::Format`] without a place.
+    /// Creates an [`Error::Format`] without a location.
     pub fn format(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::Format {
             place: Box::default(),
@@ -128,7 +128,7 @@ impl Error {
         }
     }
 
-    /// Creates an [`Error::Limit`] without a place.
+    /// Creates an [`Error::Limit`] without a location.
     pub fn limit(what: impl Into<String>, name: &'static str, limit: u64, found: u64) -> Self {
         Self::Limit { place: Box::default(), what: what.into(), name, limit, found }
     }
@@ -183,7 +183,7 @@ impl Error {
         }
     }
 
-    /// Creates an [`Error::Internal`] without a place.
+    /// Creates an [`Error::Internal`] without a location.
     ///
     /// ```
     /// let error = shardpack_format::Error::internal("rows of the batch", 8, 7);

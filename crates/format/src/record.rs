@@ -145,7 +145,7 @@ pub struct FieldValue<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Place of a stored field value, read from the record's head ([`Record::places`]).
+/// Location of a stored field value, read from the record's head ([`Record::places`]).
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Record, RecordBuilder, Schema, StoredField};
@@ -322,9 +322,9 @@ impl<'a> Record<'a> {
         Err(no_field(frame, position))
     }
 
-    /// Returns the places of the stored fields in schema order, or `None` where the sample has no value. Needs only the
-    /// first [`Frame::head_bytes`] bytes of a record. Does not check the CRC32 of the body. A reader that fetches the
-    /// values separately must check it at the end.
+    /// Returns the locations of the stored fields in schema order, or `None` where the sample has no value. Needs
+    /// only the first [`Frame::head_bytes`] bytes of a record. Does not check the CRC32 of the body. A reader that
+    /// fetches the values separately must check it at the end.
     ///
     /// # Errors
     /// `Format` if the head is too short for its fields, if an entry is invalid, or if the values do not end with the

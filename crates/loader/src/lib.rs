@@ -6,7 +6,7 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before it is read. The index alone determines its samples, their reads, and the place of
+//! - A batch is *planned* before it is read. The index alone determines its samples, their reads, and the location of
 //!   every row. Each row, dense or ragged, can therefore be decoded in place and is never copied afterwards.
 //! - All threads do the same kinds of work. Each takes the most useful task: rows of the earliest batch whose run is
 //!   in memory, or else a run that an earlier batch needs. A thread without work sleeps. Later runs are announced to

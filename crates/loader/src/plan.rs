@@ -1,4 +1,4 @@
-//! The plan of one batch: its samples, the place of every row, and the reads.
+//! The plan of one batch: its samples, the location of every row, and the reads.
 
 use crate::fields::Object;
 use crate::patches::PatchAt;
@@ -54,7 +54,7 @@ pub(crate) struct BatchPlan {
     /// Weights of a row's values in [`objects`](Self::objects), in the same order. Rows whose weights are all 1 have
     /// no entry. Set when the batch is mixed.
     pub(crate) weights: Vec<(u32, Vec<Vec<f32>>)>,
-    /// Places of the patches, by row. Set during decoding.
+    /// Positions of the patches, by row. Set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
     /// Scenes that later batches need, and for each scene the index of the first of these batches.
     pub(crate) coming: Vec<(u64, PlannedRun)>,

@@ -218,7 +218,7 @@ impl RowMut {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// Returns the place of a field on the device, or `None` if the field is not on a device.
+    /// Returns the location of a field on the device, or `None` if the field is not on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;

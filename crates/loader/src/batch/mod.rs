@@ -160,8 +160,8 @@ impl Batch {
         self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
     }
 
-    /// Returns the place of each row's patch, or `None` if the loader cuts no patches. Rows without a sample or a
-    /// value have no place.
+    /// Returns the position of each row's patch, or `None` if the loader cuts no patches. Rows without a sample or a
+    /// value have no position.
     ///
     /// ```no_run
     /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
@@ -179,8 +179,8 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // A sample skipped because of a device error has a place in the plan, but no value. Leave the place
-                // out.
+                // A sample skipped because of a device error has a position in the plan, but no value. Leave the
+                // position out.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }

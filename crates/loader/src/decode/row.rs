@@ -102,7 +102,7 @@ impl RowDecoder {
         self.decode_fields(context, record, target)
     }
 
-    /// Sets the place of the patch if a mask determines it.
+    /// Sets the position of the patch if a mask determines it.
     pub(super) fn placed<'a>(&mut self, record: RowRecord<'a>) -> Result<RowRecord<'a>, FormatError> {
         let mut draws = [record.at];
         if let Some(plan) = &record.recipe.fields.patches {

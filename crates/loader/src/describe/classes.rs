@@ -1,4 +1,4 @@
-//! Plans patches at places where the mask has a requested class.
+//! Plans patches at positions where the mask has a requested class.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::options::{CubeMode, LoaderOptions};

@@ -1,5 +1,5 @@
-//! Rejects views that look right but are wrong: they would cut a sample's picture and array at different
-//! places, or mix the classes of a mask by resizing it.
+//! Rejects views that look right but are wrong: they would cut a sample's picture and array at different positions,
+//! or mix the classes of a mask by resizing it.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;

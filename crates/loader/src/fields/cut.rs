@@ -9,7 +9,7 @@ pub(crate) struct Cut {
     /// Bands, layout and patch size. The origin is filled in for each sample. If no patch is cut, the size of the
     /// sample's array is filled in.
     pub(crate) region: Region,
-    /// Place of the patch, or `None` if all pixels are loaded.
+    /// Position of the patch, or `None` if all pixels are loaded.
     pub(crate) place: Option<PatchPlace>,
     /// Height and width of all arrays, as far as the examples show, or `None` if they differ.
     pub(crate) scene: Option<[u64; 2]>,

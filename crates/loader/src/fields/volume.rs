@@ -9,7 +9,7 @@ use shardpack_format::{ArrayDescriptor, Codec};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VolumeField {
     pub(crate) position: usize,
-    /// Size of a box. Its place differs from sample to sample.
+    /// Size of a box. Its position differs from sample to sample.
     pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,

@@ -1,5 +1,5 @@
 //! Types of individual options: how pictures and arrays are loaded, the element type, the policy for damage, and the
-//! place of the window.
+//! position of the window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
@@ -40,7 +40,7 @@ pub enum CubeMode {
     Whole,
     /// A rectangle of pixels from arrays `[height, width]` and `[height, width, channels]`. The field is dense, and
     /// only the blocks that the rectangle touches are decoded. All arrays of a sample with two or three axes, such as
-    /// a cube and its mask, are cut at the same place, so they must have the same height and width. If an array is
+    /// a cube and its mask, are cut at the same position, so they must have the same height and width. If an array is
     /// smaller than the patch, the batch is an error that names the sample. Arrays with any other number of axes are
     /// loaded whole.
     Patch {
@@ -51,10 +51,10 @@ pub enum CubeMode {
         /// Where the patch is cut.
         place: PatchPlace,
     },
-    /// A box of pixels from a volume. The field is dense. Volumes are arrays `[depth, height, width]` or
-    /// `[depth, height, width, channels]`, with the axes in this order. All volumes of a sample are cut at
-    /// the same place, as with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with any other number
-    /// of axes are loaded whole.
+    /// A box of pixels from a volume. The field is dense. Volumes are arrays `[depth, height, width]` or `[depth,
+    /// height, width, channels]`, with the axes in this order. All volumes of a sample are cut at the same position,
+    /// as with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with any other number of axes are loaded
+    /// whole.
     Volume {
         /// Number of planes, rows and columns, each at least 1.
         size: [u32; 3],

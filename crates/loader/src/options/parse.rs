@@ -14,7 +14,7 @@ pub(crate) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Parses `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or
+/// Parses `whole`, `raw`, `patchHxW` (H rows and W columns at a random position), `centerHxW` (in the middle) or
 /// `cycleHxW` (the next tile in each epoch: [`PatchPlace::Cycle`]). For volumes, parses `patchDxHxW` and
 /// `centerDxHxW`, with D planes.
 ///

@@ -1,10 +1,9 @@
 //! The windowed order. Permuted runs are arranged in lanes, and the lanes take turns, one sample at a time.
 //!
-//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p / lanes`
-//! of lane `p % lanes`. So every lane has one run open at a time, and the window consists of `lanes` runs.
-//! Each lane starts at a random place in its stretch and wraps around. As a result, runs open and end at an
-//! even rate, and the window never changes all at once. Within a run, [`deal`](super::deal) selects the
-//! sample of a turn.
+//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p / lanes` of lane
+//! `p % lanes`. So every lane has one run open at a time, and the window consists of `lanes` runs. Each lane starts
+//! at a random position in its stretch and wraps around. As a result, runs open and end at an even rate, and the
+//! window never changes all at once. Within a run, [`deal`](super::deal) selects the sample of a turn.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};

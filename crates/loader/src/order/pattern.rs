@@ -1,9 +1,8 @@
 //! Assigns each position of a mixture to a dataset, with a fixed round of slots that is as even as whole
 //! numbers allow.
 //!
-//! Positions cycle through the slots. The round is stored in the order in which a *column* meets the slots,
-//! one per row. So the number of times that a column has met a source is the difference of two places in a
-//! list.
+//! Positions cycle through the slots. The round is stored in the order in which a *column* meets the slots, one per
+//! row. So the number of times that a column has met a source is the difference between two indices of a list.
 
 use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};

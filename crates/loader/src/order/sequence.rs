@@ -1,4 +1,5 @@
-//! The runs of an epoch in permuted order, as one line of samples. Any place in the line is computed without a table.
+//! The runs of an epoch in permuted order, as one line of samples. Any position in the line is computed without a
+//! table.
 //!
 //! All runs have the same number of samples, except that the dataset's last run may be shorter. Wherever that run is in
 //! the line, all runs after it start earlier by the number of samples that it lacks.
@@ -11,7 +12,7 @@ use std::ops::Range;
 pub(super) struct Sequence {
     runs: Runs,
     permutation: Permutation,
-    /// Place of the dataset's last run in the line, counted in runs.
+    /// Position of the dataset's last run in the line, counted in runs.
     short_slot: u64,
     /// Number of samples by which the dataset's last run is shorter than the others.
     lacking: u64,
@@ -32,7 +33,7 @@ impl Sequence {
         Self { runs, permutation, short_slot, lacking: count * runs.run_samples() - runs.samples() }
     }
 
-    /// Returns the run at a place in the line. `place` must be less than the number of samples.
+    /// Returns the run at a position in the line. `place` must be less than the number of samples.
     pub(super) fn slot(&self, place: u64) -> Slot {
         let len = self.runs.run_samples();
         let short = self.short_slot * len..(self.short_slot + 1) * len - self.lacking;

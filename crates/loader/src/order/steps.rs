@@ -27,7 +27,7 @@ pub struct Read {
     pub patches: Option<Vec<u32>>,
 }
 
-/// One sample that a rank takes, with its place in the batch and its read.
+/// One sample that a rank takes, with its position in the batch and its read.
 ///
 /// ```
 /// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, Steps, World};

@@ -15,9 +15,9 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 /// Mask classes on which patches are placed, if there are several patches per sample.
 ///
 /// For each patch, the loader draws one of the classes in the scene's mask, then a pixel of that class, and then a
-/// place for the patch that contains the pixel. All pixels of the class are equally likely, and so are all places
-/// that contain the pixel. The draws depend only on seed, epoch, sample and patch index. In a scene without any of
-/// the classes, places are random.
+/// position for the patch that contains the pixel. All pixels of the class are equally likely, and so are all patch
+/// positions that contain the pixel. The draws depend only on seed, epoch, sample and patch index. In a scene without
+/// any of the classes, positions are random.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, PatchPlace};
@@ -27,7 +27,7 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum PatchClasses {
-    /// Patches lie at random places, regardless of classes.
+    /// Patches lie at random positions, regardless of classes.
     #[default]
     Any,
     /// All classes in a scene are drawn equally often.
@@ -80,7 +80,7 @@ impl ClassPlan {
         Ok(ClassMap { size, classes })
     }
 
-    /// Returns the first plane, row and column of the patch for each key, or `None` if the place is random.
+    /// Returns the first plane, row and column of the patch for each key, or `None` if the position is random.
     pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 3]>> {
         let [depth, height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
@@ -242,7 +242,7 @@ mod tests {
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
         assert!(only.iter().all(rare));
-        // Each of the three pixels is drawn with equal probability, and then each place of a patch that contains the
+        // Each of the three pixels is drawn with equal probability, and then each patch position that contains the
         // pixel.
         let last = only.iter().flatten().filter(|&&origin| shows(origin, patch, [19, 29])).count();
         assert!((560..775).contains(&last), "{last}");
@@ -257,7 +257,7 @@ mod tests {
         mask[4 * 24 + 2 * 6 + 5] = 7;
         let origins = origins_in(Some(&[(7, 1.0)]), &mask, &[5, 4, 6], [3, 2, 2]);
         let distinct: std::collections::BTreeSet<_> = origins.iter().flatten().copied().collect();
-        // Only two places of a box contain this voxel: both cover the last three planes and the last two columns, and
+        // Only two box positions contain this voxel: both cover the last three planes and the last two columns, and
         // they start at row 1 or 2.
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;

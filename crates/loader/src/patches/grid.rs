@@ -1,4 +1,4 @@
-//! Computes the places of the patches in a grid.
+//! Computes the positions of the patches in a grid.
 
 /// Patches that together cover every pixel of a scene and overlap their neighbours by `overlap` pixels. Sides
 /// are depth, height and width; the depth of pictures is 1.

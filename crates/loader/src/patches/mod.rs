@@ -88,7 +88,7 @@ impl PatchPlan {
         Ok(Arc::new(if open_scenes == 0 { patched } else { patched.open_scenes(open_scenes.into()) }))
     }
 
-    /// Returns the place of a grid patch in its scene, or `None` if the scene is smaller than a patch.
+    /// Returns the position of a grid patch in its scene, or `None` if the scene is smaller than a patch.
     ///
     /// # Errors
     /// `Usage` if the scene's number of patches differs from the planned number, because pixels would then be

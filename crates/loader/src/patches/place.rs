@@ -1,4 +1,4 @@
-//! Computes the places of patches before a record is read.
+//! Computes the positions of patches before a record is read.
 
 use shardpack_jpeg::DrawKey;
 
@@ -8,8 +8,8 @@ const PLANES: u32 = DRAWS + 4;
 /// cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Where a patch lies in its array. The place depends only on seed, epoch, sample and the two sizes. Threads, batch
-/// size and world size do not affect it. All arrays of a sample are cut at the same place.
+/// Where a patch lies in its array. The position depends only on seed, epoch, sample and the two sizes. Threads,
+/// batch size and world size do not affect it. All arrays of a sample are cut at the same position.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -27,7 +27,7 @@ const DRAWS: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PatchPlace {
-    /// A random place for each sample and epoch. All places are equally likely.
+    /// A random position for each sample and epoch. All positions are equally likely.
     #[default]
     Random,
     /// The centre of the array. If a side of the array exceeds that of the patch by an odd number of pixels, the
@@ -91,7 +91,7 @@ impl PatchPlace {
     }
 }
 
-/// The patch that a row shows: its number, and its place in the scene.
+/// The patch that a row shows: its number, and its position in the scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchAt {
     /// Index of the patch in its sample, or 0 if the sample has only one.
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn random_places_are_uniform_and_reach_both_ends() {
-        // The draws cover 5 × 13 places. The chi-square statistic with 64 degrees of freedom exceeds 114 with a
+        // The draws cover 5 × 13 positions. The chi-square statistic with 64 degrees of freedom exceeds 114 with a
         // probability of 0.01 %.
         let mut hits = [0_u32; 65];
         for sample in 0..65_000 {

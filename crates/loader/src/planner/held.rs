@@ -16,7 +16,7 @@ const LARGEST_BYTES: u64 = 1 << 20;
 /// The page cache is chosen only if records have at least this mean size, in bytes. With smaller records, one system
 /// call per record costs more than copying whole runs. At about 10 KiB, both took the same time.
 const MEAN_BYTES: u64 = 16 << 10;
-/// Number of places to check. If a tenth of the dataset is not cached, the check misses this with a probability of
+/// Number of samples to check. If a tenth of the dataset is not cached, the check misses this with a probability of
 /// 0.1 %.
 const PLACES: u64 = 64;
 /// Number of windows that the page cache must have room for. Room for a single window is not enough, because other
@@ -74,8 +74,8 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Checks whether evenly spaced places of the dataset are in the page cache. Returns `None` if the system does not
-/// report this for one of them.
+/// Checks whether evenly spaced samples of the dataset are in the page cache. Returns `None` if the system does not
+/// report this for one of these samples.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;

@@ -1,4 +1,4 @@
-//! Plans the batches in order: the samples of each batch, and the place of each sample in it.
+//! Plans the batches in order: the samples of each batch, and the location of each sample in the batch.
 
 mod epochs;
 mod held;

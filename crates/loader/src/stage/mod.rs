@@ -66,9 +66,9 @@ pub trait Stage: Send + Sync + fmt::Debug {
     fn takes(&self, field: &FieldSpec<'_>) -> bool;
 
     /// Returns true if several threads should read large values like this one directly into staging memory
-    /// ([`StageSlot::room_for`]), because the device needs most of their stored bytes. The loader calls this
-    /// with examples when it opens, for array fields that the stage takes. The region of an example has the
-    /// size of a row's part, but not its place.
+    /// ([`StageSlot::room_for`]), because the device needs most of their stored bytes. The loader calls this with
+    /// examples when it opens, for array fields that the stage takes. The region of an example has the size of a
+    /// row's part, but not its position.
     fn shares(&self, example: &RecordValue<'_>) -> bool {
         let _ = example;
         false

@@ -7,8 +7,8 @@ use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 /// The gamma and noise of a row, applied after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
-    /// The noise, if any. It depends on the place of a value in `[height, width, bands]`, regardless of the
-    /// order of the axes in memory.
+    /// The noise, if any. It depends on the position of a value in `[height, width, bands]`, regardless of the order
+    /// of the axes in memory.
     pub noise: Option<Noise>,
     /// The power to which values are raised before the noise is added.
     pub gamma: Option<Gamma>,

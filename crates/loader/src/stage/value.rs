@@ -58,8 +58,8 @@ pub enum FieldSource<'a> {
     Array {
         /// Codecs and descriptors of a few stored arrays. Rows may be converted further after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size and bands of the part that a row contains, or `None` if rows are whole arrays. The place of the part
-        /// differs from row to row. A height of 0 means all pixels.
+        /// Size and bands of the part that a row contains, or `None` if rows are whole arrays. The position of the
+        /// part differs from row to row. A height of 0 means all pixels.
         part: Option<&'a Region>,
     },
     /// Volumes. Each row is a box of a volume.
@@ -67,7 +67,7 @@ pub enum FieldSource<'a> {
         /// Codecs and descriptors of a few stored volumes. Rows may be converted further after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
         /// Size of the boxes. If random maps read voxels outside the boxes, this is the approximate size of the
-        /// largest source box. Places differ from row to row.
+        /// largest source box. Positions differ from row to row.
         part: &'a Voxels,
     },
     /// Masks that follow the views of pictures.

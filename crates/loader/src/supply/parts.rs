@@ -55,9 +55,9 @@ pub(crate) struct StagedValue {
 }
 
 pub(crate) enum PartTarget {
-    /// Place in the row where the bytes are copied or decoded.
+    /// Location in the row to which the bytes are copied or decoded.
     Row(PartMut),
-    /// Place in staging memory where the stored bytes are copied. The handle keeps the slot in use and is
+    /// Location in staging memory to which the stored bytes are copied. The handle keeps the slot in use and is
     /// dropped last.
     Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
 }

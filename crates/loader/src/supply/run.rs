@@ -63,8 +63,8 @@ impl LoadedRun {
     }
 }
 
-/// Reads one record of a run again, to its place in the run's buffer, after reading the whole run failed with the error
-/// `whole`. Tries once more even if the run consists of this record alone.
+/// Reads one record of a run again, to its position in the run's buffer, after reading the whole run failed with the
+/// error `whole`. Tries once more even if the run consists of this record alone.
 fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {

@@ -1,5 +1,5 @@
 //! Tests bfloat16, mean and standard deviation, affine maps, and flips and rotations of arrays. On host and device,
-//! and for all places of patches, batches must equal the result of simple, slow code that works on the whole array.
+//! and for all patch positions, batches must equal the result of simple, slow code that works on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

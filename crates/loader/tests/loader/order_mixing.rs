@@ -91,7 +91,7 @@ fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
     distinct as f64 / number as f64
 }
 
-/// Returns the mean distance of a sample from its stored place, as a fraction of the dataset. It is 1/3 for a
+/// Returns the mean distance of a sample from its stored position, as a fraction of the dataset. It is 1/3 for a
 /// fully random order.
 fn displacement(set: Set, order: &[u64]) -> f64 {
     let moved: f64 = (0_u64..).zip(order).map(|(p, &s)| p.abs_diff(s) as f64 / set.samples as f64).sum();

@@ -1,5 +1,5 @@
-//! Tests patches and bands of cubes. For every patch place and all storage settings, batches must equal a crop of the
-//! whole array.
+//! Tests patches and bands of cubes. For every patch position and all storage settings, batches must equal a crop of
+//! the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -28,7 +28,7 @@ fn options(patches: Patches) -> LoaderOptions {
     options.cube(patch(9, 14)).patches(patches).open_scenes(3)
 }
 
-/// A row: sample, patch number, place, and the bytes of its fields.
+/// A row: sample, patch number, position, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {

@@ -168,7 +168,7 @@ fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -
         let cube = batch.field("cube").unwrap();
         for ((row, &index), key) in (0..).zip(batch.indices()).zip(batch.draw_keys()) {
             let patch = cube.row_of(row).to_vec();
-            // The first element of a patch reveals its place.
+            // The first element of a patch reveals its position.
             let [y, x] = place.origin(&key, [16, 24], [4, 4]).unwrap();
             let id: u64 = dataset.key(index).unwrap()["sample-".len()..].parse().unwrap();
             assert_eq!(patch[..2], ((((y * 24 + x) * 3) + id * 31) as u16).to_le_bytes());

@@ -20,7 +20,7 @@ fn options(patches: Patches) -> LoaderOptions {
     base().batch_size(5).threads(2).seed(9).end(End::Uneven).patches(patches)
 }
 
-/// A row: sample, patch number, place, and the bytes of its fields.
+/// A row: sample, patch number, position, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -152,8 +152,7 @@ fn a_grid_of_a_volume_shows_every_pixel() {
     }
 }
 
-/// Returns both fields of all boxes and, for comparison, the boxes at the same places in the stored
-/// arrays.
+/// Returns both fields of all boxes and, for comparison, the boxes at the same positions in the stored arrays.
 fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();

@@ -71,7 +71,7 @@ pub(crate) trait FieldDecoder: Send {
         true
     }
 
-    /// Decodes one patch of a value for each of `draws` into `scene`, and sets the places of the patches. If the
+    /// Decodes one patch of a value for each of `draws` into `scene`, and sets the positions of the patches. If the
     /// scene is kept whole, returns the whole value instead.
     fn decode_scene(
         &mut self,

@@ -16,7 +16,7 @@ use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, 
 
 pub(super) struct VolumeDecoder(pub(super) VolumeField);
 
-/// A volume and the places of its boxes.
+/// A volume and the positions of its boxes.
 struct AskedVolume {
     descriptor: ArrayDescriptor,
     /// Depth, height and width.
@@ -110,7 +110,7 @@ impl VolumeDecoder {
         }
     }
 
-    /// Sets the places of the boxes that `draws` selects. Fails unless the volume matches the field in axes and
+    /// Sets the positions of the boxes that `draws` selects. Fails unless the volume matches the field in axes and
     /// channels and the row's other arrays in size.
     fn ask(
         &self,

@@ -57,7 +57,7 @@ pub(crate) struct Resident {
     /// State of each staged field, sample by sample.
     known: Vec<Residence>,
     forms: ArrayForms,
-    /// Class map of each sample's mask, if masks determine the places of patches.
+    /// Class map of each sample's mask, if masks determine the positions of patches.
     maps: Vec<Option<ClassMap>>,
     is_enough: bool,
     /// Number of values on the device, and the number of bytes that were read to get them.

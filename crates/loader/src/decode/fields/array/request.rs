@@ -1,4 +1,4 @@
-//! The part of an array that a row requests, its place, and the processing after decoding. The request is kept for
+//! The part of an array that a row requests, its position, and the processing after decoding. The request is kept for
 //! the next row, because most datasets store all arrays of a field in the same form.
 
 use crate::decode::record::RowField;
@@ -51,8 +51,8 @@ impl ArrayRequest {
             .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
-    /// Parses the descriptor of this value, and sets the place and rotation of the requested part. Fails unless the
-    /// value has the shape `expected`. All arrays of a row share `window`, so they are cut at the same place.
+    /// Parses the descriptor of this value, and sets the position and rotation of the requested part. Fails unless
+    /// the value has the shape `expected`. All arrays of a row share `window`, so they are cut at the same position.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,
