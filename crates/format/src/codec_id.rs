@@ -26,7 +26,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns the code of this codec in files.
+    /// Returns the number that represents this codec in files.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

@@ -23,15 +23,15 @@ pub enum Transform {
     Fixed {
         /// Number of bits in use, from 8 to 16. No code exceeds `2^bits − 1`.
         bits: u8,
-        /// Scale of each band.
+        /// Scale factors, one per band.
         scale: Vec<f32>,
-        /// Offset of each band.
+        /// Offsets, one per band.
         offset: Vec<f32>,
     },
 }
 
 impl Transform {
-    /// Returns the code of this transform in files.
+    /// Returns the number that represents this transform in files.
     #[must_use]
     pub const fn code(&self) -> u8 {
         match self {

@@ -23,7 +23,7 @@ macro_rules! dtypes {
             /// All types, in the order of their codes.
             pub const ALL: &'static [Dtype] = &[$(Dtype::$name),*];
 
-            /// Returns the code of this type in files.
+            /// Returns the number that represents this type in files.
             #[must_use]
             pub const fn code(self) -> u8 {
                 match self { $(Dtype::$name => $code,)* }

@@ -55,11 +55,11 @@ pub enum Error {
     /// The bytes violate the specification.
     #[error("{place}{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Format {
-        /// Location of the error.
+        /// Where the error is.
         place: Box<Place>,
         /// Part of the layout, named as in the specification.
         what: String,
-        /// Requirement of the specification.
+        /// The value that the specification requires.
         expected: String,
         /// Value found instead.
         found: String,
@@ -69,7 +69,7 @@ pub enum Error {
     /// The bytes may be valid, but reading them needs more than the caller's [`Limits`](crate::Limits) allow.
     #[error("{place}{} is over the limit `{name}`: {found} > {limit}", visible(what))]
     Limit {
-        /// Location of the error.
+        /// Where the error is.
         place: Box<Place>,
         /// Quantity that the limit applies to.
         what: String,

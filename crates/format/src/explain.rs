@@ -4,7 +4,7 @@
 use crate::{Error, Hint, Hinted, Voice};
 use std::path::Path;
 
-/// Kind of an error.
+/// The cause of an error, in categories that all crates share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -12,7 +12,7 @@ pub enum ErrorKind {
     Io,
     /// The bytes of a file are damaged or contradict each other.
     Format,
-    /// A file needs more than the limits allow.
+    /// Reading a file would exceed one of the limits.
     Limit,
     /// An argument is invalid, or the caller's code returned an error of its own.
     Usage,

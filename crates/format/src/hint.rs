@@ -180,7 +180,7 @@ impl From<String> for Hint {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Text of the remark.
+    /// The remark itself, without the hint.
     pub text: String,
     /// Suggestion for the user's next step.
     pub hint: Option<Hint>,

@@ -1,4 +1,4 @@
-//! Defines limits on sizes in files. Parsers check them before allocating memory.
+//! Limits on the sizes that files declare. Parsers check them before allocating memory.
 
 use crate::error::{Error, Result};
 

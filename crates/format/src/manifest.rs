@@ -22,8 +22,8 @@ const GROWN_VERSION: &str = "1.1";
 
 /// Maximum size of a [`ShardEntry`] as JSON text, in bytes.
 const BYTES_PER_SHARD: u64 = 320;
-/// Number of JSON nodes of a [`ShardEntry`]: one for the object, eight more because it is an object, and ten for its
-/// five keys and their values.
+/// Number of JSON nodes of a [`ShardEntry`]: one for the object, the eight extra nodes that each object counts as,
+/// and ten for its five keys and their values.
 const NODES_PER_SHARD: u64 = 19;
 
 /// The description of a dataset: schema, recipe, fidelity statistics and shards.

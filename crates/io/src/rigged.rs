@@ -64,7 +64,7 @@ pub trait Rig: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct RiggedStorage<R> {
     storage: Arc<dyn Storage>,
-    /// Hooks of the test.
+    /// The test's hooks.
     pub rig: Arc<R>,
 }
 

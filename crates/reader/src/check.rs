@@ -3,7 +3,7 @@
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
-/// Source of a record's CRC32.
+/// How to obtain a record's CRC32.
 #[derive(Debug, Clone, Copy)]
 pub enum Crc {
     /// Compute it from the bytes.

@@ -143,7 +143,7 @@ impl Dataset {
         self.0.dataset_id
     }
 
-    /// Returns the limits on sizes in files.
+    /// Returns the limits on the sizes that a file may declare.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.options.limits

@@ -40,7 +40,7 @@ impl DatasetOptions {
         Self::default()
     }
 
-    /// Sets the limits on sizes in files.
+    /// Sets the limits on the sizes that a file may declare.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.shard.limits = limits;

@@ -11,7 +11,7 @@ use shardpack_format::Dtype;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
-    /// `bool`.
+    /// A value of type `bool`.
     Bool(bool),
     /// A value of any unsigned integer type.
     Unsigned(u64),

@@ -7,17 +7,17 @@ use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 pub enum Takes {
     /// No value: the option is either on or off.
     Switch,
-    /// One of these words. The text is the name of the value in help text and may be empty.
+    /// One of these words. The string is the value's placeholder in the help text and may be empty.
     Word(fn() -> Vec<&'static str>, &'static str),
-    /// A path. The text is its name in help text.
+    /// A path. The string is its placeholder in the help text.
     Path(&'static str),
-    /// A value. The text is its name in help text.
+    /// A value. The string is its placeholder in the help text.
     Value(&'static str),
-    /// A value. The option may be given several times. The text is the name of the value in help text.
+    /// A value. The option may be given several times. The string is the value's placeholder in the help text.
     Several(&'static str),
-    /// Several values, separated by commas. The text is the name of the value in help text.
+    /// Several values, separated by commas. The string is the value's placeholder in the help text.
     List(&'static str),
-    /// Several words, separated by commas. The text is the name of the value in help text.
+    /// Several words, separated by commas. The string is the value's placeholder in the help text.
     Words(fn() -> Vec<&'static str>, &'static str),
 }
 
@@ -32,7 +32,7 @@ pub fn words<T: Word>() -> Vec<&'static str> {
 pub struct About {
     /// Name in Python and in files. On the command line, each `_` becomes `-`.
     pub name: &'static str,
-    /// Heading of the option in help text, or an empty string.
+    /// Heading under which the help text lists the option, or an empty string.
     pub group: &'static str,
     /// Help text.
     pub help: &'static str,
@@ -66,7 +66,7 @@ impl<O: 'static> Declared<O> {
         Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled }
     }
 
-    /// Sets the heading under which help text list the option.
+    /// Sets the heading under which the help text lists the option.
     #[must_use]
     pub const fn group(mut self, heading: &'static str) -> Self {
         self.about.group = heading;

@@ -28,7 +28,7 @@ impl Growth<'_> {
     /// # Errors
     /// `Refused` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
-        // If `write` failed at its very end, it may have left a generation that is ready.
+        // If `write` failed at its very end, it may have left a finished generation that is not yet in place.
         settle(&self.target)?;
         let folder = self.target.below(NEXT);
         if folder.names_if_there()?.is_empty() {

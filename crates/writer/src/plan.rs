@@ -86,9 +86,9 @@ pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
     pub(crate) options: PlanOptions,
     pub(crate) samples: u64,
-    /// SHA-256 of all keys, sizes and extra digests.
+    /// SHA-256 over the keys, sizes and extra digests of all samples.
     pub(crate) inputs: [u8; 32],
-    /// SHA-256 of all modification times.
+    /// SHA-256 over the modification times of all sources.
     pub(crate) mtimes: [u8; 32],
 }
 

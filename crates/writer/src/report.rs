@@ -31,7 +31,7 @@ pub struct Progress {
     pub shards_total: u32,
 }
 
-/// Outcome of a run.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -47,7 +47,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Outcome of the run.
+    /// How the run ended.
     pub outcome: Outcome,
     /// Id of the dataset.
     pub dataset_id: DatasetId,

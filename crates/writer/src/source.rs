@@ -68,7 +68,7 @@ pub struct EncodedSample<T> {
     pub scalars: Vec<u8>,
     /// Bytes read for this sample.
     pub source_bytes: u64,
-    /// Statistics of the sample.
+    /// Statistics of this sample, which the writer adds to the dataset's total.
     pub tally: T,
 }
 
@@ -78,7 +78,7 @@ pub struct EncodedSample<T> {
 /// depend on the number of threads, so floating-point sums are identical to the last bit. The journal stores the
 /// statistics of each shard as JSON, so they must not be NaN or infinite.
 pub trait Tally: Default + Send + Serialize + DeserializeOwned {
-    /// Adds the statistics of later samples.
+    /// Adds `next`, the statistics of later samples.
     fn merge(&mut self, next: Self);
 
     /// Returns the total for the manifest's field `fidelity`.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 const SHOWN: usize = 10;
 
-/// Parts of a dataset that must be packed again before a merge.
+/// The parts of a dataset that must be packed again before the dataset can be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
@@ -16,7 +16,7 @@ pub struct Unfinished {
     pub folder: PathBuf,
     /// Total number of parts, or `None` if the dataset was not written in parts.
     pub parts: Option<u32>,
-    /// Total number of shards.
+    /// Total number of shards in all parts.
     pub shards: u32,
     /// The unfinished parts, in order. Never empty.
     pub unfinished: Vec<UnfinishedPart>,

@@ -75,11 +75,11 @@ impl Loader {
         slots.saturating_add(kept).saturating_add(scenes)
     }
 
-    /// Returns the loader's memory in bytes, without the indexes of the dataset. It consists of the slots,
-    /// the threads' scratch memory, and the memory of the storage
-    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)). It also includes the window of the
-    /// order and the bytes read ahead, unless the page cache holds them ([`Window`](crate::Window)). The
-    /// result is the maximum over all epochs.
+    /// Returns the loader's memory in bytes, without the indexes of the dataset. It consists of the slots, the
+    /// threads' scratch memory, and the memory of the storage
+    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)). It also includes the order's window and the
+    /// bytes read ahead, unless the page cache holds them ([`Window`](crate::Window)). The result is the maximum over
+    /// all epochs.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

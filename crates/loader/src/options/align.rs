@@ -93,7 +93,7 @@ pub enum Align {
     },
 }
 
-/// Format of a box's four numbers.
+/// Meaning of the four numbers of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum BoxFormat {

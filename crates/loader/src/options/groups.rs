@@ -196,8 +196,8 @@ group! {
         /// Number of batches in memory, at least 1. The caller uses one of them while the others are filled. Default
         /// 3 (see [`LoaderOptions::default_slots`]). With 1, no batch is prepared while the caller works.
         slots: usize = LoaderOptions::default_slots(false);
-        /// Number of bytes that may be read ahead of the samples being decoded, in addition to the window of
-        /// the order. Default 32 MiB.
+        /// Number of bytes that may be read ahead of the samples being decoded, in addition to the order's window.
+        /// Default 32 MiB.
         read_ahead_bytes: u64 = 32 << 20;
         /// Approximate size of a part of a large record, in bytes. All threads together read, check and decode each
         /// record that has at least four parts of this size. Stored bytes, and arrays stored in the order of their
@@ -206,7 +206,7 @@ group! {
         /// staging memory. The loaded values are the same in all cases. Default 1 MiB. With `usize::MAX`, one thread
         /// decodes each record.
         part_bytes: usize = 1 << 20;
-        /// Where to keep the window of the order. Default [`Window::Auto`].
+        /// Where to keep the order's window. Default [`Window::Auto`].
         window: Window = Window::default();
         /// If true, the next epoch starts while the current one ends, once the caller has continued from one epoch to
         /// the next ([`Loader::set_epoch`](crate::Loader::set_epoch)). Set this to false in benchmarks, where epochs

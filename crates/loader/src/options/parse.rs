@@ -88,7 +88,7 @@ impl FromStr for Augment {
 /// Augmentations of arrays, bands and pictures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Augments {
-    /// Flips and rotations of arrays.
+    /// How arrays are flipped and rotated.
     pub arrays: Augment,
     /// Augmentations of array bands, in the order in which they are applied.
     pub bands: Vec<BandAugmentation>,

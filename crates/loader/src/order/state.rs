@@ -216,14 +216,14 @@ impl TryFrom<String> for Unit {
 pub struct OrderState {
     /// Fingerprint of the dataset and the order.
     pub fingerprint: Fingerprint,
-    /// The seed of the order.
+    /// The seed from which the order is computed.
     pub seed: u64,
     /// Number of the epoch, from 0.
     pub epoch: u32,
     /// Number of samples that all ranks together have *received* in this epoch. Samples that were only read
     /// ahead do not count. In an epoch of patches, patches are counted instead ([`OrderState::unit`]).
     pub samples_consumed: u64,
-    /// Unit of `samples_consumed`.
+    /// The unit that `samples_consumed` counts: samples or patches.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
     pub unit: Unit,
 }
@@ -250,7 +250,7 @@ impl OrderState {
     }
 }
 
-/// Collects the inputs of a [`Fingerprint`].
+/// Hashes the values that a [`Fingerprint`] depends on.
 pub(super) struct Digest(Sha256);
 
 impl Digest {

@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
     pub(crate) room: SlotRoom,
-    /// Maximum size of runs in bytes: the window of the order, plus the bytes read ahead.
+    /// Maximum size of runs in bytes: the order's window, plus the bytes read ahead.
     pub(crate) run_bytes: u64,
     pub(crate) record_bytes: u64,
     /// Size in bytes of the largest record that a thread reads alone.

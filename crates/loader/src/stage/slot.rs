@@ -178,16 +178,16 @@ pub trait StagedPart: Send + fmt::Debug {
 pub struct StagedParts {
     /// Room for the whole value.
     pub room: Box<dyn StagedRoom>,
-    /// Parts of the room.
+    /// The room's parts, in order. Each part is filled by one thread.
     pub parts: Vec<Box<dyn StagedPart>>,
 }
 
-/// A device, in the numbering of DLPack.
+/// A device, identified by the same numbers as in DLPack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceId {
-    /// Kind of device. `kDLCUDA` is 2.
+    /// DLPack's device type. CUDA is 2 (`kDLCUDA`).
     pub kind: i32,
-    /// Index of the device within its kind.
+    /// Index of the device among the devices of its type.
     pub number: i32,
 }
 

@@ -16,7 +16,7 @@ pub struct FieldSpec<'a> {
     pub name: &'a str,
     /// Element type of a row.
     pub dtype: ElementType,
-    /// Source of the field's values.
+    /// The stored values from which the field is decoded.
     pub source: FieldSource<'a>,
 }
 
@@ -34,19 +34,19 @@ pub struct FieldRows {
     pub pixels: u64,
 }
 
-/// Source of a field's values.
+/// The stored values from which a field is decoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum FieldSource<'a> {
     /// Pictures.
     Picture {
-        /// View of the pictures.
+        /// Which part of each picture to show, and at which size.
         view: View,
         /// Axis order.
         layout: PixelLayout,
         /// How levels are converted to floats, if [`FieldSpec::dtype`] is a float type.
         scaling: Scaling,
-        /// Augmentations of the pictures' levels.
+        /// Augmentations that change the levels of the pictures.
         changes: &'a [Augmentation],
         /// Frames to load and their axis order, if each value is a list of pictures.
         clip: Option<Clip>,
@@ -99,7 +99,8 @@ pub enum RecordValue<'a> {
         how: &'a Rendering,
         /// All crops of the picture, if several fields of the row show it.
         crops: Option<CropsOfRow<'a>>,
-        /// Augmentations of the levels, applied before any other step. They use the draws of [`Rendering::key`].
+        /// Augmentations that change the levels, applied before any other step. Their random draws use
+        /// [`Rendering::key`].
         changes: &'a [Augmentation],
         /// Element type of the output.
         dtype: ElementType,

@@ -35,7 +35,7 @@ pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 /// index of the target.
 pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
-/// Progress of a verification.
+/// The progress of a running verification.
 ///
 /// ```
 /// use shardpack_reader::Progress;
@@ -54,10 +54,10 @@ pub struct Progress {
     pub samples_total: Option<u64>,
 }
 
-/// Options of a verification.
+/// Options for verifying a dataset.
 #[derive(Default, Clone)]
 pub struct VerifyOptions<'a> {
-    /// Limits on sizes in files.
+    /// Limits on the sizes that a file may declare.
     pub limits: Limits,
     /// Generation of the dataset to verify, counted from 1. Default: the newest.
     pub generation: Option<u32>,
@@ -91,7 +91,7 @@ impl std::fmt::Debug for VerifyOptions<'_> {
     }
 }
 
-/// Result of a verification.
+/// The problems and totals that a verification found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
     /// Number of shards that the dataset should have.

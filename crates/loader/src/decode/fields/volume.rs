@@ -187,7 +187,7 @@ impl VolumeDecoder {
         let (map, within) = match (across, finish.warp) {
             (Some(map), _) => (map, all),
             _ if low.is_empty() => return None,
-            // A map within planes reads only voxels of the box.
+            // A map that moves pixels only within planes reads only voxels of the box.
             (None, Some(warp)) => {
                 let [a, b, c, d, e, f] = warp.map;
                 ([a, b, 0.0, c, d, e, 0.0, f, 0.0, 0.0, 1.0, 0.0], part)
