@@ -57,7 +57,7 @@ class ReportOptions(TypedDict, total=False):
     filter: str | Sequence[str]
     """Filters to apply before these codecs."""
     kind: Literal["images", "cubes"]
-    """Whether the samples are pictures or cubes."""
+    """Type of the samples: pictures or cubes."""
     labels: StrPath
     """Table of labels, as for :func:`pack`."""
     key_column: str

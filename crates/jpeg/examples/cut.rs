@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How many times each cut is repeated. The best time counts, because other work on the machine only makes times
+/// Number of repetitions of each cut. The best time counts, because other work on the machine only makes times
 /// longer.
 const REPEATS: u32 = 5;
 

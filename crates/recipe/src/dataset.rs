@@ -90,7 +90,7 @@ pub struct FolderRecipe {
     /// Maximum size of a shard in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<Entry<u64>>,
-    /// What to do with files that cannot be packed.
+    /// Action for files that cannot be packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_bad_input: Option<Entry<OnBadInput>>,
     /// The label table, if the dataset was packed with one.

@@ -22,7 +22,7 @@ impl Word for SourceKind {
     const WORDS: &'static [(&'static str, Self)] = &[("images", Self::Images), ("cubes", Self::Cubes)];
 }
 
-/// What to do with source files that cannot be packed.
+/// Action for source files that cannot be packed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBadInput {

@@ -1,4 +1,4 @@
-//! What the benchmark compares: loaders, and the machine's limits on the same records.
+//! Compares loaders with each other and with the limits of the machine, on the same records.
 
 use crate::Outcome;
 use crate::cube::median;

@@ -22,7 +22,7 @@ const TRIAL: Duration = Duration::from_secs(3);
 /// Forecast for packing a source in parts.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    /// Whether the samples are pictures or cubes.
+    /// Type of the samples: pictures or cubes.
     pub kind: SourceKind,
     /// Total number of samples.
     pub samples: u64,

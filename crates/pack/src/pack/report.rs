@@ -10,7 +10,7 @@ use shardpack_writer::Report;
 /// The result of [`pack`](super::pack).
 #[derive(Debug)]
 pub struct PackReport {
-    /// Whether the samples are pictures or cubes.
+    /// Type of the samples: pictures or cubes.
     pub kind: SourceKind,
     /// The writer's report.
     pub report: Report,

@@ -30,7 +30,7 @@ pub struct Hooks<'a> {
 pub struct Planned<'a> {
     /// The split being packed, or `None` if the source has no splits.
     pub split: Option<&'a str>,
-    /// Whether the samples are pictures or cubes.
+    /// Type of the samples: pictures or cubes.
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
