@@ -220,7 +220,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
     hint = r'`boxes` is not aligned with its picture(.|\n)*hint: sp.Writer with schema=\{\'boxes\': "array:float32"\}.*align=\{\'boxes\': None\}'
     with pytest.warns(UserWarning, match=hint):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"])
-    with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: expected arrays, found a field of kind Json\nhint: write the values as arrays"):
+    with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: only array fields can be aligned, but this field has the kind Json\nhint: write the values as arrays"):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": sp.align.boxes("xywh")})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -237,13 +237,13 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
 
 
 def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
-    for augment, hint in (("hflip", r'to mirror pictures, use the view: (.|\n)*image="full,flip=0.5"'), ("rot90", "to turn pictures, use `random_rotation`")):
-        with pytest.raises(sp.UsageError, match=f"flips and turns apply to arrays, but only pictures are loaded\nhint: {hint}"):
+    for augment, hint in (("hflip", r'mirror pictures with a view: (.|\n)*image="full,flip=0.5"'), ("rot90", "use `random_rotation` or `random_affine` to rotate pictures")):
+        with pytest.raises(sp.UsageError, match=f"flips and rotations apply to arrays, but only pictures are loaded\nhint: {hint}"):
             sp.Loader(scenes, 2, image="full", fields=["image"], augment=augment)
     mixed: dict[str, Any] = {"augment_batch": sp.augment.mixup(), "num_classes": 3}
     with pytest.raises(sp.UsageError, match=r"mixed batches: no picture field is loaded\nhint: load the picture field too \(`fields`\)"):
         sp.Loader(scenes, 2, image="rrc32", fields=["mask"], **mixed)
-    with pytest.raises(sp.UsageError, match="mixed batches: expected decoded pictures with one fixed size\nhint: choose a view"):
+    with pytest.raises(sp.UsageError, match="mixed batches: the pictures must be decoded and have a fixed size\nhint: choose a view"):
         sp.Loader(scenes, 2, image="full", fields=["image"], **mixed)
 
 
@@ -264,7 +264,7 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
         ({"align": {"boxs": None}}, sp.UsageError, "align: no field 'boxs' is loaded .*; the fields are "),
-        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned without its picture"),
+        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or rotated without its picture"),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(
@@ -283,7 +283,7 @@ def test_a_sample_that_is_not_as_it_is_said_names_itself(tmp_path: Path) -> None
     loader = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize8", align={"boxes": "boxes"}, shuffle=False)
     batches = iter(loader)
     assert next(batches)["boxes"][0].shape == (0, 4)
-    expected = r"^sample 1, `three`: field `boxes`, aligned as boxes xyxy in pixels: shape: expected \[boxes, 4\], found \[1, 3\]"
+    expected = r"^sample 1, `three`: field `boxes`, aligned as boxes xyxy in pixels: expected the shape \[boxes, 4\], found \[1, 3\]"
     with pytest.raises(sp.UsageError, match=expected):
         next(batches)
 

@@ -138,8 +138,8 @@ def test_boxes_contain_the_moved_objects(scenes: sp.Dataset) -> None:
 
 def test_a_mask_fill_that_the_type_lacks_is_refused(scenes: sp.Dataset) -> None:
     for augment, said in [
-        (sp.augment.random_affine(5, mask_fill=-1), "`mask_fill` of field `mask`: expected a value of uint8, found -1"),
-        (sp.augment.random_affine(5, fill=1), "`fill` is for arrays only"),
+        (sp.augment.random_affine(5, mask_fill=-1), "field `mask`: uint8 cannot represent `mask_fill` -1"),
+        (sp.augment.random_affine(5, fill=1), "`fill` applies only to arrays"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             rows(scenes, augment=[augment])

@@ -153,7 +153,7 @@ def test_views_of_several_sizes(tmp_path: Path) -> None:
     rows = next(iter(sp.Loader(dataset, 2, image="resize16", frames=2, shuffle=False)))["views"]
     assert rows.shape == (2, 2, 16, 16, 3)
     assert sorted(bool(row.any()) for row in rows) == [False, True]
-    with pytest.raises(sp.UsageError, match=r"frame 1 is 80 × 30, the first frame is 40 × 60"):
+    with pytest.raises(sp.UsageError, match=r"frame 1 is 80 × 30, but the first frame is 40 × 60"):
         dataset.by_key("a")
 
 
@@ -166,7 +166,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
         sp.Loader(clips, 4, image="rrc24", frames="window")
     with pytest.raises(sp.UsageError, match="frames: expected 1 to 65536, found 0"):
         sp.Loader(clips, 4, image="rrc24", frames=0)
-    with pytest.raises(sp.UsageError, match="decoded pictures with one fixed size"):
+    with pytest.raises(sp.UsageError, match="the pictures must be decoded and have a fixed size"):
         sp.Loader(clips, 4, image="rrc24", frames=4, fields=["image", "label"], augment_batch=sp.augment.mixup(0.2))
     png = io.BytesIO()
     photo(1, 8, 8).save(png, "PNG")

@@ -96,7 +96,7 @@ def test_normalised_integers_are_float32(tmp_path: Path) -> None:
 
 
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
-    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: to change the type of pictures, name the field, or pass mean and std"):
+    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: name the field, or pass mean and std, to change the type of pictures"):
         sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
 
 
@@ -104,17 +104,17 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
     ("options", "match"),
     [
         ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std apply only to pictures that are loaded as floats, and there are none.*\n.*load the pictures as float16, bfloat16 or float32"),
-        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected a decoded picture or array, one of \[image\], found `label`"),
-        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array with three axes is loaded, so float16 has no effect"),
-        ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),
-        ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),
-        ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "std: expected finite numbers above 0, found 0"),
-        ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean: expected numbers up to 1, .*found 124\nhint: .*divide them by 255; for a cube"),
-        ({"mean": MEAN, "std": [58, 57, 57], "dtype": "float16"}, "std: expected numbers up to 1, .*found 58\nhint: .*divide them by 255"),
-        ({"std": -1.0, "dtype": "float16"}, "std: expected finite numbers above 0, found -1"),
+        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"`dtype` names `label`, which is not a decoded picture or array: expected one of \[image\]"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "the dtype float16 has no effect, because no decoded array with three axes is loaded"),
+        ({"mean": (1, 2), "dtype": "float16"}, r"mean must be one number, or three .*found 2 numbers"),
+        ({"mean": np.nan, "dtype": "float16"}, "the mean must be a finite number, found NaN"),
+        ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "the std must be a finite number above 0, found 0"),
+        ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean must be at most 1, .*found 124\nhint: divide the numbers by 255 .*; name the field if it is a cube"),
+        ({"mean": MEAN, "std": [58, 57, 57], "dtype": "float16"}, "std must be at most 1, .*found 58\nhint: divide the numbers by 255"),
+        ({"std": -1.0, "dtype": "float16"}, "the std must be a finite number above 0, found -1"),
         ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected numbers for which float32 can represent 1 / std"),
-        ({"mean": MEAN, "dtype": "float64"}, "expected uint8, float16, bfloat16 or float32, found float64"),
-        ({"dtype": {"image": "int32"}}, "expected uint8, float16, bfloat16 or float32, found int32"),
+        ({"mean": MEAN, "dtype": "float64"}, "only as uint8, float16, bfloat16 or float32, not as float64"),
+        ({"dtype": {"image": "int32"}}, "only as uint8, float16, bfloat16 or float32, not as int32"),
         ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),
         ({"decode": "gpu"}, "decode: expected auto, device or host, found 'gpu'"),
         ({"decode": "device"}, "decode=\"device\": expected a CUDA device, found device='cpu'"),

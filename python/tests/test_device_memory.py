@@ -200,4 +200,4 @@ def test_a_full_device_is_an_error_with_figures_and_the_next_loader_opens(big: P
         """,
         str(big),
     )
-    assert code == 0 and " bytes needed, " in said and said.endswith("96\n"), said
+    assert code == 0 and " bytes are needed" in said and said.endswith("96\n"), said

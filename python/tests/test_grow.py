@@ -47,11 +47,11 @@ def test_generations_are_opened_by_number(grown: Path) -> None:
     assert (len(newest), newest.generation, newest.classes) == (10, 2, ["a", "b", "0"])
     for key, label in [("a/0.jpg", 0), ("b/1.jpg", 1), ("0/w2.jpg", 2)]:
         assert newest[newest.index_of(key)]["label"] == label
-    with pytest.raises(sp.UsageError, match="has no generation 3; the newest is 2"):
+    with pytest.raises(sp.UsageError, match="has no generation 3: the newest is 2"):
         sp.Dataset(grown, generation=3)
     with pytest.raises(ValueError, match="expected an integer from 1"):
         sp.Dataset(grown, generation=0)
-    with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*: this is a file, and only the folder of a dataset has generations"):
+    with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*, which is a file: only the folder of a dataset has generations"):
         sp.Dataset(grown / "manifest.json", generation=1)
     for generation in (1, 2, None):
         report = sp.verify(grown, deep=True, digest=True, generation=generation)

@@ -92,7 +92,7 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
 
 
 def test_a_view_of_pictures_needs_pictures(cubes: Path) -> None:
-    with pytest.raises(sp.UsageError, match=r"picture view: the dataset has no pictures\nhint: `patch224x224`"):
+    with pytest.raises(sp.UsageError, match=r"a picture view needs pictures, but the dataset has none\nhint: use `patch224x224`"):
         sp.Loader(sp.Dataset(cubes), 2, image="rrc32")
     sp.Loader(sp.Dataset(cubes), 2, image="full")
 
@@ -171,7 +171,7 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
         ({"image": "rrc"}, "such as rrc224"),
         ({"cube": "patch9"}, "such as patch64x64"),
         ({"bands": "a"}, "such as 10..50"),
-        ({"dtype": {"image": "int64"}}, "element type of pictures: expected uint8"),
+        ({"dtype": {"image": "int64"}}, "pictures can be loaded only as uint8"),
         ({"dtype": "complex64"}, "element type: expected one of"),
         ({"layout": "cwh"}, "layout: expected hwc, chw or cthw"),
         ({"end": "keep"}, "end: expected drop, pad or uneven"),

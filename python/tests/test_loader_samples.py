@@ -130,7 +130,7 @@ def test_datasets_that_do_not_fit_are_refused(squares: Path, tmp_path: Path) -> 
     for name, value, classes, text in [
         ("image", np.zeros((4, 4, 3, 2), np.float32), None, "field `image` of .* expected a field of kind image, as in .* found a field of kind array"),
         ("height", 1.5, None, "field `height` of .* expected a scalar of type uint32, as in .* found a scalar of type float64"),
-        ("label", 1, None, "the labels of .* have class names, the labels of .* have none"),
+        ("label", 1, None, "the labels of .* have class names, but the labels of .* have none"),
     ]:
         schema = {"image": "array"} if name == "image" else None
         with sp.Writer(tmp_path / name, classes=classes, schema=schema) as writer:

@@ -81,7 +81,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
     ):
         with pytest.raises(sp.UsageError, match="fingerprint"):
             other.load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="seed in the state"):
+    with pytest.raises(sp.UsageError, match="the state was saved with the seed"):
         sp.Loader(dataset, seed=1).load_state_dict(state)
     with pytest.raises(ValueError, match="expected fingerprint"):
         sp.Loader(dataset).load_state_dict({"epoch": 1})
@@ -111,9 +111,9 @@ def test_lanes_change_what_is_mixed_and_nothing_else(runs: sp.Dataset) -> None:
 def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     state = sp.Loader(runs, 4, lanes=3).state_dict()
     sp.Loader(runs, 4, lanes=3).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="saved with `lanes=3`, not 240: use the same number"):
+    with pytest.raises(sp.UsageError, match="use `lanes=3`, as when the state was saved, instead of 240"):
         sp.Loader(runs, 4).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="saved with `lanes=240`, not 15360"):
+    with pytest.raises(sp.UsageError, match="use `lanes=240`, as when the state was saved, instead of 15360"):
         sp.Loader(runs, 4, lanes=15360).load_state_dict(sp.Loader(runs, 4).state_dict())
 
 

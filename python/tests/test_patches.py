@@ -106,7 +106,7 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     for loader, own in zip(loaders, words, strict=True):
         for other, its in zip(loaders, words, strict=True):
             if loader is not other:
-                with pytest.raises(sp.UsageError, match=f"the state counts {its}, but this loader counts {own}"):
+                with pytest.raises(sp.UsageError, match=f"the state was saved by a loader of {its}, but this loader loads {own}"):
                     loader.load_state_dict(other.state_dict())
     assert "unit" not in loaders[0].state_dict()
     with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
@@ -120,17 +120,17 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
         ({"patches": "all"}, "patches: expected random, grid, balanced or class weights, found 'all'"),
         ({"patches": "balanced"}, "patches by class are possible only with several patches per sample"),
-        ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: weight of class 1: expected a finite number of at least 0, found -1"),
+        ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: the weight of class 1 must be finite and not negative, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
-        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no integer mask is loaded"),
+        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no mask of integers is loaded"),
         ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 cannot be combined with patches=\"grid\""),
         ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
-        ({"patches": "grid", "overlap": 12}, "patch overlap: expected less than a patch, 16 × 12, found 12 × 12"),
+        ({"patches": "grid", "overlap": 12}, "the overlap of patches (12 × 12) must be smaller than a patch (16 × 12)"),
         ({"open_scenes": 3}, "open_scenes=3 needs several patches"),
         ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a patch size"),
         ({"patches_per_sample": 3, "cube": "center8x8"}, "random or a grid, found Center"),
-        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "at most 24 (patches in an epoch), found 100"),
+        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "a batch has 100 patches, but an epoch has only 24"),
     ]:
         with pytest.raises(ValueError) as raised:
             sp.Loader(scenes, **({"cube": "patch16x12", "fields": ["cube", "mask"], "batch_size": 2} | options))  # type: ignore[arg-type]
@@ -177,13 +177,13 @@ def test_patches_show_the_classes_that_are_asked_for(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_said_when_the_loader_is_made(alike: sp.Dataset, tmp_path: Path) -> None:
     saved = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4, open_scenes=3).state_dict()
-    with pytest.raises(sp.UsageError, match="saved with `open_scenes=3`, not 16: use the same number"):
+    with pytest.raises(sp.UsageError, match="use `open_scenes=3`, as when the state was saved, instead of 16"):
         sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4).load_state_dict(saved)
     with sp.Writer(tmp_path / "scene", values="keep") as writer:
         for number in range(3):
             cube = np.zeros((24 + number, 40, 8), np.float32)
             writer.write({"cube": cube, "mask": np.zeros((24 + number, 40), np.uint8)}, key=f"{number}")
-    with pytest.raises(sp.UsageError, match=r"cannot cut field `mask`: the field is not \[depth, height, width\], with or without channels\nhint: cut \[height, width\] and .* with `patch16x3`"):
+    with pytest.raises(sp.UsageError, match=r"cannot cut field `mask`, which is not \[depth, height, width\] with or without channels\nhint: cut \[height, width\] and .* with `patch16x3`"):
         sp.Loader(sp.Dataset(tmp_path / "scene"), 4, cube="patch8x16x3", patches_per_sample=4)
 
 
@@ -270,7 +270,7 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
     assert {(1, 0, 0), (-1, 0, 0)} & seen and len(seen) >= 6, seen  # transposed, too
     with pytest.raises(sp.UsageError, match="`dflip` mirrors the depth of volumes, but no volumes are loaded"):
         sp.Loader(dataset, 3, augment="dflip", fields=["mask"], cube="patch6x6")
-    with pytest.raises(sp.UsageError, match="field `table` is not a volume, so it cannot be flipped or turned with the volumes"):
+    with pytest.raises(sp.UsageError, match="field `table` is not a volume, so it cannot be flipped or rotated with the volumes"):
         sp.Loader(dataset, 8, augment="hflip", fields=["volume", "table"], **options)
     bands = ["band_dropout(p=0.5,value=-1)"]
     batch = next(iter(sp.Loader(dataset, 24, augment=bands, dtype="float32", fields=["volume", "mask"], **options)))

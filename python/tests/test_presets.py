@@ -223,7 +223,7 @@ def test_mixup_gives_weights(scenes: sp.Dataset) -> None:
 
 def test_what_cannot_be_mixed_is_refused(scenes: sp.Dataset, photos: Path) -> None:
     options: dict[str, Any] = {"image": "resize64", "align": {"mask": sp.align.mask()}, "fields": ["image", "mask"]}
-    with pytest.raises(sp.UsageError, match="field `mask` is a mask: mixup would need weighted sums of its classes\nhint: use cutmix"):
+    with pytest.raises(sp.UsageError, match="mixup cannot blend the classes of the mask `mask`\nhint: use cutmix"):
         sp.Loader(scenes, 5, augment_batch=["mixup", "cutmix"], **options)
     with pytest.raises(sp.UsageError, match="a mosaic shows four pictures, which have no common label"):
         sp.Loader(sp.Dataset(photos), 5, image="rrc32", fields=["image", "label"], augment_batch=["mosaic", "mixup"])

@@ -67,7 +67,7 @@ def test_names_are_written_by_functions() -> None:
             sp.augment.random_affine(5, shares)
     with pytest.raises(ValueError, match="shear: expected a lower and an upper bound"):
         sp.augment.random_affine(5, shear=(1, 2, 3))
-    with pytest.raises(sp.UsageError, match="translation for a random affine map: expected fractions from 0 to 1"):
+    with pytest.raises(sp.UsageError, match="the translations of a random affine map must be fractions from 0 to 1"):
         sp.augment.random_affine(5, (0.5, 1.5))
 
 
@@ -80,9 +80,9 @@ def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
 
 def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     for augment, said in [
-        ("mixup", "`mixup` is not an augmentation for single samples"),
-        (["trivial_augment_wide", "random_erasing(p=2)"], "augmentation probability: expected 0 to 1, found 2"),
-        ("rand_augment(ops=3)", "unknown or repeated option `ops`"),
+        ("mixup", "`mixup` mixes the samples of a batch, so it cannot augment single samples"),
+        (["trivial_augment_wide", "random_erasing(p=2)"], "the probability of an augmentation must be from 0 to 1, found 2"),
+        ("rand_augment(ops=3)", "the option `ops` is unknown or repeated"),
     ]:
         with pytest.raises(sp.UsageError, match=said.replace("(", r"\(")):
             sp.Loader(sp.Dataset(lossless), augment=augment)
@@ -158,7 +158,7 @@ def test_a_resumed_loader_mixes_as_one_that_goes_on(photos: Path) -> None:
 def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
     dataset = sp.Dataset(photos)
     for options, said in [
-        ({"augment_batch": "mixup"}, "expected decoded pictures with one fixed size"),
+        ({"augment_batch": "mixup"}, "the pictures must be decoded and have a fixed size"),
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "`alpha` in mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
         ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no integer field `label` is loaded"),

@@ -201,7 +201,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
     assert load(masked, "mask", cube=cube)["mask"].shape[0] == 4
     with pytest.raises(sp.UsageError, match="picture `image` is whole, but patches are cut from `mask`"):
         load(masked, "image", "mask", cube=cube, layout=layout)
-    with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or turned\nhint: align the array with the picture"):
+    with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or rotated\nhint: align the array with the picture"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
     # An array that differs in size from the picture may be cut on its own.

@@ -136,21 +136,21 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 0.5, "seed": -1}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "seed": 0.5}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "stratify": "lable"}, sp.UsageError, "no scalar field 'lable'; the scalar fields are label, site, weight"),
-        ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify`, field `weight`: expected integers, found float64"),
+        ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify` needs a field of integers, but field `weight` has the type float64"),
         ({"shares": 0.5, "groups": "note"}, sp.UsageError, "found 'note' of kind text, which is not stored in the indexes"),
-        ({"shares": 0.5, "groups": [1, 2]}, sp.UsageError, "expected 200, one for each sample, found 2"),
+        ({"shares": 0.5, "groups": [1, 2]}, sp.UsageError, "`groups` has 2 values, but there are 200 samples"),
         ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "integers, booleans or strings"),
         ({"shares": 0.5, "groups": lambda key: None}, TypeError, "integers, booleans or strings"),
-        ({"shares": 0.5, "groups": [1] * 200}, sp.UsageError, "share 0.5 of 200 samples in their groups"),
+        ({"shares": 0.5, "groups": [1] * 200}, sp.UsageError, "its share is 0.5 of 200 samples, and groups stay together"),
         ({"shares": 0.5, "stratify": "label", "growing": True}, sp.UsageError, "a split cannot be both growing and stratified"),
     ]:
         with pytest.raises(error, match=said):
             dataset.split(**given)  # type: ignore[arg-type]
-    with pytest.raises(sp.UsageError, match="share 0.5 of 0 samples"):
+    with pytest.raises(sp.UsageError, match="its share is 0.5 of 0 samples"):
         dataset.subset([]).split(0.5)
     # All hashes of this part lie in one half of the range, so a second split by the same hash would fail.
     part = dataset.split(0.5, growing=True)[0]
-    with pytest.raises(sp.UsageError, match="to split a part of a growing split again, use another `?seed"):
+    with pytest.raises(sp.UsageError, match="use another `?seed`? to split a part of a growing split again"):
         part.split(0.6, growing=True)
     assert len(part.split(0.6, growing=True, seed=1)) == 2
 

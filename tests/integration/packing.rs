@@ -183,7 +183,7 @@ fn options_without_meaning_are_refused() {
     options.arrays.values = shardpack_array::Values::Fixed;
     let error = shardpack::explain::explain(&run(&src, &out, &options).unwrap_err(), Voice::Command);
     assert!(
-        error.ends_with("fixed-point values need a maximum error\nhint: `--max-error E` sets it, in the data's units"),
+        error.ends_with("fixed-point values need a maximum error\nhint: set `--max-error E`, in the units of the data"),
         "{error}"
     );
     let huge = cube(0);

@@ -232,11 +232,11 @@ class Refused(BenchTest):
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std apply only to pictures that are loaded as floats, and there are none"),
-            (["--dtype", "float16", "--std", "0"], "std: expected finite numbers above 0, found 0"),
-            (["--dtype", "float16", "--std=-0.5"], "std: expected finite numbers above 0, found -0.5"),
-            (["--dtype", "float16", "--mean", "0.1,0.2"], "mean: expected a number, or three for red, green and blue, found 2 numbers"),
-            (["--dtype", "float64", "--mean", "0"], "expected uint8, float16, bfloat16 or float32, found float64"),
-            (["--dtype", "float16"], "hint: to change the type of pictures, name the field, or pass mean and std"),
+            (["--dtype", "float16", "--std", "0"], "the std must be a finite number above 0, found 0"),
+            (["--dtype", "float16", "--std=-0.5"], "the std must be a finite number above 0, found -0.5"),
+            (["--dtype", "float16", "--mean", "0.1,0.2"], "mean must be one number, or three for red, green and blue, found 2 numbers"),
+            (["--dtype", "float64", "--mean", "0"], "only as uint8, float16, bfloat16 or float32, not as float64"),
+            (["--dtype", "float16"], "hint: name the field, or pass mean and std, to change the type of pictures"),
         ]:
             with self.subTest(args=args):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *args).err)
@@ -259,8 +259,8 @@ class Refused(BenchTest):
         out = self.cubes(2)
         result = self.expect(2, "bench", out, "--image", "rrc224")
         self.assertRegex(result.err, r"`--image rrc224` has no effect: no pictures are loaded; the dataset has the fields .*cube")
-        self.assertRegex(self.expect(2, "bench", out, "--cube", "patch25x6").err, "sample 0, .*at most 24 × 20, the array's size, found 25 × 6")
-        self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*expected a range within 0[.][.]17, found 2 starting at 16")
+        self.assertRegex(self.expect(2, "bench", out, "--cube", "patch25x6").err, "sample 0, .*the patch [(]25 × 6[)] does not fit in the array [(]24 × 20[)]")
+        self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*the region has 2 bands starting at 16, but the array has 17")
         self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
 
     @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")

@@ -51,7 +51,7 @@ class GrowTest(CommandTest):
             files = self.tmp / f"files of {generation}"
             self.expect(0, "unpack", self.data, files, "--generation", generation)
             self.assertEqual(len(list(files.rglob("*.jpg"))), count)
-        self.assertIn("has no generation 3; the newest is 2", self.expect(2, "ls", self.data, "--generation", "3").err)
+        self.assertIn("has no generation 3: the newest is 2", self.expect(2, "ls", self.data, "--generation", "3").err)
 
         keys = self.tmp / "keys.txt"
         keys.write_text("class 3/week-0003.jpg\nno such key\n")

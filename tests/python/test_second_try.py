@@ -32,7 +32,7 @@ class SecondTry(CommandTest):
         self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
         refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
         self.assertIn("contains an unfinished dataset with a different option `jpeg`: \"tile\" before, \"keep\" now", refused.err)
-        self.assertIn("hint: to continue, repeat the command with the same options and unchanged sources; to start over, add `--force`", refused.err)
+        self.assertIn("hint: repeat the command with the same options and unchanged sources to continue, or add `--force` to start over", refused.err)
 
     def test_changed_cubes_are_reported_in_one_line(self):
         source = cubes(self.tmp / "src", 3)
@@ -57,13 +57,13 @@ class SecondTry(CommandTest):
         values[:] = 1e6 + 0.5
         np.save(paths[0], values)
         stopped = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("out of float16's range", stopped.err)
+        self.assertIn("outside float16's range", stopped.err)
         skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
         self.assertIn("left out 2 files:", skipped.err)
         for path in (paths[0], paths[3]):
-            self.assertIn(f"{path.relative_to(source)}: value at [", skipped.err)
+            self.assertIn(f"{path.relative_to(source)}: the value ", skipped.err)
         self.assertIn("note: left out 2 cubes with values outside the range of float16", skipped.err)
-        self.assertIn("`--values keep` stores the values unchanged", skipped.err)
+        self.assertIn("`--values keep` to store the values unchanged", skipped.err)
         self.assertIn("packed 3 samples", skipped.out)
         self.ok("pack", source, self.tmp / "kept", "--values", "keep")
 
@@ -81,7 +81,7 @@ class SecondTry(CommandTest):
         self.assertIn(text, other.err)
         (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
         more = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("` already contains a dataset of 3 samples, packed from other files; now there are 4\nhint: use `--force`", more.err)
+        self.assertIn("` already contains a dataset of 3 samples, packed from other files (now 4 samples)\nhint: use `--force`", more.err)
 
     def test_reading_an_unfinished_dataset_gives_a_hint_to_continue(self):
         source = pictures(self.tmp / "src", 6, classes=1)
@@ -93,7 +93,7 @@ class SecondTry(CommandTest):
         for command in ("inspect", "ls", "bench"):
             told = shardpack(command, self.tmp / "out")
             self.assertNotEqual(told.code, 0)
-            self.assertIn("packing was interrupted or is still running\nhint: run the same `shardpack pack` again", told.err)
+            self.assertIn("packing was interrupted or is still running\nhint: run the same `shardpack pack` command again", told.err)
         last.write_bytes(whole)
         self.ok("pack", source, self.tmp / "out", *options, "--force")
         self.ok("inspect", self.tmp / "out")
@@ -103,7 +103,7 @@ class SecondTry(CommandTest):
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
         self.assertIn("note: the dataset has only 1 shard, so some of the 2 parts would be empty\nhint: choose a smaller `--shard-size`", part.err)
         early = self.expect(2, "merge", self.tmp / "out")
-        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1)\nhint: pack these parts again, then merge: --array=2", early.err)
+        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1)\nhint: pack these parts again (--array=2), then merge", early.err)
         self.ok("pack", source, self.tmp / "out", "--part", "2/2")
         self.ok("merge", self.tmp / "out")
 
@@ -134,7 +134,7 @@ class SecondTry(CommandTest):
         source = cubes(self.tmp / "src", 2)
         np.save(source / "large.npy", cube(5) * np.float32(1e6))
         error = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("cannot choose how to store the cube of `large.npy`: value at [", error.err)
+        self.assertIn("cannot choose how to store the cube of `large.npy`: the value ", error.err)
 
     def test_a_recipe_names_the_columns_of_its_table(self):
         source = pictures(self.tmp / "src", 3)

@@ -61,7 +61,7 @@ class SlurmTest(CommandTest):
         self.assertEqual((found["outcome"], found["parts"], found["array"]), ("unfinished", PARTS, "2-6"))
         states = {part["part"]: part["state"] for part in found["unfinished"]}
         self.assertEqual(states, {2: "damaged", 3: "missing", 4: "half done", 5: "missing", 6: "missing"})
-        self.assertIn("hint: pack these parts again, then merge: --array=2-6", refused.err)
+        self.assertIn("hint: pack these parts again (--array=2-6), then merge", refused.err)
         self.assertEqual(self.expect(2, "merge", self.out).out, "")
         for number in (2, 3, 4, 5, 6):
             done = self.run_task(number)

@@ -76,11 +76,11 @@ class Stores(CommandTest):
                 self.ok(*command, server.url, *more, *other)
             self.assertTrue(list((self.tmp / "other").glob("*.block")))
             refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
-            self.assertIn("expected an empty folder or a cache", refused.err)
+            self.assertIn("cannot be used as a cache", refused.err)
             # A folder with other files is refused as a cache and stays unchanged.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
-                    self.assertIn("expected an empty folder or a cache", self.expect(2, "inspect", server.url).err)
+                    self.assertIn("cannot be used as a cache", self.expect(2, "inspect", server.url).err)
             with mock.patch.dict(os.environ, {"SHARDPACK_CACHE_BYTES": "much"}):
                 self.assertIn("a size such as 500GB", self.expect(2, "inspect", server.url).err)
         self.assertEqual(digests(self.dataset), before)
@@ -130,7 +130,7 @@ class Stores(CommandTest):
             self.assertRegex(refused, "(works only on local folders, not on|writes only to local paths, not to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
-            self.assertIn("is read-only; datasets are written to s3://, gs:// or az://", self.expect(2, *args).err)
+            self.assertIn("is read-only: datasets can be written only to s3://, gs:// or az://", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):
             refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
             self.assertIn(f"`{option[0][2:].replace('-', '_')}` needs a URL as output", refused.err)

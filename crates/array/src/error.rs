@@ -10,7 +10,10 @@ pub type EncodeResult<T> = Result<T, EncodeError>;
 #[non_exhaustive]
 pub enum EncodeError {
     /// A finite value would become infinite in float16.
-    #[error("value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})")]
+    #[error(
+        "the value {value} at {position:?} is outside float16's range of ±65504 (finite values of the array: {min} to \
+         {max})"
+    )]
     OutOfRange {
         /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
@@ -30,7 +33,7 @@ pub enum EncodeError {
         smallest: f64,
     },
     /// A measured value would decode to the no-data value, so readers could not tell it from missing data.
-    #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
+    #[error("the value {value} at {position:?} would be stored as the no-data value {no_data}")]
     BecomesNoData {
         /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
@@ -52,16 +55,16 @@ impl EncodeError {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let as_they_are =
-            |hint: Hint| Some(hint.and([Setting::word("values", "keep")]).then(" stores the values unchanged"));
+            |hint: Hint| Some(hint.and([Setting::word("values", "keep")]).then(" to store the values unchanged"));
         match self {
             Self::OutOfRange { .. } => {
                 let fixed = [Setting::word("values", "fixed"), Setting::any("max_error", "E")];
-                as_they_are(Hint::set(fixed).then(" stores any range within ±E, "))
+                as_they_are(Hint::new("use ").and(fixed).then(" to store any range within ±E, or "))
             }
             Self::ErrorBound { smallest, .. } if smallest.is_finite() => {
-                as_they_are(Hint::set([Setting::number("max_error", smallest)]).then("; or "))
+                as_they_are(Hint::new("use ").and([Setting::number("max_error", smallest)]).then(", or "))
             }
-            Self::ErrorBound { .. } | Self::BecomesNoData { .. } => as_they_are(Hint::new("")),
+            Self::ErrorBound { .. } | Self::BecomesNoData { .. } => as_they_are(Hint::new("use ")),
             Self::Format(error) => error.hint(),
             Self::Source(_) => None,
         }
@@ -98,8 +101,8 @@ mod tests {
         let error = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest };
         let hint = |smallest| error(smallest).hint().unwrap().told(Voice::Command);
         assert!(error(0.75).to_string().contains("smallest possible bound for this array is 0.75"));
-        assert_eq!(hint(0.75), "`--max-error 0.75`; or `--values keep` stores the values unchanged");
+        assert_eq!(hint(0.75), "use `--max-error 0.75`, or `--values keep` to store the values unchanged");
         assert!(!error(f64::INFINITY).to_string().contains("inf"));
-        assert_eq!(hint(f64::INFINITY), "`--values keep` stores the values unchanged");
+        assert_eq!(hint(f64::INFINITY), "use `--values keep` to store the values unchanged");
     }
 }

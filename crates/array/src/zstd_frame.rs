@@ -50,7 +50,7 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
     }
     let descriptor = take(skip(1, "zstd frame header descriptor")?)?;
     if descriptor & 0b0000_1111 != 0 {
-        let expected = "no checksum, no dictionary, reserved bit clear";
+        let expected = "a frame without checksum and dictionary, with the reserved bit clear";
         return Err(Error::format("zstd frame header descriptor", expected, format!("{descriptor:#04x}")).at(4));
     }
     let single_segment = descriptor & 0b0010_0000 != 0;

@@ -285,7 +285,7 @@ impl Augmentation {
     pub fn check(&self) -> Result<()> {
         let probability = |p: f64| match (0.0..=1.0).contains(&p) {
             true => Ok(()),
-            false => Err(Error::usage(format!("augmentation probability: expected 0 to 1, found {p}"))),
+            false => Err(Error::usage(format!("the probability of an augmentation must be from 0 to 1, found {p}"))),
         };
         let range = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if low > 0.0 && low <= high && high <= most => Ok(()),
@@ -325,7 +325,7 @@ impl Augmentation {
                 angles("angle in degrees for a random affine map", degrees, TURNS)?;
                 if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
                     return Err(Error::usage(format!(
-                        "translation for a random affine map: expected fractions from 0 to 1, found {share}"
+                        "the translations of a random affine map must be fractions from 0 to 1, found {share}"
                     )));
                 }
                 range("scale for a random affine map", scale, 1e3)?;

@@ -272,13 +272,13 @@ impl FromStr for BandAugmentation {
         let change = match name {
             "random_gain" => {
                 if !text.contains("gain=") {
-                    return Err(given.bad("gain", "NUMBER of at least 0, or LOW..HIGH"));
+                    return Err(given.bad("gain", "NUMBER (0 or more), or LOW..HIGH"));
                 }
                 Self::RandomGain { gain: given.around("gain", 1.0, 0.0)?.unwrap_or((1.0, 1.0)), p: given.or("p", 1.0)? }
             }
             "band_jitter" => {
                 if !text.contains("gain=") && !text.contains("offset=") {
-                    return Err(given.bad("gain", "NUMBER of at least 0, or offset=NUMBER, or both"));
+                    return Err(given.bad("gain", "NUMBER (0 or more), or offset=NUMBER, or both"));
                 }
                 let (gain, offset) = (given.around("gain", 1.0, 0.0)?, given.around("offset", 0.0, f64::MIN)?);
                 Self::BandJitter {
@@ -326,32 +326,32 @@ mod tests {
         assert_eq!(parsed("band_jitter(offset=0.5)"), jitter);
         assert_eq!(parsed(" band_dropout( p=0.25 )"), BandAugmentation::BandDropout { p: 0.25, value: 0.0 });
         for (text, told) in [
-            ("random_gain", "gain=NUMBER of at least 0"),
+            ("random_gain", "gain=NUMBER (0 or more)"),
             ("random_gain(gain=2..1)", "LOW..HIGH from 0"),
             ("random_gain(gain=-1..1)", "LOW..HIGH from 0"),
             ("band_jitter", "or offset=NUMBER"),
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
             ("band_dropout(p=1.5)", "`p` in band_dropout: expected LOW..HIGH from 0 to 1"),
-            ("band_dropout(p=0.5,q=1)", "unknown or repeated option `q`"),
+            ("band_dropout(p=0.5,q=1)", "the option `q` is unknown or repeated"),
             (
                 "band_noise",
                 "expected one of random_gain, band_jitter, band_dropout, random_low_resolution, random_gamma, \
                  gaussian_noise, with options in brackets",
             ),
-            ("random_gamma", "gamma=NUMBER of at least 0, or LOW..HIGH"),
+            ("random_gamma", "gamma=NUMBER (0 or more), or LOW..HIGH"),
             ("random_gamma(gamma=0..1)", "`gamma` in random_gamma: expected LOW..HIGH from 0.01 to 100"),
             ("random_gamma(gamma=1,p=2)", "`p` in random_gamma"),
             ("gaussian_noise(sigma=1,p=2)", "`p` in gaussian_noise"),
             ("random_gain(gain=1,p=-1)", "`p` in random_gain"),
             ("band_jitter(gain=1,p=-1)", "`p` in band_jitter"),
-            ("random_low_resolution", "scale=NUMBER of at least 0, or LOW..HIGH"),
+            ("random_low_resolution", "scale=NUMBER (0 or more), or LOW..HIGH"),
             (
                 "random_low_resolution(scale=0.5..2)",
                 "`scale` in random_low_resolution: expected LOW..HIGH from 0.01 to 1",
             ),
             ("random_low_resolution(scale=1,p=2)", "`p` in random_low_resolution"),
             ("random_low_resolution(scale=1,p_per_channel=2)", "`p_per_channel` in random_low_resolution"),
-            ("gaussian_noise", "NUMBER of at least 0, or LOW..HIGH"),
+            ("gaussian_noise", "NUMBER (0 or more), or LOW..HIGH"),
             ("gaussian_noise(sigma=-1)", "`sigma` in gaussian_noise: expected LOW..HIGH from 0"),
         ] {
             let error = text.parse::<BandAugmentation>().unwrap_err().to_string();

@@ -238,10 +238,10 @@ mod tests {
         assert_eq!("mosaic(degrees=5,translate=0.2,p=0.5,fill=1:2:3)".parse::<Mix>().unwrap(), Mix::Mosaic(mosaic));
         for (bad, said) in [
             ("mix", "mixup or cutmix"),
-            ("mixup(beta=1)", "unknown or repeated option `beta`"),
+            ("mixup(beta=1)", "the option `beta` is unknown or repeated"),
             ("mixup(alpha=0)", "`alpha` in mixup or cutmix: expected 0.01 to 100"),
             ("cutmix(alpha=NaN)", "`alpha` in mixup"),
-            ("mosaic(alpha=1)", "unknown or repeated option `alpha`"),
+            ("mosaic(alpha=1)", "the option `alpha` is unknown or repeated"),
             ("mosaic(degrees=400)", "rotation of a mosaic: expected −360"),
             ("mosaic(translate=2)", "translation of a mosaic: expected fractions from 0 to 1"),
             ("mosaic(scale=0..1)", "scale of a mosaic: expected 0.01"),

@@ -91,9 +91,7 @@ impl Operation {
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
             true => Ok(()),
-            false if high == f64::MAX => {
-                Err(Error::usage(format!("{what}: expected a number of at least {low}, found {value}")))
-            }
+            false if high == f64::MAX => Err(Error::usage(format!("{what}: expected {low} or more, found {value}"))),
             false => Err(Error::usage(format!("{what}: expected {low} to {high}, found {value}"))),
         };
         match *self {
@@ -106,7 +104,7 @@ impl Operation {
             Self::Solarize(threshold) => within("`threshold` in solarize", threshold, 0.0, 255.0),
             Self::Affine(affine) => within("scale for an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
             Self::Blur { size, .. } if size.is_multiple_of(2) || size > 255 => Err(Error::usage(format!(
-                "blur kernel size: expected an odd number of pixels, at most 255, found {size}"
+                "the kernel size of a blur must be an odd number of pixels up to 255, found {size}"
             ))),
             Self::Blur { sigma, .. } => within("blur standard deviation", sigma, 1e-3, 1e3),
             Self::AutoContrast | Self::Equalize | Self::Invert | Self::Grayscale | Self::Erase { .. } => Ok(()),

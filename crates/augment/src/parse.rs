@@ -32,7 +32,7 @@ fn names() -> String {
     format!("one of {}, {example}", Augmentation::NAMES.join(", "))
 }
 
-const ANGLES: &str = "NUMBER of at least 0, or LOW..HIGH";
+const ANGLES: &str = "NUMBER (0 or more), or LOW..HIGH";
 
 /// Parses a name, followed in brackets by the options that differ from the defaults, separated by commas. A
 /// range is written as `LOW..HIGH`.
@@ -193,9 +193,10 @@ impl<'a> OptionList<'a> {
     pub(crate) fn end(&self) -> Result<()> {
         match self.options.first() {
             None => Ok(()),
-            Some((unknown, _)) => {
-                Err(Error::usage(format!("{} `{}`: unknown or repeated option `{unknown}`", self.what, self.text)))
-            }
+            Some((unknown, _)) => Err(Error::usage(format!(
+                "{} `{}`: the option `{unknown}` is unknown or repeated",
+                self.what, self.text
+            ))),
         }
     }
 
@@ -220,7 +221,7 @@ impl<'a> OptionList<'a> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);
         let given = range(value).or_else(|| reach.map(|reach| ((center - reach).max(least), center + reach)));
-        let given = given.ok_or_else(|| self.bad(name, "NUMBER of at least 0, or LOW..HIGH"))?;
+        let given = given.ok_or_else(|| self.bad(name, "NUMBER (0 or more), or LOW..HIGH"))?;
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
@@ -242,7 +243,7 @@ impl<'a> OptionList<'a> {
         match ranges.as_deref() {
             Some(&[all]) => Ok([all; 3]),
             Some(&[depth, height, width]) => Ok([depth, height, width]),
-            _ => Err(self.bad(name, &format!("NUMBER of at least 0, or LOW..HIGH, or {name}=A:B:C"))),
+            _ => Err(self.bad(name, &format!("NUMBER (0 or more), or LOW..HIGH, or {name}=A:B:C"))),
         }
     }
 
@@ -270,7 +271,7 @@ impl<'a> OptionList<'a> {
         let given = self
             .take(name)
             .and_then(|value| range(value).or_else(|| value.parse().ok().map(|number: f64| (number, number))));
-        given.ok_or_else(|| self.bad(name, "NUMBER of at least 0, or LOW..HIGH"))
+        given.ok_or_else(|| self.bad(name, "NUMBER (0 or more), or LOW..HIGH"))
     }
 
     fn outside(&mut self) -> Result<Outside> {
@@ -350,40 +351,40 @@ mod tests {
             ("rand_augment(num_ops=2", "in brackets"),
             ("rand_augment(2)", "NAME=VALUE"),
             ("rand_augment(ops=2)", "option `ops`"),
-            ("rand_augment(num_ops=2,num_ops=3)", "repeated option `num_ops`"),
+            ("rand_augment(num_ops=2,num_ops=3)", "the option `num_ops` is unknown or repeated"),
             ("rand_augment(magnitude=31)", "RandAugment magnitude: expected 0 to 30"),
             ("rand_augment(num_ops=65)", "`num_ops`"),
             ("rand_augment(num_ops=-1)", "num_ops=NUMBER"),
             ("trivial_augment_wide(num_magnitude_bins=1)", "`num_magnitude_bins`"),
-            ("random_erasing(p=1.5)", "augmentation probability"),
-            ("random_erasing(p=NaN)", "augmentation probability"),
+            ("random_erasing(p=1.5)", "the probability of an augmentation"),
+            ("random_erasing(p=NaN)", "the probability of an augmentation"),
             ("random_erasing(scale=0.5..0.2)", "random erasing scale"),
             ("random_erasing(ratio=0..1)", "random erasing ratio"),
             ("random_erasing(value=256)", "value=LEVEL"),
             ("random_erasing(value=1:2)", "value=LEVEL"),
-            ("color_jitter(brightness=-1)", "brightness=NUMBER of at least 0"),
+            ("color_jitter(brightness=-1)", "brightness=NUMBER (0 or more)"),
             ("color_jitter(brightness=-1..1)", "brightness factor"),
             ("color_jitter(contrast=2..1)", "contrast range"),
             ("color_jitter(hue=0.6)", "hue shift"),
             ("gaussian_blur", "kernel_size=NUMBER"),
-            ("gaussian_blur(kernel_size=4)", "blur kernel size"),
+            ("gaussian_blur(kernel_size=4)", "the kernel size of a blur"),
             ("gaussian_blur(kernel_size=5,sigma=0..1)", "standard deviation"),
-            ("random_affine", "degrees=NUMBER of at least 0"),
-            ("random_affine(degrees=-5)", "degrees=NUMBER of at least 0"),
+            ("random_affine", "degrees=NUMBER (0 or more)"),
+            ("random_affine(degrees=-5)", "degrees=NUMBER (0 or more)"),
             ("random_affine(degrees=5..-5)", "angle in degrees for a random affine map: expected −360 ≤ low"),
             ("random_affine(degrees=5,translate=1:2:3)", "translate=NUMBER or translate=X:Y"),
-            ("random_affine(degrees=5,translate=1.5)", "translation for a random affine map"),
+            ("random_affine(degrees=5,translate=1.5)", "the translations of a random affine map"),
             ("random_affine(degrees=5,scale=0..1)", "scale for a random affine map"),
             ("random_affine(degrees=5,shear=90)", "shear for a random affine map: expected −89"),
             ("random_affine(degrees=5,fill=black)", "fill=NUMBER"),
-            ("random_rotation", "degrees=NUMBER of at least 0"),
+            ("random_rotation", "degrees=NUMBER (0 or more)"),
             ("random_rotation(degrees=nan..5)", "angle in degrees for a random rotation"),
-            ("random_rotation(degrees=5,p=2)", "augmentation probability"),
-            ("random_affine_3d(degrees=1:2)", "degrees=NUMBER of at least 0, or LOW..HIGH, or degrees=A:B:C"),
+            ("random_rotation(degrees=5,p=2)", "the probability of an augmentation"),
+            ("random_affine_3d(degrees=1:2)", "degrees=NUMBER (0 or more), or LOW..HIGH, or degrees=A:B:C"),
             ("random_affine_3d(degrees=0:0:400)", "angle in degrees for a random affine map: expected −360 ≤ low"),
             ("random_affine_3d(scale=0)", "scale for a random affine map"),
-            ("random_affine_3d(translate=2)", "translation for a random affine map"),
-            ("random_affine_3d(p_scaling=2)", "augmentation probability"),
+            ("random_affine_3d(translate=2)", "the translations of a random affine map"),
+            ("random_affine_3d(p_scaling=2)", "the probability of an augmentation"),
             ("random_affine_3d(isotropic=1)", "isotropic="),
             ("random_posterize", "bits=NUMBER"),
             ("random_posterize(bits=9)", "`bits` in posterize"),

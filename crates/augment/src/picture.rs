@@ -40,7 +40,7 @@ impl<'a> Picture<'a> {
             true => Ok(Self { pixels, height, width }),
             false => {
                 let expected = format!("{height} × {width} × 3");
-                Err(Error::usage(format!("picture size: expected {expected} bytes, found {}", pixels.len())))
+                Err(Error::usage(format!("the picture must have {expected} bytes, but has {}", pixels.len())))
             }
         }
     }

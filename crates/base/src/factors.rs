@@ -21,10 +21,10 @@ use shardpack_format::{Error, Result};
 #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
 pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
     if !mean.is_finite() {
-        return Err(Error::usage(format!("mean: expected finite numbers, found {mean}")));
+        return Err(Error::usage(format!("the mean must be a finite number, found {mean}")));
     }
     if !(std > 0.0 && std.is_finite()) {
-        return Err(Error::usage(format!("std: expected finite numbers above 0, found {std}")));
+        return Err(Error::usage(format!("the std must be a finite number above 0, found {std}")));
     }
     let (scale, bias) = ((1.0 / (unit * std)) as f32, (-mean / std) as f32);
     match scale.is_normal() && bias.is_finite() {
@@ -45,10 +45,10 @@ mod tests {
     fn invalid_standard_deviations_are_refused() {
         for std in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let error = factors(255.0, 0.5, std).unwrap_err().to_string();
-            assert!(error.contains("std: expected finite numbers above 0"), "{error}");
+            assert!(error.contains("the std must be a finite number above 0"), "{error}");
         }
         for mean in [f64::NAN, f64::INFINITY] {
-            assert!(factors(1.0, mean, 1.0).unwrap_err().to_string().contains("mean: expected finite"));
+            assert!(factors(1.0, mean, 1.0).unwrap_err().to_string().contains("the mean must be a finite"));
         }
         for (mean, std) in [(1e30, 1e-30), (0.0, 1e-45), (0.0, 1e39)] {
             assert!(factors(1.0, mean, std).unwrap_err().to_string().contains("float32 can represent"), "{mean} {std}");

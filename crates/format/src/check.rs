@@ -21,7 +21,8 @@ impl Index {
     /// # Errors
     /// `Format` if they disagree, or if the index has no row `i`.
     pub fn check_frame(&self, i: u64, shard_number: u32, frame: &Frame) -> Result<()> {
-        let row = self.row(i).ok_or_else(|| Error::format("record number", format!("below {}", self.len()), i))?;
+        let row =
+            self.row(i).ok_or_else(|| Error::format("record number", format!("a number below {}", self.len()), i))?;
         let same = |what: &str, in_row: u64, in_frame: u64| {
             if in_row == in_frame {
                 return Ok(());
@@ -73,8 +74,8 @@ impl Manifest {
     /// the manifest has no entry for the shard.
     pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
         let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
-        let entry =
-            entry.ok_or_else(|| Error::format("shard number", format!("below {}", self.shards.len()), number))?;
+        let entry = entry
+            .ok_or_else(|| Error::format("shard number", format!("a number below {}", self.shards.len()), number))?;
         let same = |what: &str, stated: &dyn fmt::Display, found: &dyn fmt::Display, equal: bool| match equal {
             true => Ok(()),
             false => Err(Error::format(what, format!("{stated}, as in the manifest"), found)),

@@ -63,7 +63,10 @@ impl IndexBuilder {
     pub fn push(&mut self, frame: &Frame, key: &str, scalars: &[u8]) -> Result<u64> {
         let expected: usize = self.scalars.iter().map(|(dtype, _)| dtype.size()).sum();
         if scalars.len() != expected {
-            return Err(Error::usage(format!("packed scalars: expected {expected} bytes, found {}", scalars.len())));
+            return Err(Error::usage(format!(
+                "the packed scalars must have {expected} bytes, but have {}",
+                scalars.len()
+            )));
         }
         let offset = self.next_offset;
         let end = offset.checked_add(frame.padded_bytes()).filter(|&e| e < 1 << 63);
@@ -124,7 +127,7 @@ impl IndexBuilder {
     /// `Usage` if there are 2³² scalar fields or more.
     pub fn encode(&self, metadata: &[u8]) -> Result<Vec<u8>> {
         let scalar_count = u32::try_from(self.scalars.len()).map_err(|_| {
-            Error::usage(format!("scalar fields: expected fewer than 2^32, found {}", self.scalars.len()))
+            Error::usage(format!("expected fewer than 2^32 scalar fields, found {}", self.scalars.len()))
         })?;
         let mut out = Vec::new();
         out.extend(INDEX_MAGIC);

@@ -79,15 +79,15 @@ pub fn check_shard_name(name: &str) -> Result<()> {
             return fail("parts of 1 to 255 bytes");
         }
         if !part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
-            return fail("A-Z a-z 0-9 . _ - only");
+            return fail("only the characters A-Z a-z 0-9 . _ -");
         }
         if part.starts_with('.') || part.ends_with('.') {
-            return fail("no dot at either end of a part");
+            return fail("parts that neither begin nor end with a dot");
         }
         let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
         let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| matches!(n.as_bytes(), [b'1'..=b'9']));
         if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt") {
-            return fail("no name that Windows reserves for a device, such as CON or NUL");
+            return fail("a name that Windows does not reserve for a device (such as CON or NUL)");
         }
     }
     Ok(())
@@ -109,7 +109,7 @@ pub fn check_key(key: &str) -> Result<()> {
         return fail("1 to 4096 bytes");
     }
     if key.chars().any(char::is_control) {
-        return fail("no control characters");
+        return fail("a key without control characters");
     }
     if key.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return fail("a relative path without empty, . or .. parts");

@@ -53,14 +53,14 @@ impl RecordLayout {
         check_key(key)?;
         if scalars.len() as u64 != schema.scalar_bytes() {
             return Err(Error::usage(format!(
-                "packed scalars: expected {} bytes, found {}",
+                "the packed scalars must have {} bytes, but have {}",
                 schema.scalar_bytes(),
                 scalars.len()
             )));
         }
         if fields.len() != schema.stored_count() {
             return Err(Error::usage(format!(
-                "stored fields: expected {}, found {}",
+                "expected {} stored fields, found {}",
                 schema.stored_count(),
                 fields.len()
             )));

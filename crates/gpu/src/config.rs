@@ -35,7 +35,7 @@ impl<const N: usize> KernelSource<N> {
         Err(GpuError::Driver {
             call: "kernel configuration",
             name: "mismatch".into(),
-            text: format!("the kernels report {found:?}, this crate expects {:?}", self.expected),
+            text: format!("the kernels report {found:?}, but this crate expects {:?}", self.expected),
         })
     }
 

@@ -99,7 +99,7 @@ pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, C
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => Err(not_regular("something else")),
+        Ok(_) => Err(not_regular("a pipe, a device or another special file")),
         // Without this check, the message would be "too many levels of symbolic links".
         Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
         Err(e) => Err(e.into()),

@@ -48,7 +48,8 @@ impl Storage for Folder {
         let refuse_link = |errno| match errno {
             // On a symlink, NOFOLLOW alone fails with LOOP. If DIRECTORY is set too, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
-                "`{}` is a symbolic link, or its path contains one: only files in the dataset's own folder are opened",
+                "`{}` is a symbolic link, or its path contains one, but only files in the folder of the dataset \
+                 itself are opened",
                 path.display()
             ))
             .with_hint("replace the link with the file itself, or open the shard by its own path"),
@@ -65,7 +66,7 @@ impl Storage for Folder {
         // Names from manifests have already been checked, but other callers might pass deeper folders or `..`.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(
-                "file name {name:?}: the file must be in the dataset's folder or in one of its direct subfolders"
+                "the file {name:?} must be in the dataset's folder or in one of its direct subfolders"
             )));
         }
         let base = folder.as_ref().unwrap_or(&self.handle);

@@ -55,7 +55,7 @@ impl Storage for MemoryStorage {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         if name.split('/').count() > 2 || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(
-                "file name {name:?}: the file must be in the dataset's folder or in one of its direct subfolders"
+                "the file {name:?} must be in the dataset's folder or in one of its direct subfolders"
             )));
         }
         let bytes = self.objects().get(name).cloned();

@@ -65,7 +65,11 @@ impl<'a> Bmp<'a> {
             16 => (long(18)?, long(22)?.cast_signed(), word(28)?, 0),
             40 | 52 | 56 | 64 | 108 | 124 => (long(18)?, long(22)?.cast_signed(), word(28)?, long(30)?),
             other => {
-                return Err(Error::format("BMP header", "a Windows or OS/2 header", format!("{other} bytes")));
+                return Err(Error::format(
+                    "BMP header",
+                    "the size of a Windows or OS/2 header",
+                    format!("{other} bytes"),
+                ));
             }
         };
         let is_top_first = height < 0;
@@ -100,8 +104,12 @@ impl<'a> Bmp<'a> {
                     5 => " (PNG)",
                     _ => "",
                 };
-                let found = format!("compression {compression}{name} of {bits} bits");
-                return Err(Error::format("BMP", "pixels, masks or run lengths, of 1 to 32 bits", found));
+                let found = format!("compression {compression}{name} with {bits} bits");
+                return Err(Error::format(
+                    "BMP",
+                    "uncompressed pixels, bit masks or run lengths, with 1 to 32 bits",
+                    found,
+                ));
             }
         };
         let start = to_usize(long(10)?);

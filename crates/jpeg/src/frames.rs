@@ -66,18 +66,16 @@ impl<'a> Frames<'a> {
     /// `Usage` if there are no frames, a frame is empty, or a frame has 4 GiB or more.
     pub fn join(frames: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
         let count = u32::try_from(frames.len()).ok().filter(|count| *count > 0);
-        let count = count.ok_or_else(|| {
-            Error::usage(format!("list of JPEGs: expected at least one frame, found {}", frames.len()))
-        })?;
+        let count = count
+            .ok_or_else(|| Error::usage(format!("a list of JPEGs needs at least one frame, found {}", frames.len())))?;
         let bytes: usize = frames.iter().map(|frame| frame.as_ref().len() + WORD).sum();
         let mut out = Vec::with_capacity(bytes + WORD);
         out.extend(count.to_le_bytes());
         for frame in frames {
             let length = frame.as_ref().len();
             let stored = u32::try_from(length).ok().filter(|length| *length > 0);
-            let stored = stored.ok_or_else(|| {
-                Error::usage(format!("bytes of a frame: expected 1 to 4,294,967,295, found {length}"))
-            })?;
+            let stored = stored
+                .ok_or_else(|| Error::usage(format!("a frame must have 1 to 4,294,967,295 bytes, found {length}")))?;
             out.extend(stored.to_le_bytes());
         }
         frames.iter().for_each(|frame| out.extend(frame.as_ref()));

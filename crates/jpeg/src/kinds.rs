@@ -125,7 +125,7 @@ impl Color {
 pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     let header = parse(jpeg)?;
     if header.precision > 8 {
-        return Err(Error::format("JPEG samples", "8 bits at most", header.precision));
+        return Err(Error::format("JPEG samples", "at most 8 bits", header.precision));
     }
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels > bounds.max_pixels {

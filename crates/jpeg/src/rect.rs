@@ -65,7 +65,7 @@ impl Rect {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "rectangle in a picture: expected at least one pixel within {width} × {height}, found {self}"
+            "a rectangle must have at least one pixel and be within the picture of {width} × {height}, found {self}"
         )))
     }
 }

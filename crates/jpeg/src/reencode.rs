@@ -238,7 +238,7 @@ impl JpegReencoder {
         let size = options.resize.of(from.0, from.1);
         if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
             return Err(Error::usage(format!(
-                "JPEG width and height: expected 1 to 65535 pixels, found {} × {}",
+                "the width and height of a JPEG must be 1 to 65535 pixels, found {} × {}",
                 size.0, size.1
             )));
         }

@@ -75,7 +75,7 @@ impl RenderPlan {
         if needed != slot_bytes as u64 {
             let found = format!("{slot_bytes} bytes");
             return Err(Error::usage(format!(
-                "buffer for a picture: expected {height} × {width} × 3 = {needed} bytes, found {found}"
+                "the picture needs a buffer of {height} × {width} × 3 = {needed} bytes, found {found}"
             )));
         }
         let (area, window) = (turn.stored_area(area, columns, rows), turn.stored_rect(window, columns, rows));

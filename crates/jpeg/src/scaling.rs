@@ -24,7 +24,7 @@ pub struct Scaling {
 }
 
 /// Hint in errors about cubes, because numbers without a field name apply to pictures.
-const OF_A_CUBE: &str = "for a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
+const OF_A_CUBE: &str = "name the field if it is a cube: mean={\"cube\": …}, std={\"cube\": …}";
 
 impl Default for Scaling {
     fn default() -> Self {
@@ -42,7 +42,7 @@ impl Scaling {
     /// ```
     /// use shardpack_jpeg::Scaling;
     /// let error = Scaling::normalised([124.0, 116.0, 104.0], [58.0, 57.0, 57.0]).unwrap_err();
-    /// assert_eq!(error.to_string(), "mean: expected numbers up to 1, because pictures are scaled to 0 to 1, found 124");
+    /// assert!(error.to_string().starts_with("mean must be at most 1, because pictures are scaled to the range 0 to 1"));
     /// ```
     ///
     /// # Errors
@@ -52,10 +52,10 @@ impl Scaling {
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
-                let hint = Hint::new("if your numbers are for levels from 0 to 255, divide them by 255")
+                let hint = Hint::new("divide the numbers by 255 if they are for levels from 0 to 255")
                     .only(Voice::Python, "; ");
-                let expected = "numbers up to 1, because pictures are scaled to 0 to 1";
-                return Err(Error::usage(format!("{what}: expected {expected}, found {large}"))
+                let text = "must be at most 1, because pictures are scaled to the range 0 to 1";
+                return Err(Error::usage(format!("{what} {text}, found {large}"))
                     .with_hint(hint.only(Voice::Python, OF_A_CUBE)));
             }
         }
@@ -81,7 +81,7 @@ impl Scaling {
             other => {
                 let hint = Hint::new("").only(Voice::Python, OF_A_CUBE);
                 let found = format!("{} numbers", other.len());
-                Err(Error::usage(format!("{what}: expected a number, or three for red, green and blue, found {found}"))
+                Err(Error::usage(format!("{what} must be one number, or three for red, green and blue, found {found}"))
                     .with_hint(hint))
             }
         };
@@ -140,7 +140,7 @@ impl FloatTable {
             ElementType::Dtype(Dtype::F32) => Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())),
             ElementType::Dtype(other) => {
                 return Err(Error::usage(format!(
-                    "element type of pictures: expected uint8, float16, bfloat16 or float32, found {other}"
+                    "pictures can be loaded only as uint8, float16, bfloat16 or float32, not as {other}"
                 )));
             }
         };
@@ -168,7 +168,7 @@ impl FloatTable {
         match filled {
             true => Ok(()),
             false => Err(Error::usage(format!(
-                "floats of a picture: expected room for {}, found {}",
+                "the picture has {} floats, but the buffer has room for {}",
                 levels.len(),
                 out.len()
             ))),

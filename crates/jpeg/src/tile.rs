@@ -144,10 +144,10 @@ impl JpegTiler {
 
     fn try_tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         if options.interval == Interval::Mcus(0) {
-            return Err(Error::usage("restart interval: expected at least one MCU, found 0"));
+            return Err(Error::usage("the restart interval must be at least one MCU, not 0"));
         }
         if options.max_growth.is_nan() {
-            return Err(Error::usage(format!("margin for growth: expected a number, found {}", options.max_growth)));
+            return Err(Error::usage(format!("the margin for growth must be a number, found {}", options.max_growth)));
         }
         let header = parse(jpeg)?;
         let orientation = header.orientation.unwrap_or(1);

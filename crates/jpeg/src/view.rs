@@ -295,17 +295,18 @@ impl View {
     /// positive, or the probability is invalid.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
-            return Err(Error::usage(format!("probability of a flip: expected 0 to 1, found {}", self.flip)));
+            return Err(Error::usage(format!("the probability of a flip must be from 0 to 1, found {}", self.flip)));
         }
         if let Some((height, width)) = self.size()
             && (height == 0 || width == 0)
         {
-            return Err(Error::usage(format!("size of a view: expected at least 1 × 1, found {height} × {width}")));
+            return Err(Error::usage(format!("a view must be at least 1 × 1, not {height} × {width}")));
         }
         match self.framing {
             Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => {
                 Err(Error::usage(format!(
-                    "centre crop: expected at most {short_side}, the shorter side after resizing, found {height} × {width}"
+                    "a centre crop of {height} × {width} is larger than the shorter side after resizing, which is \
+                     {short_side}"
                 )))
             }
             Framing::RandomResizedCrop { scale, ratio, .. } => {
@@ -337,7 +338,7 @@ impl View {
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
-            return Err(Error::usage(format!("picture: expected at least 1 × 1, found {height} × {width}")));
+            return Err(Error::usage(format!("a picture must be at least 1 × 1, not {height} × {width}")));
         }
         let draws = key.draws();
         let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
@@ -358,7 +359,7 @@ impl View {
                 let within = |at: u32, extent: u32, side: u32| at.checked_add(extent).is_some_and(|end| end <= side);
                 if !within(rect.x, rect.width, width) || !within(rect.y, rect.height, height) {
                     return Err(Error::usage(format!(
-                        "rectangle: expected one within {width} × {height} pixels, found {rect:?}"
+                        "the rectangle is not within the picture of {width} × {height} pixels: {rect:?}"
                     )));
                 }
                 sized(rect, rect.height, rect.width)

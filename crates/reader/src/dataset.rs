@@ -398,8 +398,9 @@ impl Dataset {
             return Err(match names.as_slice() {
                 [] => error,
                 _ => error.with_hint(
-                    Hint::new(format!("to make classes from a text field (here {}), pack with ", names.join(", ")))
-                        .and([Setting::any("label_column", "NAME")]),
+                    Hint::new("pack with ")
+                        .and([Setting::any("label_column", "NAME")])
+                        .then(format!(" to make classes from a text field (here {})", names.join(", "))),
                 ),
             });
         }

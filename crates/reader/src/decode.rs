@@ -57,7 +57,7 @@ fn all(
         if size != (height, width) {
             let (high, wide) = size;
             return Err(FormatError::usage(format!(
-                "frame {number} is {high} × {wide}, the first frame is {height} × {width}"
+                "frame {number} is {high} × {wide}, but the first frame is {height} × {width}"
             ))
             .with_hint("load the frames with a fixed-size view"));
         }

@@ -19,8 +19,11 @@ pub(crate) fn find_manifest(
     match read(&name) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
         Ok(manifest) if manifest.generation() != wanted => {
-            let what = format!("generation in `{}`", storage.path().join(&name).display());
-            return Err(Error::usage(format!("{what}: expected {wanted}, found {}", manifest.generation())));
+            let what = format!("the manifest `{}`", storage.path().join(&name).display());
+            return Err(Error::usage(format!(
+                "{what} must be generation {wanted}, but is generation {}",
+                manifest.generation()
+            )));
         }
         other => return Ok((name, other?)),
     }
@@ -31,9 +34,9 @@ pub(crate) fn find_manifest(
         return Ok((MANIFEST_NAME.into(), newest));
     }
     let (path, last) = (storage.path().display(), newest.generation());
-    let error = Error::usage(format!("`{path}` has no generation {wanted}; the newest is {last}"));
+    let error = Error::usage(format!("`{path}` has no generation {wanted}: the newest is {last}"));
     match wanted < newest.generation() {
-        true => Err(error.with_hint("`shardpack compact` removes older generations")),
+        true => Err(error.with_hint("open a newer generation: `shardpack compact` removes older ones")),
         false => Err(error),
     }
 }

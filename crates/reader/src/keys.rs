@@ -41,8 +41,8 @@ fn check_distinct(dataset: &Dataset, first: u64, second: u64) -> Result<()> {
         let (number, record) = dataset.locate(second)?;
         let error = FormatError::format(
             "sample key",
-            "a value unique in the dataset",
-            format!("the same value in sample {first}"),
+            "a key that no other sample has",
+            format!("the same key in sample {first}"),
         )
         .in_record(record)
         .in_sample(key)

@@ -82,7 +82,7 @@ impl DatasetOptions {
         let Some(generation) = generation else { return Ok(()) };
         let path = path.display();
         Err(Error::usage(format!(
-            "cannot open generation {generation} of `{path}`: this is a file, and only the folder of a dataset has \
+            "cannot open generation {generation} of `{path}`, which is a file: only the folder of a dataset has \
              generations"
         )))
     }
@@ -208,7 +208,7 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     match text.split_once("://") {
         Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             let hint = Hint::new("").only(Voice::Rust, "open datasets in object stores with the crate shardpack-store");
-            Error::usage("dataset: expected a local path, found a URL").with_hint(hint)
+            Error::usage("expected a local path to a dataset, found a URL").with_hint(hint)
         }
         _ => Error::io(path, "open", source),
     }
@@ -216,23 +216,23 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
 
 fn no_manifest(storage: &dyn Storage) -> Error {
     if is_being_packed(storage) {
-        let hint =
-            "run the same `shardpack pack` again to continue; `shardpack salvage` copies the samples packed so far";
+        let hint = "run the same `shardpack pack` command again to continue, or copy the samples packed so far with \
+                    `shardpack salvage`";
         let path = storage.path().display();
         return Error::usage(format!("`{path}` is incomplete: packing was interrupted or is still running"))
             .with_hint(hint);
     }
     match shard_names(storage).map_or(0, |names| names.len()) {
         0 => no_dataset(storage.path()).with_hint(
-            "`shardpack pack` makes a dataset from a folder of files; with `--splits`, it makes one dataset in \
-             each subfolder",
+            "make a dataset from a folder of files with `shardpack pack`; add `--splits` to make one dataset in each \
+             subfolder",
         ),
         n => {
             let shards = if n == 1 { "shard" } else { "shards" };
             Error::usage(format!("`{}` has {n} {shards}, but no manifest.json", storage.path().display())).with_hint(
-                "`shardpack salvage` restores the newest undamaged manifest-000N.json; if there is none, it rebuilds \
-                 the manifest from the shards, and removed samples may come back. \
-                 You can also open a single shard by its path",
+                "restore the newest undamaged manifest-000N.json with `shardpack salvage`; if there is none, it \
+                 rebuilds the manifest from the shards, and removed samples may come back. You can also open a \
+                 single shard by its path",
             )
         }
     }

@@ -100,7 +100,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
             let (with, without) = if named.is_some() { (dataset, before) } else { (before, dataset) };
             let hint = "pack both datasets with class names, or both without: `concat` matches classes by name";
             return Err(Error::usage(format!(
-                "the labels of `{}` have class names, the labels of `{}` have none",
+                "the labels of `{}` have class names, but the labels of `{}` have none",
                 with.path().display(),
                 without.path().display()
             ))

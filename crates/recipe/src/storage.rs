@@ -17,7 +17,7 @@ use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 /// let options = StorageOptions::read(&given)?;
 /// assert_eq!((options.pictures.jpeg(), options.shard_bytes), (Jpeg::Reencode, 1 << 30));
 /// let useless = StorageOptions::read(&given[..1]).unwrap_err();
-/// assert_eq!(useless.to_string(), "quality: has no effect if `jpeg` is tile");
+/// assert_eq!(useless.to_string(), "quality: the option has no effect if `jpeg` is tile");
 /// # Ok::<(), shardpack_recipe::ArgumentError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -410,11 +410,11 @@ fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
         return Ok(());
     }
     let words: Vec<_> = with.iter().map(|jpeg| jpeg.spelled()).collect();
-    let mut hint = Hint::new("the option needs ");
+    let mut hint = Hint::new("use the option with ");
     for (number, word) in words.iter().enumerate() {
         hint = if number > 0 { hint.then(" or ") } else { hint };
         hint = hint.and([Setting::word("jpeg", *word)]);
     }
-    let text = format!("has no effect if `jpeg` is {}", jpeg.spelled());
+    let text = format!("the option has no effect if `jpeg` is {}", jpeg.spelled());
     Err(ArgumentError::of(option.about.name, text).with_hint(hint))
 }

@@ -262,7 +262,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
     let expected = [("b\n.npy", BadKind::Name), ("c\u{85}/d.npy", BadKind::Name), ("e\t.bin", BadKind::Unknown)];
     assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.npy"], expected.to_vec()));
     let text = listing.bad[0].to_string();
-    assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected no control characters");
+    assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected a key without control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
     // A single file given as the source is checked in the same way. A header's data file may have any name.

@@ -20,7 +20,7 @@ pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> Reque
         }
         E::Unauthenticated { .. } => {
             RequestError::last(ErrorKind::PermissionDenied, format!("the store requires credentials{}", code(error)))
-                .with_hint("see docs/stores.md for the names of the options")
+                .with_hint("pass credentials: docs/stores.md lists the names of the options")
         }
         E::NotSupported { .. } | E::NotImplemented { .. } => {
             RequestError::last(ErrorKind::Unsupported, "the store does not support this request")

@@ -39,7 +39,6 @@ impl Address<'_> {
                 .with_hint("pass credentials as separate options: docs/stores.md lists their names"));
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
-            let found = format!("{}, which is not encrypted", found());
             let hint = match protocol {
                 Protocol::Azure => {
                     "allow it with AZURE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
@@ -52,7 +51,9 @@ impl Address<'_> {
                     "allow it with AWS_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
             };
-            return Err(Error::usage(format!("{}: expected https://, found {found}", what())).with_hint(hint));
+            return Err(
+                Error::usage(format!("{}: {} is not encrypted: expected https://", what(), found())).with_hint(hint)
+            );
         }
         Ok(())
     }

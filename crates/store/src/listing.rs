@@ -59,7 +59,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
 /// Returns the entry of an object, or `None` if the object has the same name as the folder.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
-        let words = format!("the listing contains `{}`, which is outside the folder", object.location);
+        let words = format!("the store listed `{}`, which is outside the folder", object.location);
         return Err(RequestError::last(ErrorKind::InvalidData, words));
     };
     // Some programs create an empty object with the folder's name.

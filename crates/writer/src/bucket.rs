@@ -196,8 +196,8 @@ fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
             let hint = Hint::new(format!(
-                "this run was uploading `{name}`, and may have overwritten the other run's object: check the dataset \
-                 with `shardpack verify`, or pack it again with "
+                "check the dataset with `shardpack verify`, because this run was uploading `{name}` and may have \
+                 overwritten the object of the other run; or pack it again with "
             ));
             let hint = hint.and([Setting::on("force")]);
             Error::Io { action, path, source: source.with_hint(hint) }

@@ -49,10 +49,13 @@ impl Claims {
             let found = self.read(&claim.name)?;
             if found.as_ref() != Some(&claim.text) {
                 let (text, hint) = match found {
-                    None => ("another run removed this run's claim".to_owned(), "this run has stopped: run it again"),
+                    None => (
+                        "another run removed this run's claim".to_owned(),
+                        "run the command again: this run has stopped",
+                    ),
                     Some(holder) => (
                         format!("another run has taken over: {holder}"),
-                        "this run has stopped, and has not changed the other run's files",
+                        "wait for the other run: this run has stopped, without changing the other run's files",
                     ),
                 };
                 let cause = Cause::new(ErrorKind::ResourceBusy, text).with_hint(hint);

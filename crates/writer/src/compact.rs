@@ -37,7 +37,7 @@ impl Growth<'_> {
             let what = interrupted(target.path());
             let hint = Hint::new("run that command again to continue, or with ")
                 .and([Setting::on("force")])
-                .then(" to start it over; then compact");
+                .then(" to start it over, and then compact");
             return Err(Error::refused(what, hint));
         }
         for (number, shard) in (0..).zip(&self.manifest.shards) {

@@ -132,7 +132,12 @@ pub(crate) fn samples(count: u64) -> String {
 
 /// Returns the hint `other`, followed by the hint to replace the existing dataset.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
-    Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
+    Hint::new(other)
+        .then("or use ")
+        .and([Setting::on("force")])
+        .then(", without ")
+        .and([Setting::named("part")])
+        .then(", to start over")
 }
 
 impl Error {
@@ -148,8 +153,8 @@ impl Error {
             Self::NoSpace { .. } => "free some space, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to continue: finished shards are kept".into(),
             Self::Damaged { .. } => start_over(
-                "`shardpack salvage` recovers the undamaged samples of the newest readable manifest; if no manifest \
-                 is readable, removed samples may come back; ",
+                "recover the undamaged samples of the newest readable manifest with `shardpack salvage` (if no \
+                 manifest is readable, removed samples may come back), ",
             ),
             Self::Io { source, .. } => return source.hint(),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),

@@ -128,12 +128,12 @@ impl Survey {
                 "{what} contains generation {} of a dataset ({samples}), but no {MANIFEST_NAME}",
                 newest.generation()
             );
-            let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to restore it; "));
+            let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to restore it, "));
             return Err(Error::refused(what, hint));
         }
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
-            let hint = start_over("`shardpack salvage` rebuilds a manifest, but removed samples may come back; ");
+            let hint = start_over("rebuild the manifest with `shardpack salvage` (removed samples may come back), ");
             return Err(Error::usage(format!("{what} contains shards without a manifest: {}", list(&strays)), hint));
         }
         Ok(())

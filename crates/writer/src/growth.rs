@@ -86,7 +86,7 @@ impl<'a> Growth<'a> {
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
             let hint = newest.map_or_else(
-                || "`shardpack pack` creates a dataset".to_owned(),
+                || "create a dataset with `shardpack pack`".to_owned(),
                 |newest| format!("copy `{newest}` to {MANIFEST_NAME} to restore that generation"),
             );
             let text = format!("`{}` is not a dataset: it has no {MANIFEST_NAME}", target.path().display());
@@ -152,7 +152,7 @@ impl<'a> Growth<'a> {
     ) -> Result<Report> {
         let started = Instant::now();
         if options.threads == 0 {
-            return Err(Error::usage("threads: expected 1 or more, found 0", ""));
+            return Err(Error::usage("at least 1 thread is needed, found 0", ""));
         }
         if options.part.is_some() {
             return Err(Error::usage("a generation cannot be written in parts", ""));
@@ -175,7 +175,7 @@ impl<'a> Growth<'a> {
                 interrupted(self.target.path())
             );
             let hint =
-                Hint::new("to continue, run that command again; or run this one with ").and([Setting::on("force")]);
+                Hint::new("run that command again to continue, or run this one with ").and([Setting::on("force")]);
             Error::refused(what, hint.then(" to discard its files"))
         });
         let journal = match prepared? {

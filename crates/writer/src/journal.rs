@@ -239,7 +239,7 @@ impl<R: BufRead> Lines<'_, R> {
 
     fn over(&self, what: &str, limit: u64, found: u64) -> Error {
         let what = format!("journal `{}`: {what}", self.path.display());
-        Error::Limit { what, limit, found, hint: Hint::set([Setting::on("force")]).then(" starts over") }
+        Error::Limit { what, limit, found, hint: Hint::new("use ").and([Setting::on("force")]).then(" to start over") }
     }
 }
 

@@ -105,7 +105,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
         array_expression(fewest)
     ));
     let hint = hint.and([Setting::on("force")]);
-    Err(Error::usage(format!("parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
+    Err(Error::usage(format!("the parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
 }
 
 /// Fails if a part lacks shards, or if its shards differ from its journal.

@@ -29,7 +29,10 @@ impl Plan {
         refuse_too_many(count, limit)?;
         if first_id.checked_add(self.sample_count()).is_none() {
             let count = self.sample_count();
-            return Err(Error::usage(format!("sample ids: {count} more ids after {first_id} would exceed 2^64"), ""));
+            return Err(Error::usage(
+                format!("too many samples: {count} more sample ids after {first_id} would exceed 2^64"),
+                "",
+            ));
         }
         for shard in &mut self.shards {
             shard.number += shard_count(manifest.shards.len());

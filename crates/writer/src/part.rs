@@ -51,8 +51,8 @@ impl Part {
             return Ok(Self { index, count });
         }
         let found = format!("{}/{count}", u64::from(index) + 1);
-        Err(Error::usage(format!("part: expected a number from 1 to {count}, found {found}"))
-            .with_hint("the last of 4 parts is 4/4"))
+        Err(Error::usage(format!("the number of a part must be from 1 to {count}, found {found}"))
+            .with_hint("count parts from 1: the last of 4 parts is 4/4"))
     }
 
     /// Returns the index of this part, counted from 0.

@@ -117,7 +117,7 @@ impl Plan {
         I::IntoIter: Clone,
     {
         if options.shard_bytes == 0 {
-            return Err(Error::usage("shard size: expected 1 byte or more, found 0", ""));
+            return Err(Error::usage("the shard size must be at least 1 byte, not 0", ""));
         }
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
@@ -271,7 +271,7 @@ pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
-            let hint = "readers reject larger metadata by default: use fewer or shorter fields, classes and options";
+            let hint = "use fewer or shorter fields, classes and options: readers reject larger metadata by default";
             Error::Limit { what, limit, found, hint: hint.into() }
         }
         other => other.into(),
@@ -282,7 +282,7 @@ pub(crate) fn refuse_too_many(found: u64, limit: u64) -> Result<()> {
     if found <= limit {
         return Ok(());
     }
-    Err(Error::Limit { what: "shards".into(), limit, found, hint: "choose larger shards".into() })
+    Err(Error::Limit { what: "number of shards".into(), limit, found, hint: "choose larger shards".into() })
 }
 
 fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], metadata: &Metadata) -> Result<()> {

@@ -63,15 +63,15 @@ pub(crate) fn prepare_or(
                     "`{}` was packed from these files and has changed since: generation {generation} has {samples}",
                     target.path().display()
                 );
-                let hint = Hint::new("`shardpack add` adds new samples; ").and([Setting::on("force")]);
-                return Err(Error::refused(what, hint.then(" starts over")));
+                let hint = Hint::new("add new samples with `shardpack add`, or use ").and([Setting::on("force")]);
+                return Err(Error::refused(what, hint.then(" to start over")));
             }
             return Ok(Prepared::Complete(manifest));
         }
         let generation = manifest.generation();
         let hint = match options.part {
             Some(_) => "remove the folder first, because a single part cannot replace a whole dataset".into(),
-            None if generation > 1 => Hint::new("`shardpack add` adds new samples; use ")
+            None if generation > 1 => Hint::new("add new samples with `shardpack add`, use ")
                 .and([Setting::on("force")])
                 .then(" to replace all generations, or choose another folder"),
             None => replace(),
@@ -123,7 +123,7 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
             format!(", packed with a different {what}: {then} before, {now} now")
         }
         _ if plan.sample_count() != manifest.samples => {
-            format!(", packed from other files; now there are {}", plan.sample_count())
+            format!(", packed from other files (now {})", samples(plan.sample_count()))
         }
         _ => ", packed from files with other names, sizes, labels or contents".to_owned(),
     }
@@ -136,9 +136,8 @@ fn other_run(difference: Difference, out: &Path) -> Error {
         Some((here, there)) => format!("{begun} with a different {thing}: {there} before, {here} now"),
         None => format!("{begun}, and the {thing} have changed since"),
     };
-    let hint =
-        Hint::new("to continue, repeat the command with the same options and unchanged sources; to start over, add ");
-    let hint = hint.and([Setting::on("force")]);
+    let hint = Hint::new("repeat the command with the same options and unchanged sources to continue, or add ");
+    let hint = hint.and([Setting::on("force")]).then(" to start over");
     Error::refused(what, hint)
 }
 
@@ -154,8 +153,7 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
     let (begun, wanted) = (words(begun), words(wanted));
     Err(Error::usage(
         format!(
-            "{what} contains an unfinished dataset that a run began to write {begun}, but this run writes the dataset \
-             {wanted}"
+            "{what} contains an unfinished dataset that another run writes {begun}, but this run writes it {wanted}"
         ),
         hint,
     ))

@@ -86,8 +86,8 @@ impl Unfinished {
     #[must_use]
     pub fn hint(&self) -> Hint {
         match self.parts {
-            Some(_) => format!("pack these parts again, then merge: --array={}", self.array()).into(),
-            None => "run the same `pack` again: it finishes the dataset, and no merge is needed".into(),
+            Some(_) => format!("pack these parts again (--array={}), then merge", self.array()).into(),
+            None => "run the same `pack` command again: it finishes the dataset, and no merge is needed".into(),
         }
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
     if options.threads == 0 {
-        return Err(Error::usage("threads: expected 1 or more, found 0", ""));
+        return Err(Error::usage("at least 1 thread is needed, found 0", ""));
     }
     target.create()?;
     let lock = RunLock::take(target, options.part, &Holder::this_process())?;
@@ -111,13 +111,13 @@ pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
-            "`{}`: this file system has no locks: if a run on another machine is killed, its lock file stays",
+            "the file system of `{}` has no locks: if a run on another machine is killed, its lock file stays",
             target.path().display()
         ));
     }
     if !target.syncs_folders() {
         notes.push(format!(
-            "`{}`: this file system cannot sync folders: files may be missing after a power failure; check with \
+            "the file system of `{}` cannot sync folders: after a power failure, files may be missing; check with \
              `shardpack verify`",
             target.path().display()
         ));

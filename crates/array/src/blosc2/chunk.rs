@@ -162,7 +162,7 @@ impl<'a> Chunk<'a> {
         is("blosc2 coder parameter", 23, coder_meta.into(), 0)?;
         is("blosc2 reserved byte", 30, reserved.into(), 0)?;
         if flags2 & 0x8F != 0 {
-            let expected = "no dictionary, big-endian, lazy or instrumented chunk";
+            let expected = "a chunk without dictionary, big-endian data, lazy loading and instrumentation";
             return Err(Error::format("blosc2 flags, second byte", expected, format!("{flags2:#04x}")).at(31));
         }
         let item = usize::from(item_bytes);
@@ -248,8 +248,8 @@ fn coder(format: u8, id: u8) -> Result<StreamCoder> {
         (4, 5) => Ok(StreamCoder::Zstd),
         _ => Err(Error::format(
             "blosc2 coder",
-            "lz4 (1, with 1 or 2) or zstd (4, with 5)",
-            format!("{format}, with {id}"),
+            "lz4 (format 1, coder 1 or 2) or zstd (format 4, coder 5)",
+            format!("format {format}, coder {id}"),
         )
         .at(2)),
     }
@@ -381,8 +381,8 @@ fn walk_stream(
     if kind == StreamKind::Coded && coder == StreamCoder::Zstd {
         let frame = zstd_frame::walk(data).map_err(|e| e.at(offset as u64))?;
         if frame.len != bytes || frame.content_bytes != out_bytes as u64 {
-            let expected = format!("one zstd frame of {bytes} bytes for {out_bytes}");
-            let found = format!("{} bytes for {}", frame.len, frame.content_bytes);
+            let expected = format!("one zstd frame of {bytes} bytes that decodes to {out_bytes} bytes");
+            let found = format!("{} bytes that decode to {} bytes", frame.len, frame.content_bytes);
             return Err(Error::format("blosc2 stream", expected, found).at(offset as u64));
         }
     }

@@ -76,8 +76,8 @@ impl Encoder {
             }
             (coder, level) => {
                 return Err(Error::usage(match level {
-                    Some(level) => format!("{coder:?} level for blosc2: expected a supported level, found {level}"),
-                    None => format!("{coder:?} level for blosc2: expected a supported level, found none"),
+                    Some(level) => format!("blosc2 does not support level {level} of {coder:?}"),
+                    None => format!("{coder:?} needs a compression level for blosc2"),
                 }));
             }
         };
@@ -125,8 +125,9 @@ impl Encoder {
         };
         header[3] = item_bytes;
         for (to, size) in header[4..16].as_chunks_mut().0.iter_mut().zip(sizes) {
-            let size = u32::try_from(size)
-                .map_err(|_| Error::usage(format!("blosc2 chunk: expected less than 4 GiB, found {size} bytes")))?;
+            let size = u32::try_from(size).map_err(|_| {
+                Error::usage(format!("a blosc2 chunk must be smaller than 4 GiB, but has {size} bytes"))
+            })?;
             *to = size.to_le_bytes();
         }
         // The header contains the numbers of six filters in order, the coder, and one parameter per filter.
@@ -244,8 +245,9 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
         _ if stream.len() <= room => stream,
         _ => return Ok(false),
     };
-    let length = i32::try_from(bytes.len())
-        .map_err(|_| Error::usage(format!("blosc2 stream: expected below 2 GiB, found {}", bytes.len())))?;
+    let length = i32::try_from(bytes.len()).map_err(|_| {
+        Error::usage(format!("a blosc2 stream must be smaller than 2 GiB, but has {} bytes", bytes.len()))
+    })?;
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);
     Ok(true)

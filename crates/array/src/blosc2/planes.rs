@@ -241,7 +241,11 @@ pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
 fn bytes_of<'a>(chunk: &Chunk<'a>, stream: &ChunkStream) -> Result<&'a [u8]> {
     let bytes = chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
     bytes.ok_or_else(|| {
-        Error::format("blosc2 stream", "an end inside the chunk", format!("{} bytes", stream.bytes))
-            .at(stream.offset as u64)
+        Error::format(
+            "blosc2 stream",
+            "a stream that ends inside the chunk",
+            format!("a length of {} bytes", stream.bytes),
+        )
+        .at(stream.offset as u64)
     })
 }

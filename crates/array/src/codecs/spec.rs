@@ -59,7 +59,7 @@ impl Levels {
             Self::One => (level.is_none(), "no level".to_owned()),
             Self::Range { all, .. } => (level.is_some_and(|l| all.contains(&l)), format!("{all:?}")),
             Self::List { all, noun, .. } => {
-                (level.is_some_and(|l| all.contains(&l)), format!("one of {noun}, {all:?}"))
+                (level.is_some_and(|l| all.contains(&l)), format!("one of {noun} ({all:?})"))
             }
         };
         if fits {

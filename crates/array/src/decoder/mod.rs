@@ -126,7 +126,7 @@ impl ArrayDecoder {
         // The output has as many elements as the decoded part, but their size may differ.
         let out_bytes = decoded_bytes / descriptor.decoded.bytes() * target.element().bytes();
         if out.len() as u64 != out_bytes {
-            return Err(Error::usage(format!("output buffer: expected {out_bytes} bytes, found {}", out.len())));
+            return Err(Error::usage(format!("the output buffer must have {out_bytes} bytes, but has {}", out.len())));
         }
         check_size(decoded_bytes.max(stored_bytes), limits)?;
         Self::check_length(codec, descriptor, payload, limits)?;

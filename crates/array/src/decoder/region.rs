@@ -76,7 +76,7 @@ impl ArrayDecoder {
         let shape = region.shape_of(descriptor)?;
         let out_bytes = shape.bytes / shape.dtype.bytes() * target.element().bytes();
         if out.len() as u64 != out_bytes {
-            return Err(Error::usage(format!("output buffer: expected {out_bytes} bytes, found {}", out.len())));
+            return Err(Error::usage(format!("the output buffer must have {out_bytes} bytes, but has {}", out.len())));
         }
         check_size(shape.bytes, limits)?;
         let Self { decoders, region: scratch, values, .. } = self;

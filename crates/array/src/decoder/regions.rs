@@ -45,7 +45,7 @@ impl ArrayDecoder {
     ) -> Result<u64> {
         if regions.len() != outs.len() {
             return Err(Error::usage(format!(
-                "expected {} output buffers, one per region, found {}",
+                "expected one output buffer for each of {} regions, found {}",
                 regions.len(),
                 outs.len()
             )));
@@ -67,7 +67,7 @@ impl ArrayDecoder {
             let shape = region.shape_of(descriptor)?;
             if out.len() as u64 != shape.bytes {
                 return Err(Error::usage(format!(
-                    "output buffer: expected {} bytes, found {}",
+                    "the output buffer must have {} bytes, but has {}",
                     shape.bytes,
                     out.len()
                 )));

@@ -86,7 +86,7 @@ impl Factors {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
             pair.ok_or_else(|| {
-                Error::usage(format!("band {band} has no mean and std: only {} bands have a mean and std", self.bands))
+                Error::usage(format!("band {band} has no mean and std: only {} bands have them", self.bands))
             })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
@@ -118,7 +118,7 @@ impl Factors {
             true => Ok(()),
             false => {
                 let found = self.bands;
-                Err(Error::usage(format!("mean and std: expected 1 number, or {bands} (one per band), found {found}")))
+                Err(Error::usage(format!("mean and std need 1 number, or {bands} (one per band), but have {found}")))
             }
         }
     }

@@ -148,28 +148,29 @@ impl Finish {
     /// - Rows and columns are exchanged, but the array is not square.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
-        let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];
+        let floats =
+            [("normalised values", self.factors.is_some()), ("arrays whose no-data is replaced", self.fill.is_some())];
         if let (None, Some((what, _))) = (As::float(element), floats.into_iter().find(|(_, is_asked)| *is_asked)) {
-            return Err(Error::usage(format!("{what}: expected float16, bfloat16 or float32, found {element}")));
+            return Err(Error::usage(format!("{what} must be float16, bfloat16 or float32, not {element}")));
         }
         if let Some(factors) = &self.factors {
             factors.check(bands)?;
         }
         match self.sampling() {
             Some(Resampling::Bilinear { .. }) if As::float(element).is_none() => {
-                let expected = "expected float16, bfloat16 or float32";
-                return Err(Error::usage(format!("interpolated values: {expected}, found {element}")));
+                let text = "interpolated values must be float16, bfloat16 or float32";
+                return Err(Error::usage(format!("{text}, not {element}")));
             }
             Some(Resampling::Nearest { outside }) if element_bytes(element, outside).is_none() => {
                 return Err(Error::usage(format!(
-                    "fill value for pixels outside the array: expected a value of {element}, found {outside}"
+                    "{element} cannot represent the fill value {outside} for pixels outside the array"
                 )));
             }
             _ => {}
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
-            return Err(Error::usage(format!("quarter turns need a square array, found {found}")));
+            return Err(Error::usage(format!("rotations by 90° need a square array, found {found}")));
         }
         Ok(element)
     }
@@ -259,7 +260,7 @@ fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result
     for (what, expected, found) in [("decoded elements", decoded, elements.len()), ("output buffer", output, out.len())]
     {
         if found as u64 != expected {
-            return Err(Error::usage(format!("{what}: expected {expected} bytes, found {found}")));
+            return Err(Error::usage(format!("the {what} must have {expected} bytes, found {found}")));
         }
     }
     Ok(())

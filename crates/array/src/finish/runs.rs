@@ -22,7 +22,9 @@ use shardpack_format::{Dtype, ElementType, Error, Result};
 pub fn change_runs(element: ElementType, bytes: &mut [u8], mut change: impl FnMut(u64, &mut [f32])) -> Result<()> {
     let size = element.size();
     if super::As::float(element).is_none() {
-        return Err(Error::usage(format!("arrays to augment: expected float16, bfloat16 or float32, found {element}")));
+        return Err(Error::usage(format!(
+            "only arrays of float16, bfloat16 or float32 can be augmented, found {element}"
+        )));
     }
     let mut singles = [0.0; RUN];
     for (number, bytes) in (0_u64..).zip(bytes.chunks_mut(RUN * size)) {

@@ -317,25 +317,26 @@ fn no_data_is_compared_in_the_type_of_the_array() {
 fn impossible_conversions_are_refused() {
     let fill = Finish { fill: Some(Fill { no_data: 0.0, with: 0.0 }), ..Finish::NOTHING };
     let error = fill.check(Dtype::U8, [1, 1, 1]).unwrap_err().to_string();
-    assert!(error.contains("no-data to fill: expected float16, bfloat16 or float32, found uint8"), "{error}");
+    assert!(
+        error.contains("arrays whose no-data is replaced must be float16, bfloat16 or float32, not uint8"),
+        "{error}"
+    );
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
     let sampled = |sampling| Finish { warp: Some(Warp { map: [0.0; 6], sampling }), ..Finish::NOTHING };
     let mixed = sampled(Resampling::Bilinear { outside: 0.0 });
-    assert!(
-        apply(&mixed, Dtype::I32, [1, 1, 1]).contains("interpolated values: expected float16, bfloat16 or float32")
-    );
+    assert!(apply(&mixed, Dtype::I32, [1, 1, 1]).contains("interpolated values must be float16, bfloat16 or float32"));
     let outside = sampled(Resampling::Nearest { outside: 255.0 });
     assert!(
         apply(&outside, Dtype::I8, [1, 1, 1])
-            .contains("fill value for pixels outside the array: expected a value of int8, found 255")
+            .contains("int8 cannot represent the fill value 255 for pixels outside the array")
     );
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
-    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("quarter turns need a square array, found 4 × 5"));
+    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("rotations by 90° need a square array, found 4 × 5"));
     assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));
     let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
     let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };
     assert!(apply(&normalise(As::Decoded), Dtype::F64, [1, 1, 3]).contains("float16, bfloat16 or float32"));
-    assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4 (one per band), found 3"));
+    assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4 (one per band), but have 3"));
     assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("band 3 has no mean and std"));
     assert_eq!(factors.of_bands([2, 0].into_iter()).unwrap().apply(1, 4.0), 4.0);
     for (mean, std) in [(&[][..], &[1.0][..]), (&[1.0, 2.0], &[1.0, 2.0, 3.0]), (&[1.0], &[])] {
@@ -348,7 +349,7 @@ fn impossible_conversions_are_refused() {
         );
     }
     let short = Finish::from(As::F16).apply(Dtype::F32, [1, 2, 1], Layout::AsShape, &[0; 8], &mut [0; 2]);
-    assert!(short.unwrap_err().to_string().contains("output buffer: expected 4 bytes"));
+    assert!(short.unwrap_err().to_string().contains("the output buffer must have 4 bytes"));
     let window = |window| {
         let mut out = [0; 2];
         let shape = [2, 3, 1];
@@ -357,5 +358,5 @@ fn impossible_conversions_are_refused() {
     };
     assert!(window([1..3, 0..1]).contains("is not within 2 × 3"));
     assert!(window([0..1, 2..4]).contains("is not within 2 × 3"));
-    assert!(window([0..1, 0..3]).contains("output buffer: expected 3 bytes"));
+    assert!(window([0..1, 0..3]).contains("the output buffer must have 3 bytes"));
 }

@@ -117,21 +117,22 @@ impl Region {
     /// if a size overflows.
     pub fn shape_of(&self, descriptor: &ArrayDescriptor) -> Result<RegionShape> {
         let [height, width, channels] = cube_shape(descriptor)?;
-        within("region rows", self.y, self.height, height)?;
-        within("region columns", self.x, self.width, width)?;
+        within("rows", self.y, self.height, height)?;
+        within("columns", self.x, self.width, width)?;
         let bands = match &self.bands {
             Bands::All => channels,
             Bands::Range(range) => {
                 let count = range.end.checked_sub(range.start);
-                let count =
-                    count.ok_or_else(|| Error::usage(format!("region bands: expected start..end, found {range:?}")))?;
-                within("region bands", range.start, count, channels)?;
+                let count = count.ok_or_else(|| {
+                    Error::usage(format!("the bands of a region must be a range start..end, found {range:?}"))
+                })?;
+                within("bands", range.start, count, channels)?;
                 count
             }
             Bands::List(list) => {
                 if let Some(band) = list.iter().find(|band| **band >= channels) {
                     return Err(Error::usage(format!(
-                        "band in a region: expected a number below {channels}, found {band}"
+                        "the region has band {band}, but the array has only {channels} bands"
                     )));
                 }
                 list.len() as u64
@@ -169,7 +170,7 @@ fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()>
     match first.checked_add(count) {
         Some(end) if end <= length => Ok(()),
         _ => {
-            Err(Error::usage(format!("{what}: expected a range within 0..{length}, found {count} starting at {first}")))
+            Err(Error::usage(format!("the region has {count} {what} starting at {first}, but the array has {length}")))
         }
     }
 }

@@ -33,8 +33,9 @@ impl Tables {
         self.top = top(*bits);
         for band in bands {
             let entry = scale.get(band).zip(offset.get(band));
-            let (scale, offset) = entry
-                .ok_or_else(|| Error::usage(format!("band {band} is not in the table of {} bands", scale.len())))?;
+            let (scale, offset) = entry.ok_or_else(|| {
+                Error::usage(format!("band {band} is not in the band table, which has {} bands", scale.len()))
+            })?;
             self.scale.push(*scale);
             self.offset.push(*offset);
         }
@@ -55,9 +56,13 @@ fn top(bits: u8) -> u16 {
 /// by hand may be wrong.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
-        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => Err(Error::usage(
-            format!("band table: expected {bands} entries, found {} and {}", scale.len(), offset.len()),
-        )),
+        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => {
+            Err(Error::usage(format!(
+                "the band table must have {bands} scales and offsets (one per band), but has {} scales and {} offsets",
+                scale.len(),
+                offset.len()
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -93,7 +98,11 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         }
         (Transform::Integer, from, to) => integers(from, to, stored, out)?,
         (_, from, to) => {
-            return Err(Error::format("array dtypes", "a pair that the transform allows", format!("{from} for {to}")));
+            return Err(Error::format(
+                "array dtypes",
+                "a pair that the transform allows",
+                format!("stored type {from}, decoded type {to}"),
+            ));
         }
     }
     if descriptor.codes != Codes::default() {

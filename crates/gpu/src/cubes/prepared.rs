@@ -92,7 +92,7 @@ impl<'a> PreparedArray<'a> {
     ) -> Result<Self> {
         let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
-            return Err(Error::usage(format!("the kept tables belong to a different payload ({} bytes)", kept.bytes)));
+            return Err(Error::usage(format!("the kept tables belong to a different payload of {} bytes", kept.bytes)));
         }
         // The array was parsed under the same limits, but perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));

@@ -10,7 +10,7 @@ pub enum GpuError {
     #[error("no CUDA driver: libcuda.so.1 was not found")]
     NoDriver,
     /// There is no device with this index.
-    #[error("no CUDA device {ordinal}: this machine has {count}")]
+    #[error("there is no CUDA device {ordinal}: this machine has {count}")]
     NoDevice {
         /// Requested index.
         ordinal: u32,
@@ -18,7 +18,7 @@ pub enum GpuError {
         count: u32,
     },
     /// The driver or the device is too old for the kernels.
-    #[error("{what} is {}.{}: the kernels need {}.{} or later", found.0, found.1, expected.0, expected.1)]
+    #[error("{what} is {}.{}, but the kernels need {}.{} or later", found.0, found.1, expected.0, expected.1)]
     TooOld {
         /// The version that is too low: the driver's CUDA version or the device's compute capability.
         what: &'static str,
@@ -34,7 +34,7 @@ pub enum GpuError {
         needed: u64,
     },
     /// The device memory is full.
-    #[error("{what}: {needed} bytes needed, {free} of {total} free on the device")]
+    #[error("{what}: {needed} bytes are needed, but only {free} of {total} bytes are free on the device")]
     OutOfMemory {
         /// Purpose of the allocation.
         what: &'static str,

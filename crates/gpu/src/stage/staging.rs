@@ -225,7 +225,7 @@ impl<M: Block> Staging<M> {
             return Err("frames of a clip differ in size".into());
         }
         if out_bytes != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
-            return Err("value and row differ in size".into());
+            return Err("value and its row in the batch differ in size".into());
         }
         let step = first.frame_step();
         let (bytes, table_bytes) = needs

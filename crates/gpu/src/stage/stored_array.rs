@@ -62,7 +62,7 @@ impl<'a> StoredArray<'a> {
 pub(super) fn check_fits(needs: &PreparedArray<'_>, spot: &Spot) -> Result<(), Refusal> {
     match needs.out_bytes() == spot.bytes.len() as u64 {
         true => Ok(()),
-        false => Err("value and row differ in size".into()),
+        false => Err("value and its row in the batch differ in size".into()),
     }
 }
 

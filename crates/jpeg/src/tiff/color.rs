@@ -112,7 +112,7 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
     let count = usize::from(Depth(bits).most()) + 1;
     if levels.len() < 3 * count {
-        return Err(bad(format!("{} for {count} values", levels.len())));
+        return Err(bad(format!("{} levels for {count} values", levels.len())));
     }
     // A few old writers store 8-bit levels instead of 16-bit levels.
     let is_narrow = (0..3 * count).all(|at| levels.integer(at).is_some_and(|level| level < 256));

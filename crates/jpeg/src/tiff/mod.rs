@@ -97,8 +97,8 @@ impl<'a> Tiff<'a> {
                     3 => "float",
                     _ => "untyped or complex",
                 };
-                let expected = "unsigned, of 8 or 16 bits, or one band of 1, 2 or 4";
-                let found = format!("{bands} {name}, of {bits} bits");
+                let expected = "unsigned integers of 8 or 16 bits, or one band of 1, 2 or 4 bits";
+                let found = format!("{name} samples of {bits} bits (bands: {bands})");
                 return Err(Error::format("TIFF samples", expected, found));
             }
         };
@@ -117,7 +117,7 @@ impl<'a> Tiff<'a> {
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
-        let none = || Error::format("TIFF strips or tiles", "their offsets", "none");
+        let none = || Error::format("TIFF strips or tiles", "a list of their offsets", "none");
         // The picture has alpha only if its first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
@@ -197,17 +197,17 @@ impl<'a> Tiff<'a> {
             return Err(Error::format(
                 "TIFF YCbCr data",
                 "8-bit samples, interleaved bands and no predictor",
-                "another coding",
+                "a different format",
             ));
         }
         if self.compression == Compression::Jpeg && self.bits != 8 {
-            return Err(Error::format("JPEG in a TIFF", "samples of 8 bits", self.bits));
+            return Err(Error::format("JPEG in a TIFF", "8-bit samples", self.bits));
         }
         if matches!(self.compression, Compression::Fax(_)) && (self.bits, self.bands) != (1, 1) {
             return Err(Error::format(
                 "CCITT in a TIFF",
                 "one band of one bit",
-                format!("{} of {}", self.bands, self.bits),
+                format!("bands: {}, bits per band: {}", self.bands, self.bits),
             ));
         }
         Ok(())
@@ -357,8 +357,8 @@ impl<'a> Tiff<'a> {
         chunk.bytes.clear();
         chunk.bytes.resize(length, 0);
         let expected = || match self.compression {
-            Compression::Coded(coding) => format!("{length} bytes, compressed by {coding:?}"),
-            other => format!("{length} bytes, compressed by {other:?}"),
+            Compression::Coded(coding) => format!("{length} bytes when decompressed with {coding:?}"),
+            other => format!("{length} bytes when decompressed with {other:?}"),
         };
         unpack(self.compression, packed, columns, &mut chunk.bytes).map_err(|found| bad(expected(), found))?;
         if self.predictor != Predictor::None {
@@ -400,7 +400,10 @@ impl<'a> Tiff<'a> {
         let found = [frame.width as usize, frame.height as usize, picture.header().components().len()];
         let expected = [self.chunk[0], rows, self.together()];
         if found[0] != expected[0] || !(rows..=self.chunk[1]).contains(&found[1]) || found[2] != expected[2] {
-            return Err(bad(format!("a JPEG of {expected:?} pixels and bands"), format!("{found:?}")));
+            return Err(bad(
+                format!("a JPEG with the width, height and number of bands {expected:?}"),
+                format!("{found:?}"),
+            ));
         }
         let format = frame.color.format();
         chunk.bands = format.bytes();

@@ -57,7 +57,7 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
     let schema = lent.dataset.schema();
     let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
         return Err(Error::usage(
-            "views of a batch need the scalar fields `height` and `width`, which the dataset lacks",
+            "the views of a batch need the scalar fields `height` and `width`, but the dataset has none",
         ));
     };
     let row = |(row, (&index, of_plan)): (usize, (&u64, &PlannedRow))| {

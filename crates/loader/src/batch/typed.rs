@@ -85,7 +85,7 @@ impl Batch {
     fn known(&self, name: &str) -> Result<Tensor<'_>> {
         self.field(name).ok_or_else(|| {
             let names: Vec<_> = self.names().map(|name| format!("`{}`", name.escape_debug())).collect();
-            Error::usage(format!("no field `{}`: the batch has {}", name.escape_debug(), names.join(", ")))
+            Error::usage(format!("there is no field `{}`: the batch has {}", name.escape_debug(), names.join(", ")))
         })
     }
 }
@@ -97,7 +97,7 @@ impl<'a> Tensor<'a> {
     /// Same as [`Batch::slice`].
     pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
         if self.shape().is_none() {
-            let error = Error::usage(format!("{} differ in shape", self.titled("rows")));
+            let error = Error::usage(format!("the {} differ in shape", self.titled("rows")));
             return Err(error.with_hint("choose a view with a fixed size, or read row by row with `Tensor::row_array`"));
         }
         self.cast(self.bytes())
@@ -119,7 +119,8 @@ impl<'a> Tensor<'a> {
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
         let (bytes, shape) = row.ok_or_else(|| {
-            Error::usage(format!("{}: expected a number below {}, found {i}", self.titled("row"), self.rows()))
+            let name = self.name().escape_debug();
+            Error::usage(format!("there is no row {i}: field `{name}` has {} rows", self.rows()))
         })?;
         self.shaped(self.cast(bytes)?, shape)
     }
@@ -131,30 +132,31 @@ impl<'a> Tensor<'a> {
     fn cast<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {
         if self.dtype() != T::TYPE {
             return Err(Error::usage(format!(
-                "{}: expected {}, found {}",
-                self.titled("element type"),
-                T::TYPE,
-                self.dtype()
+                "field `{}` has the element type {}, not {}",
+                self.name().escape_debug(),
+                self.dtype(),
+                T::TYPE
             )));
         }
         if self.on_device().is_some() && bytes.is_empty() {
-            let error = Error::usage(format!("{} are in device memory", self.titled("rows")));
-            return Err(error.with_hint("`Tensor::to_host` copies the values"));
+            let error = Error::usage(format!("the {} are in device memory", self.titled("rows")));
+            return Err(error.with_hint("copy the values with `Tensor::to_host`"));
         }
-        try_cast_slice(bytes)
-            .map_err(|error| Error::usage(format!("{} cannot be viewed as {}: {error}", self.titled("bytes"), T::TYPE)))
+        try_cast_slice(bytes).map_err(|error| {
+            Error::usage(format!("the {} cannot be viewed as {}: {error}", self.titled("bytes"), T::TYPE))
+        })
     }
 
     fn shaped<T, D: Dimension>(&self, values: &'a [T], shape: &[u64]) -> Result<ArrayView<'a, T, D>> {
         let axes: Vec<usize> = shape.iter().map(|&axis| to_usize(axis)).collect();
         let wrong = |found: String| {
             Error::usage(format!(
-                "{}: expected {}, found {found}",
-                self.titled("axes"),
-                D::NDIM.map_or_else(|| "any".into(), |n| n.to_string())
+                "field `{}` cannot be viewed with {} axes: {found}",
+                self.name().escape_debug(),
+                D::NDIM.map_or_else(|| "any number of".into(), |n| n.to_string())
             ))
         };
         let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| wrong(error.to_string()))?;
-        view.into_dimensionality().map_err(|_| wrong(format!("{}, of shape {shape:?}", shape.len())))
+        view.into_dimensionality().map_err(|_| wrong(format!("its shape is {shape:?}")))
     }
 }

@@ -14,7 +14,7 @@ const FAR: f64 = 10.0;
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
-        return Err(Error::usage(format!("shape: expected {expected}, found {shape_of:?}")));
+        return Err(Error::usage(format!("expected the shape {expected}, found {shape_of:?}")));
     }
     let mut unit = Unit::default();
     let (points, _) = numbers.as_chunks::<2>();
@@ -103,13 +103,13 @@ impl Unit {
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => Err(Error::usage(format!(
-                "relative polygon: expected fractions of the picture's sides, found {point:?}"
+                "relative polygons must be fractions of the picture's sides, found {point:?}"
             ))
-            .with_hint("leave out `relative` for polygons in pixels")),
+            .with_hint("leave out `relative` if the polygons are in pixels")),
             (false, _, false, Some(point)) => Err(Error::usage(format!(
-                "polygons in pixels: no number in the sample is above 1, for example {point:?}"
+                "polygons must be in pixels, but no number in the sample is above 1, for example {point:?}"
             ))
-            .with_hint("add `relative` for polygons in fractions of the picture's sides")),
+            .with_hint("add `relative` if the polygons are fractions of the picture's sides")),
             _ => Ok(()),
         }
     }
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(moved(three, &kept(3, &[])).unwrap(), "[]");
         assert_eq!(moved("[null,[[2,2,3,3]]]", &kept(2, &[1])).unwrap(), "[[[4.0,4.0,6.0,6.0]]]");
         let error = moved(three, &kept(2, &[0])).unwrap_err().to_string();
-        assert!(error.contains("expected 2, one for each box, found 3"), "{error}");
+        assert!(error.contains("expected one row for each of 2 boxes, found 3 rows"), "{error}");
         let error = moved("[1,2]", &kept(1, &[0])).unwrap_err().to_string();
         assert!(error.contains("expected a list for each box, found a number"), "{error}");
     }
@@ -377,7 +377,7 @@ mod tests {
             (r#"[["a"]]"#, "found a string"),
             ("[[true]]", "found a boolean"),
             ("[[1e300,5]]", "numbers in the range of float32"),
-            ("[[0.25,0.5]]", "polygons in pixels: no number in the sample is above 1"),
+            ("[[0.25,0.5]]", "polygons must be in pixels, but no number in the sample is above 1"),
         ] {
             let error = of_json(text, false, &doubled(false), None, &Limits::default()).unwrap_err();
             assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains(said), "{text}: {error}");

@@ -190,8 +190,7 @@ impl Shape {
 
 pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     let Some((&found, rest)) = array.shape().split_first() else {
-        let expected = format!("{}, one for each box", kept.of);
-        return Err(Error::usage(format!("rows: expected {expected}, found a single value")));
+        return Err(Error::usage(format!("expected one row for each of {} boxes, found a single value", kept.of)));
     };
     check_rows(to_usize(found), kept)?;
     let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
@@ -205,7 +204,7 @@ pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     if found == kept.of {
         return Ok(());
     }
-    Err(Error::usage(format!("rows: expected {}, one for each box, found {found}", kept.of)))
+    Err(Error::usage(format!("expected one row for each of {} boxes, found {found} rows", kept.of)))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]

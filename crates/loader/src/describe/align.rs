@@ -32,7 +32,7 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
             Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
         }
         ([], Some(named)) => {
-            refuse(format!("the field is aligned with `{}`, which is not a picture field", named.escape_debug()))
+            refuse(format!("the field is aligned with `{}`, but that is not a picture field", named.escape_debug()))
         }
         ([], None) => refuse("the field is aligned with a picture, but no picture field is loaded".into()),
         (several, _) => {
@@ -74,7 +74,7 @@ pub(crate) fn plan_mask(
     let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
         &[_, _, channels] => axes(options.output.layout, height, width, Axis::Fixed(channels)).to_vec(),
-        other => return refuse(format!("expected two or three axes, found shape {other:?}")),
+        other => return refuse(format!("expected two or three axes, found the shape {other:?}")),
     };
     let stored = examples.stored(dtype, to);
     let has_border = picture.view.framing.has_border() || has_mosaics(options);
@@ -102,7 +102,7 @@ fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
         let hint = Hint::new("set another fill value, such as ")
             .only(Voice::Python, "sp.align.mask(fill=0)")
             .only(Voice::Rust, "`mask,fill=0`");
-        let text = format!("mask `{}`: fill: expected a value of {dtype}, found {value}", name.escape_debug());
+        let text = format!("mask `{}`: {dtype} cannot represent the fill value {value}", name.escape_debug());
         Error::usage(text).with_hint(hint)
     })
 }
@@ -124,8 +124,8 @@ fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<
 
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
-        ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, \
-         or give it `np.asarray(boxes, np.float32)`",
+        ": `sp.Writer` accepts such lists with schema={{\"{}\": \"array:float32\"}}, or pass `np.asarray(boxes, \
+         np.float32)`",
         name.escape_debug()
     );
     Hint::new("write the values as arrays of numbers").only(Voice::Python, written)
@@ -142,8 +142,10 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
         let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
         if kind != Some(FieldKind::Array) && !is_json {
-            let found = kind.map_or("no field with this name".to_owned(), |kind| format!("a field of kind {kind:?}"));
-            let refused = refuse(name, format!("expected arrays, found {found}"));
+            let reason = kind.map_or("the dataset has no field with this name".to_owned(), |kind| {
+                format!("only array fields can be aligned, but this field has the kind {kind:?}")
+            });
+            let refused = refuse(name, reason);
             return match kind {
                 Some(FieldKind::Json) => refused.map_err(|error| error.with_hint(as_arrays(name))),
                 _ => refused,
@@ -173,8 +175,8 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             .map_err(|error| error.with_hint("load the patches with a separate loader"));
     }
     if !options.view.augment.is_none() {
-        let hint = Hint::new("to mirror both, use ").and([Setting::number("flip", 0.5)]).then(" in the view");
-        return refuse(first, "the field cannot be flipped or turned without its picture".into())
+        let hint = Hint::new("use ").and([Setting::number("flip", 0.5)]).then(" in the view to mirror both");
+        return refuse(first, "the field cannot be flipped or rotated without its picture".into())
             .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {

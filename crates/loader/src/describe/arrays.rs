@@ -47,13 +47,11 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     if let CubeMode::Patch { height, width, .. } = options.view.cube
         && (height == 0 || width == 0)
     {
-        return Err(Error::usage(format!("patch: expected at least 1 × 1, found {height} × {width}")));
+        return Err(Error::usage(format!("a patch must be at least 1 × 1, not {height} × {width}")));
     }
     if let CubeMode::Volume { size: [depth, height, width], place } = options.view.cube {
         if depth == 0 || height == 0 || width == 0 {
-            return Err(Error::usage(format!(
-                "patch: expected at least 1 × 1 × 1, found {depth} × {height} × {width}"
-            )));
+            return Err(Error::usage(format!("a patch must be at least 1 × 1 × 1, not {depth} × {height} × {width}")));
         }
         if place == PatchPlace::Cycle {
             return Err(Error::usage(
@@ -68,10 +66,10 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         Bands::List(list) => !list.is_empty(),
     };
     if !some {
-        return Err(Error::usage(format!("bands: expected at least one, found {:?}", options.view.bands)));
+        return Err(Error::usage(format!("`bands` must select at least one band, found {:?}", options.view.bands)));
     }
     if options.view.cube == CubeMode::Raw {
-        return Err(Error::usage("bands: expected decoded arrays, found stored bytes (`CubeMode::Raw`)"));
+        return Err(Error::usage("`bands` needs decoded arrays, but stored bytes are loaded (`CubeMode::Raw`)"));
     }
     Ok(())
 }
@@ -94,9 +92,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
                 let error = Error::usage(format!(
-                    "dtype: no decoded array with three axes is loaded, so {dtype} has no effect"
+                    "the dtype {dtype} has no effect, because no decoded array with three axes is loaded"
                 ));
-                return Err(error.with_hint("to change the type of pictures, name the field, or pass mean and std"));
+                return Err(error.with_hint("name the field, or pass mean and std, to change the type of pictures"));
             }
         }
         ArrayDtype::Fields(fields) => {
@@ -104,7 +102,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
                 let mut names: Vec<&str> = arrays.map(FieldPlan::source).collect();
                 names.dedup();
                 let (name, names) = (name.escape_debug(), names.join(", "));
-                let text = format!("dtype: expected a decoded picture or array, one of [{names}], found `{name}`");
+                let text = format!(
+                    "`dtype` names `{name}`, which is not a decoded picture or array: expected one of [{names}]"
+                );
                 return Err(Error::usage(text));
             }
         }
@@ -133,18 +133,18 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
             return Err(Error::usage(
-                "flips and turns need a decoded array with two or three axes, but none is loaded",
+                "flips and rotations need a decoded array with two or three axes, but none is loaded",
             ));
         }
         let hint = match options.view.augment.flip_columns {
             true => Hint::new(
-                "to mirror pictures, use the view: `rrcN` mirrors half of them, and other views have the \
-                 option `flip`, such as ",
+                "mirror pictures with a view: `rrcN` mirrors half of them, and other views have the option `flip`, \
+                 such as ",
             )
             .and([Setting::word("image", "full,flip=0.5")]),
-            false => Hint::new("to turn pictures, use `random_rotation` or `random_affine`"),
+            false => Hint::new("use `random_rotation` or `random_affine` to rotate pictures"),
         };
-        return Err(Error::usage("flips and turns apply to arrays, but only pictures are loaded").with_hint(hint));
+        return Err(Error::usage("flips and rotations apply to arrays, but only pictures are loaded").with_hint(hint));
     }
     // If volumes are cut, only their planes are moved. Other arrays have different sides, so their moves would
     // differ.
@@ -154,9 +154,10 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         (options.view.cube, options.view.augment.is_none() && !plans.iter().any(is_moved), plans.iter().find(is_other))
     {
         let name = other.name.escape_debug();
-        let error =
-            Error::usage(format!("field `{name}` is not a volume, so it cannot be flipped or turned with the volumes"));
-        return Err(error.with_hint("leave the field out, or flip and turn the volumes in a `transform`"));
+        let error = Error::usage(format!(
+            "field `{name}` is not a volume, so it cannot be flipped or rotated with the volumes"
+        ));
+        return Err(error.with_hint("leave the field out, or flip and rotate the volumes in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
@@ -170,7 +171,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let is_flat = |plan: &&FieldPlan| is_banded(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (true, Some(flat)) = (options.view.augment_bands.iter().any(lowers), plans.iter().find(is_flat)) {
         let name = flat.name.escape_debug();
-        let error = Error::usage(format!("random_low_resolution: field `{name}` is not a volume cut into boxes"));
+        let error = Error::usage(format!(
+            "`random_low_resolution` needs volumes cut into boxes, but field `{name}` is not one"
+        ));
         return Err(error.with_hint("cut volumes with `patchDxHxW`"));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
@@ -187,7 +190,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let (name, axes) = (plan.name.escape_debug(), plan.shape.len());
-        return Err(Error::usage(format!("patch: expected two or three axes, found {axes} in field `{name}`"))
+        return Err(Error::usage(format!("patches need two or three axes, but field `{name}` has {axes}"))
             .with_hint("cut volumes with `patchDxHxW`, or leave the field out"));
     }
     match (patch, bands) {
@@ -206,7 +209,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
         NoData::Cubes(_) => {
-            Error::usage("no-data replacement: no decoded array with three axes declares a no-data value")
+            Error::usage("no-data values cannot be replaced, because no decoded array with three axes declares one")
         }
         // A field that exists but declares no no-data value fails later, when it is planned.
         NoData::Fields(fields) => {
@@ -224,7 +227,10 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
 }
 
 fn not_loaded(option: &str, field: &str) -> Error {
-    Error::usage(format!("{option}: field `{}` is not loaded as a decoded array", field.escape_debug()))
+    Error::usage(format!(
+        "{option} cannot be applied: field `{}` is not loaded as a decoded array",
+        field.escape_debug()
+    ))
 }
 
 /// Returns the axes from the packer's columns `height`, `width` and, for cubes, `channels`. Also returns true

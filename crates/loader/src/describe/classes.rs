@@ -18,9 +18,7 @@ impl ClassPlan {
         let refuse = |reason: &str| Err(Error::usage(format!("patches by class: {reason}")));
         if let Some(weights) = &weights {
             if let Some((class, weight)) = weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {
-                return refuse(&format!(
-                    "weight of class {class}: expected a finite number of at least 0, found {weight}"
-                ));
+                return refuse(&format!("the weight of class {class} must be finite and not negative, found {weight}"));
             }
             if weights.values().all(|weight| *weight == 0.0) {
                 return refuse("no class has a weight above 0");
@@ -31,7 +29,7 @@ impl ClassPlan {
             (CubeMode::Volume { size, .. }, Patches::PerSample(_)) => size,
             _ => {
                 return refuse(
-                    "set the number of patches per sample, and a size such as `patch64x64` or `patch16x64x64`",
+                    "the number of patches per sample and a size such as `patch64x64` or `patch16x64x64` must be set",
                 );
             }
         };
@@ -46,8 +44,11 @@ impl ClassPlan {
         let Some((plan, position)) =
             plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.kind.position()?)))
         else {
-            return refuse("no integer mask is loaded").map_err(|error| {
-                error.with_hint("add a field such as `mask`, [height, width] or [depth, height, width], to the fields")
+            return refuse("no mask of integers is loaded").map_err(|error| {
+                error.with_hint(
+                    "load a mask too, for example a field `mask` with the shape [height, width] or [depth, height, \
+                     width]",
+                )
             });
         };
         Ok(Some(Self { position, field: plan.name.clone(), patch: patch.map(u64::from), weights }))

@@ -68,7 +68,8 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
         return refuse("each crop has its own view, so a view for all pictures has no effect".into(), hint);
     }
     if let Some((name, _)) = options.view.align.first() {
-        let reason = format!("field `{}` follows one picture and cannot follow several crops", name.escape_debug());
+        let reason =
+            format!("field `{}` is aligned with one picture and cannot follow several crops", name.escape_debug());
         return refuse(reason, "load the field without crops");
     }
     Ok(())

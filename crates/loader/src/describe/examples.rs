@@ -24,7 +24,7 @@ const TRIES: usize = 16;
 
 /// Part of a hint that tells the user where no-data values come from.
 pub(crate) const DECLARED: &str =
-    "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
+    "declare the no-data value in the source and pack again: `data ignore value` in ENVI, GDAL_NODATA in GeoTIFF";
 
 /// Samples of a field: one for each element type and form of storage, in ascending order, and at least one in total.
 /// Each is read whole, because the head alone has no checksum.
@@ -127,8 +127,9 @@ impl Examples {
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
         if with.is_some() && !self.has_no_data && matches!(options.output.no_data, NoData::Fields(_)) {
             let (field, count) = (field.escape_debug(), self.looked_at);
-            let text =
-                format!("no-data replacement: field `{field}` declares no no-data value (samples inspected: {count})");
+            let text = format!(
+                "no-data values cannot be replaced: field `{field}` declares none (samples inspected: {count})"
+            );
             return Err(Error::usage(text).with_hint(DECLARED));
         }
         Ok(with.filter(|_| self.has_no_data))
@@ -175,15 +176,15 @@ impl Examples {
         };
         let Some(to) = As::float(element) else {
             let why = match (has_factors, fills) {
-                (true, _) => "which has mean and std",
+                (true, _) => "which is normalised with mean and std",
                 (false, true) => "whose no-data is replaced",
                 (false, false) if is_mixed => "whose pixels are mixed",
                 (false, false) => "whose bands are augmented",
             };
-            let what = format!("element type of field `{field}`, {why}");
+            let what = format!("field `{field}`, {why},");
             let hint = Hint::new("choose one of them with ").and([Setting::named("dtype")]);
             return Err(
-                Error::usage(format!("{what}: expected float16, bfloat16 or float32, found {element}")).with_hint(hint)
+                Error::usage(format!("{what} must be float16, bfloat16 or float32, but is {element}")).with_hint(hint)
             );
         };
         for Example { sample, descriptor, .. } in &self.samples {

@@ -15,7 +15,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
     let leave_out = |error: Error| error.with_hint("leave the field out");
     if mix.choices.is_empty() {
-        return refuse("expected at least one mix, found none");
+        return refuse("choose at least one kind of mix");
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
         let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
@@ -26,7 +26,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         .iter()
         .any(|plan| matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. })) && is_dense(plan))
     {
-        return refuse("expected decoded pictures with one fixed size")
+        return refuse("the pictures must be decoded and have a fixed size")
             .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_mixed = |plan: &FieldPlan| match plan.kind {
@@ -36,14 +36,15 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     };
     if let Some(other) = plans.iter().find(|plan| !is_mixed(plan) || !is_dense(plan)) {
         let name = other.name.escape_debug();
-        let reason =
-            format!("field `{name}` is neither a fixed-size picture, nor a mask that follows one, nor a scalar");
+        let reason = format!(
+            "field `{name}` cannot be mixed: it is not a fixed-size picture, a mask aligned with one, or a scalar"
+        );
         return refuse(&reason).map_err(leave_out);
     }
     let mask = plans.iter().find(|plan| matches!(plan.kind, FieldType::Mask(_)));
     if let Some(mask) = mask.filter(|_| mix.choices.iter().any(|mix| matches!(mix, Mix::Mixup { .. }))) {
         let name = mask.name.escape_debug();
-        let reason = format!("field `{name}` is a mask: mixup would need weighted sums of its classes");
+        let reason = format!("mixup cannot blend the classes of the mask `{name}`");
         return refuse(&reason).map_err(|error| error.with_hint("use cutmix or mosaic, or leave the field out"));
     }
     plan_label(plans, mix, !options.view.align.is_empty())
@@ -68,7 +69,7 @@ fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Resu
                 .map_err(|error| error.with_hint("leave the field out, or use mixup and cutmix alone"));
         }
         if mix.classes == 0 {
-            return refuse("expected at least one class for the field `label`, found 0");
+            return refuse("the field `label` needs at least one class, but the dataset has none");
         }
         plan.kind = FieldType::OneHot(OneHotField { column, classes: mix.classes });
         plan.dtype = Dtype::F32.into();

@@ -69,7 +69,11 @@ impl Fields {
             Some(names) => {
                 for name in names.iter().filter(|name| !options.is_aligned_object(name)) {
                     let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
-                        Error::usage(format!("no field `{}`: expected {}", name.escape_debug(), known_fields(schema)))
+                        Error::usage(format!(
+                            "there is no field `{}`: expected {}",
+                            name.escape_debug(),
+                            known_fields(schema)
+                        ))
                     })?;
                     fields.add(dataset, field, options)?;
                 }
@@ -166,10 +170,9 @@ impl Fields {
             },
             _ => {
                 let (name, kind) = (&field.name, field.kind);
-                let text = format!("field `{name}`: expected a scalar, an image or an array, found kind {kind:?}");
-                return Err(
-                    Error::usage(text).with_hint("read the field sample by sample, because batches hold only numbers")
-                );
+                let text =
+                    format!("field `{name}` has the kind {kind:?}, but batches hold only scalars, images and arrays");
+                return Err(Error::usage(text).with_hint("read the field sample by sample"));
             }
         };
         self.push(field.name.clone(), described, options);
@@ -227,8 +230,8 @@ impl Fields {
             _ => "clip frames",
         };
         let hint =
-            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" stores each folder of pictures as a clip");
-        let error = Error::usage(format!("{what}: no clip field is decoded"));
+            Hint::new("pack with ").and([Setting::on("clips")]).then(" to store each folder of pictures as a clip");
+        let error = Error::usage(format!("cannot set the {what}: no clip field is decoded"));
         Err(error.with_hint(hint))
     }
 }
@@ -259,8 +262,8 @@ fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {
         return Ok(());
     }
-    let hint = "`patch224x224` cuts arrays";
-    Err(Error::usage("picture view: the dataset has no pictures").with_hint(hint))
+    let hint = "use `patch224x224` to cut arrays";
+    Err(Error::usage("a picture view needs pictures, but the dataset has none").with_hint(hint))
 }
 
 #[cfg(test)]

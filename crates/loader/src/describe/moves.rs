@@ -34,11 +34,11 @@ pub(crate) fn sampling(
 /// Returns the element for pixels from outside a mask.
 pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result<Vec<u8>> {
     element_bytes(element, value).ok_or_else(|| {
-        let what = format!("`mask_fill` of field `{}`", field.escape_debug());
+        let field = field.escape_debug();
         let hint = Hint::new("set another fill value, such as ")
             .only(Voice::Python, "sp.augment.random_affine(…, mask_fill=0)")
             .only(Voice::Rust, "`mask_fill=0` in its brackets");
-        Error::usage(format!("{what}: expected a value of {element}, found {value}")).with_hint(hint)
+        Error::usage(format!("field `{field}`: {element} cannot represent `mask_fill` {value}")).with_hint(hint)
     })
 }
 
@@ -54,23 +54,22 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         let is_other = |plan: &&FieldPlan| is_moved(plan) && !matches!(plan.kind, FieldType::Volume(_));
         if let (Some(_), Some(other)) = (moves.of_volumes(), plans.iter().find(is_other)) {
             let name = other.name.escape_debug();
-            return Err(Error::usage(format!("random_affine_3d: field `{name}` is not a volume cut into boxes"))
-                .with_hint(
-                    "cut volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes",
-                ));
+            return Err(Error::usage(format!(
+                "`random_affine_3d` needs volumes cut into boxes, but field `{name}` is not one"
+            ))
+            .with_hint("cut volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes"));
         }
         return match plans.iter().any(is_moved) {
             true => Ok(()),
             false => Err(Error::usage(
-                "augmentation: no decoded picture or array with two or three axes is loaded, so there is nothing \
-                 to move",
+                "the augmentation has nothing to move: no decoded picture or array with two or three axes is loaded",
             )),
         };
     }
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     if plans.iter().any(|plan| is_picture(&plan)) {
         if changes.iter().any(|change| change.of_volumes().is_some()) {
-            return Err(Error::usage("picture augmentation: `random_affine_3d` is for volumes only")
+            return Err(Error::usage("`random_affine_3d` applies only to volumes, but pictures are loaded")
                 .with_hint("choose `random_affine` for pictures"));
         }
         // If pictures are loaded, only masks that follow them use `mask_fill`, and nothing uses
@@ -82,14 +81,14 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         };
         let has_unused = |change: &Augmentation| change.outside().is_some_and(unused);
         return match (changes.iter().any(has_unused), has_masks) {
-            (true, false) => Err(Error::usage("picture augmentation: `fill` and `mask_fill` are for arrays only")),
-            (true, true) => Err(Error::usage("picture augmentation: `fill` is for arrays only")),
+            (true, false) => Err(Error::usage("`fill` and `mask_fill` apply only to arrays, but pictures are loaded")),
+            (true, true) => Err(Error::usage("`fill` applies only to arrays, but pictures are loaded")),
             (false, _) => Ok(()),
         };
     }
     let error = Error::usage("picture augmentation needs a field with decoded pictures, but none is loaded");
     Err(match changes.iter().any(|change| change.outside().is_some()) {
-        true => error.with_hint("arrays support only one of these augmentations: `random_affine` or `random_rotation`"),
+        true => error.with_hint("use a single augmentation for arrays: `random_affine` or `random_rotation`"),
         false => error,
     })
 }

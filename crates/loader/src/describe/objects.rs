@@ -23,7 +23,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
         let Some((field, position)) = field.filter(|field| objects_of(field.kind)).zip(schema.stored_position(name))
         else {
             return Err(Error::usage(format!(
-                "objects: field `{}` contains no arrays, text, JSON or bytes",
+                "field `{}` cannot be loaded as objects: it contains no arrays, text, JSON or bytes",
                 name.escape_debug()
             )));
         };
@@ -32,7 +32,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {
                 return Err(Error::usage(format!(
-                    "objects: field `{}` is aligned as a mask, so it is loaded as a tensor",
+                    "field `{}` cannot be loaded as objects: it is aligned as a mask, which is loaded as a tensor",
                     name.escape_debug()
                 )));
             }

@@ -28,7 +28,7 @@ impl PatchPlan {
         }
         let (grid, unit) = match options.view.patches {
             Patches::PerSample(0) => {
-                return Err(Error::usage("patches per sample: expected at least 1, found 0"));
+                return Err(Error::usage("the number of patches per sample must be at least 1, not 0"));
             }
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
@@ -39,8 +39,10 @@ impl PatchPlan {
                         let sides = sides.iter().zip(patch_sides(options)).filter(|(_, size)| *size > 0);
                         sides.map(|(side, _)| side.to_string()).collect::<Vec<_>>().join(" × ")
                     };
-                    let expected = format!("less than a patch, {}", words(sides));
-                    return Err(Error::usage(format!("patch overlap: expected {expected}, found {}", words(overlap))));
+                    let (overlap, patch) = (words(overlap), words(sides));
+                    return Err(Error::usage(format!(
+                        "the overlap of patches ({overlap}) must be smaller than a patch ({patch})"
+                    )));
                 }
                 let grid = Grid { size, overlap: overlap.map(u64::from) };
                 (Some(grid), Unit::Grid { size: sides, overlap })
@@ -108,7 +110,7 @@ impl PatchPlan {
         if let Some((name, scene)) = volume {
             let Some(scene) = scene else {
                 return Err(Error::usage(format!(
-                    "patch grid: the volumes of field `{name}` differ in size, but a grid needs equal sizes"
+                    "patches cannot form a grid: the volumes of field `{name}` differ in size"
                 )));
             };
             self.most = self.count(grid, scene)?;
@@ -128,8 +130,11 @@ impl PatchPlan {
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
         let [height, width] = &*sides else {
             let text = "differ in size, and the index does not contain their sizes";
-            return Err(Error::usage(format!("patch grid: the arrays of field `{}` {text}", plan.name))
-                .with_hint("pack the dataset with scalar fields `height` and `width`"));
+            return Err(Error::usage(format!(
+                "patches cannot form a grid: the arrays of field `{}` {text}",
+                plan.name
+            ))
+            .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
         let mut counts = vec![1; to_usize(dataset.len())];
         let mut start = 0_usize;
@@ -155,7 +160,7 @@ impl PatchPlan {
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
         let count = grid.count(scene).unwrap_or(1);
         u32::try_from(count)
-            .map_err(|_| Error::usage(format!("number of patches in a scene: expected fewer than 2³², found {count}")))
+            .map_err(|_| Error::usage(format!("a scene has {count} patches, but must have fewer than 2³²")))
     }
 }
 
@@ -171,8 +176,8 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     let (field, mode) = (plan.name.escape_debug(), options.view.cube);
     if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
         return Error::usage(format!(
-            "several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`: the field is not \
-             [depth, height, width], with or without channels"
+            "several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`, which is not \
+             [depth, height, width] with or without channels"
         ))
         .with_hint(format!(
             "cut [height, width] and [height, width, channels] with `patch{height}x{width}`, or leave the field out"
@@ -187,9 +192,9 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
         ))
         .with_hint(hint);
     }
-    let hint = Hint::new("choose fields without pictures (").and([Setting::named("fields")]).then("), and ");
+    let hint = Hint::new("load only fields without pictures (").and([Setting::named("fields")]).then("), and ");
     let hint = hint.and([Setting::named("bands")]).then(" if cubes have different bands");
-    let text =
-        "is neither a scalar, nor an array that is cut into patches, nor an array with the same shape in all samples";
+    let text = "cannot be loaded: it is not a scalar, an array cut into patches, or an array with the same shape in \
+                all samples";
     Error::usage(format!("several patches per sample: field `{field}` {text}")).with_hint(hint)
 }

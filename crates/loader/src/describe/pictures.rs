@@ -46,7 +46,7 @@ pub(crate) fn plan(
             _ => {
                 let hint = "choose a view with a fixed size, or raw pictures";
                 return Err(Error::usage(
-                    "whole pictures need the scalar fields `height` and `width`, which the dataset lacks",
+                    "whole pictures need the scalar fields `height` and `width`, but the dataset has none",
                 )
                 .with_hint(hint));
             }
@@ -80,11 +80,8 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     }
     changes.iter().try_for_each(Augmentation::check)?;
     if changes.len() > Augmentation::MOST as usize {
-        let expected = format!("at most {}", Augmentation::MOST);
-        return Err(Error::usage(format!(
-            "number of picture augmentations: expected {expected}, found {}",
-            changes.len()
-        )));
+        let (most, found) = (Augmentation::MOST, changes.len());
+        return Err(Error::usage(format!("at most {most} picture augmentations are supported, found {found}")));
     }
     let refuse = |reason: String| Err(Error::usage(format!("picture augmentation: {reason}")));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));

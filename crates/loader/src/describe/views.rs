@@ -59,7 +59,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         let (picture, name) = (picture.escape_debug(), array.name.escape_debug());
         let reason = match size {
             None if is_cut(array) => format!("picture `{picture}` is whole, but patches are cut from `{name}`"),
-            None if turned => format!("picture `{picture}` is whole, but `{name}` is flipped or turned"),
+            None if turned => format!("picture `{picture}` is whole, but `{name}` is flipped or rotated"),
             _ => format!("picture `{picture}` is cut, scaled or mirrored, but `{name}` is not"),
         };
         return Err(

@@ -39,7 +39,7 @@ pub(crate) fn plan(
         return refused("do not support selecting bands");
     }
     if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
-        return refused("are [depth, height, width, channels]: layout `chw` is not supported");
+        return refused("are [depth, height, width, channels], so the layout `chw` is not supported");
     }
     if examples.varies.get(3).is_some_and(|&varies| varies) {
         return Ok(None);

@@ -13,7 +13,7 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     let special = match (descriptor.no_data, &descriptor.transform) {
         (_, Transform::Fixed { .. }) => " (stored as fixed point)".to_owned(),
         (Some(value), _) if descriptor.codes != Codes::default() => format!(" (no-data is {value})"),
-        _ if descriptor.codes != Codes::default() => " (some not finite)".to_owned(),
+        _ if descriptor.codes != Codes::default() => " (some values are not finite)".to_owned(),
         _ => String::new(),
     };
     let found = descriptor.decoded;
@@ -23,7 +23,7 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
 /// Returns the error for a patch `[height, width]` that does not fit in its array.
 pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
-    FormatError::usage(format!("patch: expected at most {height} × {width}, the array's size, found {a} × {b}"))
+    FormatError::usage(format!("the patch ({a} × {b}) does not fit in the array ({height} × {width})"))
 }
 
 /// Fails if an array's no-data would be mixed with other values. NaN is allowed, because a mean that includes

@@ -70,7 +70,7 @@ impl Loader {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
         if options.resources.stage.as_ref().is_some_and(|stage| stage.decodes()) && options.output.transform.is_some() {
-            let error = Error::usage("transform needs rows in host memory, but they are decoded on a device");
+            let error = Error::usage("a transform needs rows in host memory, but the rows are decoded on a device");
             return Err(error.with_hint("decode on the host, or change whole batches on the device"));
         }
         let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
@@ -182,9 +182,8 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
     let hint = Hint::new("")
         .only(Voice::Rust, "keep incomplete batches with `End::Pad` or `End::Uneven`")
         .only(Voice::Python, "keep incomplete batches with end=\"pad\" or end=\"uneven\"");
-    let found = format!("{every}: every batch would be dropped");
-    Err(Error::usage(format!("batch size: expected at most {positions} ({what} in an epoch), found {found}"))
-        .with_hint(hint))
+    let text = format!("every batch would be dropped: a batch has {every} {what}, but an epoch has only {positions}");
+    Err(Error::usage(text).with_hint(hint))
 }
 
 pub(super) fn device_bytes(options: &LoaderOptions, predicted: &Predicted) -> u64 {

@@ -155,9 +155,9 @@ impl Align {
     /// `Usage` if a share is not between 0 and 1.
     pub(crate) fn check(&self) -> FormatResult<()> {
         match self {
-            Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => {
-                Err(FormatError::usage(format!("minimum visible share of a box: expected 0 to 1, found {visible}")))
-            }
+            Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => Err(FormatError::usage(format!(
+                "the minimum visible share of a box must be from 0 to 1, found {visible}"
+            ))),
             _ => Ok(()),
         }
     }

@@ -116,8 +116,8 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
         others.into_iter().partition(|part| BandAugmentation::is_named(part));
     let bands = bands.into_iter().map(str::parse).collect::<Result<Vec<BandAugmentation>, FormatError>>()?;
     if bands.len() > BandAugmentation::MOST {
-        let expected = format!("at most {}", BandAugmentation::MOST);
-        return Err(Error::usage(format!("number of band augmentations: expected {expected}, found {}", bands.len())));
+        let (most, found) = (BandAugmentation::MOST, bands.len());
+        return Err(Error::usage(format!("at most {most} band augmentations are supported, found {found}")));
     }
     let arrays = match &*arrays {
         [] => Augment::default(),
@@ -132,8 +132,10 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
 
 fn unknown_augmentation(part: &str) -> Error {
     if name_of(part).parse::<Mix>().is_ok() {
-        let hint = Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
-        let text = format!("`{part}` is not an augmentation for single samples");
+        let hint = Hint::new("use ")
+            .and([Setting::named("mix").in_python("augment_batch")])
+            .then(" to mix the samples of a batch");
+        let text = format!("`{part}` mixes the samples of a batch, so it cannot augment single samples");
         return Error::usage(text).with_hint(hint);
     }
     let arrays = [&ARRAYS[..], &BandAugmentation::NAMES].concat().join(", ");

@@ -15,17 +15,15 @@ impl Alias {
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
-            return Err(Error::usage(format!(
-                "weight {number}: expected a finite number of at least 0, found {weight}"
-            )));
+            return Err(Error::usage(format!("weight {number} must be finite and not negative, found {weight}")));
         }
         let count = u32::try_from(weights.len())
-            .map_err(|_| Error::usage(format!("weights: expected fewer than 2³², found {}", weights.len())))?;
+            .map_err(|_| Error::usage(format!("expected fewer than 2³² weights, found {}", weights.len())))?;
         // Dividing by the largest weight first keeps the sum of many large weights finite.
         let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
         let sum: f64 = weights.iter().map(|w| w / largest).sum();
         if largest <= 0.0 {
-            return Err(Error::usage(format!("weights: none of the {count} weights is above 0")));
+            return Err(Error::usage(format!("none of the {count} weights is above 0")));
         }
         let mut parts: Vec<f64> = weights.iter().map(|w| w / largest / sum * f64::from(count)).collect();
         let mut columns = vec![(u64::MAX, 0_u32); parts.len()];
@@ -136,7 +134,7 @@ mod tests {
     fn invalid_weights_are_refused() {
         assert_eq!(
             Alias::new(&[1.0, -1.0]).unwrap_err().to_string(),
-            "weight 1: expected a finite number of at least 0, found -1"
+            "weight 1 must be finite and not negative, found -1"
         );
         for weights in [&[f64::NAN][..], &[f64::INFINITY], &[0.0, 0.0], &[]] {
             assert!(Alias::new(weights).is_err(), "{weights:?}");

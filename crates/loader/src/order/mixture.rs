@@ -93,10 +93,12 @@ impl Mixture {
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
-            return Err(Error::usage(format!("source {number}: expected samples from one dataset, found a mixture"))
-                .with_hint(
-                    "list the sources of that mixture directly, each with its weight times the mixture's weight",
-                ));
+            return Err(Error::usage(format!(
+                "source {number} is itself a mixture, but each source must be a single dataset"
+            ))
+            .with_hint(
+                "list the sources of that mixture directly, and multiply their weights by the weight of the mixture",
+            ));
         }
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
         let pattern = Pattern::new(&weights, columns)?;

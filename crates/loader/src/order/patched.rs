@@ -75,9 +75,7 @@ impl Patched {
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
         if !fits {
             let found = format!("{:?}", counts.iter().map(Vec::len).collect::<Vec<_>>());
-            return Err(Error::usage(format!(
-                "number of patch counts: expected {wanted:?}, one per sample, found {found}"
-            )));
+            return Err(Error::usage(format!("expected one patch count for each sample ({wanted:?}), found {found}")));
         }
         Self::new(scenes, unit, Counts::Each(counts.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
@@ -85,7 +83,7 @@ impl Patched {
     fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
         if scenes.unit() != Unit::Samples {
             return Err(Error::usage(format!(
-                "scene order: expected an order of samples, found an order of {}",
+                "patches can be drawn only from an order of samples, not from an order of {}",
                 scenes.unit()
             )));
         }
@@ -97,12 +95,12 @@ impl Patched {
             }
         };
         if none {
-            return Err(Error::usage("patches per sample: expected at least 1, found 0"));
+            return Err(Error::usage("the number of patches per sample must be at least 1, not 0"));
         }
         let scenes_of_epoch = scenes.epoch(0).len();
         if scenes_of_epoch.checked_mul(most).is_none() {
             let found = format!("{scenes_of_epoch} samples with {most} patches each");
-            return Err(Error::usage(format!("number of patches in an epoch: expected fewer than 2⁶⁴, found {found}")));
+            return Err(Error::usage(format!("an epoch must have fewer than 2⁶⁴ patches, but has {found}")));
         }
         Ok(Self { scenes, unit, counts, open })
     }
@@ -150,8 +148,8 @@ impl Sampling for Patched {
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let open = (1..=Self::OPEN_TRIED).find(|&open| self.clone().open_scenes(open).fingerprint() == other)?;
         let own = self.open;
-        let hint = Hint::new("the state was saved with ").and([Setting::number("open_scenes", open)]);
-        Some(hint.then(format!(", not {own}: use the same number")))
+        let hint = Hint::new("use ").and([Setting::number("open_scenes", open)]);
+        Some(hint.then(format!(", as when the state was saved, instead of {own}")))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

@@ -58,7 +58,7 @@ impl Split {
             Err(Error::usage(format!("split shares: expected {expected}, found {found}")))
         };
         if shares.len() < 2 {
-            return refuse("two or more", format!("{shares:?}"));
+            return refuse("two or more parts", format!("{shares:?}"));
         }
         if !shares.iter().all(|share| share.is_finite() && *share > 0.0) {
             return refuse("numbers above 0", format!("{shares:?}"));
@@ -110,7 +110,7 @@ impl Split {
         if self.is_growing && self.stratify.is_some() {
             let error = Error::usage("a split cannot be both growing and stratified");
             return Err(error.with_hint(
-                "drop one of the two options: a growing split places each sample by its key alone, whatever its class",
+                "use only one of the two: a growing split places each sample by its key alone, whatever its class",
             ));
         }
         let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
@@ -129,9 +129,11 @@ impl Split {
         }
         for (number, (part, share)) in parts.iter_mut().zip(&self.shares).enumerate() {
             if part.is_empty() {
-                let units = if groups.is_some() { " in their groups" } else { "" };
+                let units = if groups.is_some() { ", and groups stay together" } else { "" };
                 let count = samples.len();
-                let text = format!("part {number} of the split is empty: share {share} of {count} samples{units}");
+                let text = format!(
+                    "part {number} of the split would be empty: its share is {share} of {count} samples{units}"
+                );
                 return Err(Error::usage(text).with_hint(self.way_out()));
             }
             part.sort_unstable();
@@ -141,8 +143,9 @@ impl Split {
 
     fn way_out(&self) -> shardpack_format::Hint {
         if self.is_growing {
-            shardpack_format::Hint::new("to split a part of a growing split again, use another ")
+            shardpack_format::Hint::new("use another ")
                 .and([Setting::named("seed")])
+                .then(" to split a part of a growing split again")
         } else {
             "choose larger shares".into()
         }
@@ -256,21 +259,21 @@ impl Attribute {
         match self {
             Self::Values(values) if values.len() == samples.len() => Ok(values.clone()),
             Self::Values(values) => {
-                let expected = format!("{}, one for each sample", samples.len());
-                Err(Error::usage(format!(
-                    "number of values for `{option}`: expected {expected}, found {}",
-                    values.len()
-                )))
+                let (found, expected) = (values.len(), samples.len());
+                Err(Error::usage(format!("`{option}` has {found} values, but there are {expected} samples")))
             }
             Self::Column(name) => {
                 let column = dataset.column(name)?;
                 if matches!(column.dtype(), Dtype::F16 | Dtype::F32 | Dtype::F64) {
                     return Err(Error::usage(format!(
-                        "`{option}`, field `{}`: expected integers, found {}",
+                        "`{option}` needs a field of integers, but field `{}` has the type {}",
                         name.escape_debug(),
                         column.dtype()
                     ))
-                    .with_hint("pass a list with one value per sample, such as a range index"));
+                    .with_hint(
+                        "pass a list with one integer or text per sample, for example the number of the bin that the \
+                         value falls in",
+                    ));
                 }
                 samples.iter().map(|&sample| text_of(&column, sample)).collect()
             }
@@ -281,7 +284,9 @@ impl Attribute {
 fn text_of(column: &Column, sample: u64) -> Result<String> {
     let value = column.value(sample);
     Ok(value
-        .ok_or_else(|| Error::usage(format!("sample index: expected below {}, found {sample}", column.len())))?
+        .ok_or_else(|| {
+            Error::usage(format!("the dataset has {} samples, so there is no sample {sample}", column.len()))
+        })?
         .to_string())
 }
 

@@ -49,29 +49,31 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
-            return Err(Error::usage(format!(
-                "the state counts {}, but this loader counts {}",
-                state.unit,
-                self.unit()
-            )));
+            let (saved, own) = (state.unit, self.unit());
+            let text = format!("the state was saved by a loader of {saved}, but this loader loads {own}");
+            return Err(Error::usage(text).with_hint("use the same patch options as when the state was saved"));
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
-            let other = "the dataset, its generation, the subset, the mode or the lanes differ from the run that saved the state";
+            let other = "use the same dataset, generation, subset, mode and lanes as when the state was saved";
             let hint = self.difference(found).unwrap_or_else(|| other.into());
-            return Err(
-                Error::usage(format!("fingerprint in the state: expected {expected}, found {found}")).with_hint(hint)
-            );
+            return Err(Error::usage(format!(
+                "the state belongs to another loader: its fingerprint is {found}, but this loader has {expected}"
+            ))
+            .with_hint(hint));
         }
         if state.seed != self.seed() {
-            return Err(Error::usage(format!("seed in the state: expected {}, found {}", self.seed(), state.seed)));
+            return Err(Error::usage(format!(
+                "the state was saved with the seed {}, but this loader has the seed {}",
+                state.seed,
+                self.seed()
+            )));
         }
         let epoch = self.epoch(state.epoch);
         if state.samples_consumed > epoch.len() {
-            let expected = format!("at most {}, the length of the epoch", epoch.len());
+            let (consumed, all) = (state.samples_consumed, epoch.len());
             return Err(Error::usage(format!(
-                "samples consumed in the state: expected {expected}, found {}",
-                state.samples_consumed
+                "the state has consumed {consumed} positions of the epoch, but the epoch has only {all}"
             )));
         }
         Ok(epoch)

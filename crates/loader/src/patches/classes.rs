@@ -65,7 +65,7 @@ impl ClassPlan {
             [depth, height, width] => [depth, height, width],
             _ => {
                 return Err(FormatError::usage(format!(
-                    "mask: expected two or three axes, found shape {:?}",
+                    "a mask must have two or three axes, but its shape is {:?}",
                     mask.shape()
                 )));
             }
@@ -182,7 +182,7 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
         Dtype::U64 => collect(bytes, runs, |value| u64::from_le_bytes(value).cast_signed()),
         Dtype::I64 => collect(bytes, runs, i64::from_le_bytes),
         other => {
-            return Err(FormatError::usage(format!("patches by class: expected an integer mask, found {other}")));
+            return Err(FormatError::usage(format!("patches by class need a mask of integers, found {other}")));
         }
     };
     found.ok_or_else(|| {

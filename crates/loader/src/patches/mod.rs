@@ -98,9 +98,9 @@ impl PatchPlan {
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
         let expected = u64::from(own().unwrap_or(self.most));
         if found != expected {
-            let size = format!("scene with size {scene:?}");
+            let size = format!("a scene of size {scene:?}");
             return Err(FormatError::usage(format!(
-                "{size}: expected {expected} patches according to the index or the inspected samples, found {found}"
+                "{size} has {found} patches, but the index or the inspected samples promised {expected}"
             )));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))

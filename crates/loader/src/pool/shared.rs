@@ -156,7 +156,7 @@ impl PoolShared {
             // A slot that is too small must be an error. Otherwise, the loader would request it again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
-                Err(Error::usage(format!("memory for a batch: expected at least {bytes} bytes, found {found}")))
+                Err(Error::usage(format!("a batch needs {bytes} bytes of memory, but only {found} were allocated")))
             }
             made => Ok(made),
         }

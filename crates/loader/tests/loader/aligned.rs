@@ -172,7 +172,7 @@ fn the_fill_of_a_mask_has_its_type() {
     }
     for (mask, dtype) in [("mask,fill=-1", None), ("mask,fill=256", None), ("mask,fill=nan", None)] {
         let error = open(mask, dtype, "pad8").err().unwrap().to_string();
-        assert!(error.contains("mask `mask`: fill: expected a value of uint8"), "{error}");
+        assert!(error.contains("mask `mask`: uint8 cannot represent the fill value"), "{error}");
         assert!(open(mask, None, "resize8").is_ok(), "no border to fill");
     }
 }

@@ -54,7 +54,7 @@ fn samples_that_lack_something_and_damage() {
     assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
     // If a box is invalid in every format, its sample is damaged.
     let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
-    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "negative length")] {
+    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "sides of length 0 or more")] {
         let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
         let (text, skipped) = error(&|values| values[2].as_mut().unwrap().1.clone_from(&all));
         assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
@@ -67,15 +67,18 @@ fn samples_that_lack_something_and_damage() {
         assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
         skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
     };
-    refused("field `mask`, aligned as a mask: shape: expected 40 × 56, the size of the upright picture", &|values| {
+    refused("field `mask`, aligned as a mask: its shape is [3, 4], but the upright picture is 40 × 56", &|values| {
         values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
     });
-    refused("field `boxes`, aligned as boxes xyxy in pixels: shape: expected [boxes, 4], found [4, 5]", &|values| {
+    refused("field `boxes`, aligned as boxes xyxy in pixels: expected the shape [boxes, 4], found [4, 5]", &|values| {
         values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
     });
-    refused("field `classes`, aligned as rows of `boxes`: rows: expected 5, one for each box, found 4", &|values| {
-        values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
-    });
+    refused(
+        "field `classes`, aligned as rows of `boxes`: expected one row for each of 5 boxes, found 4 rows",
+        &|values| {
+            values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
+        },
+    );
     // These boxes are in the format left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
     let hint = refused(
@@ -84,12 +87,15 @@ fn samples_that_lack_something_and_damage() {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
     );
-    assert_eq!(hint, "`format = xywh` or `format = cxcywh` fits all boxes in this sample");
+    assert_eq!(hint, "pass `format = xywh` or `format = cxcywh`, which fits all boxes in this sample");
     let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
-    refused("aligned as boxes xyxy in pixels: boxes in pixels: no number in the sample is above 1", &|values| {
-        values[2].as_mut().unwrap().1.clone_from(&all);
-    });
-    refused("field `points`, aligned as keypoints in pixels: swapped points: expected numbers below 1", &|values| {
+    refused(
+        "aligned as boxes xyxy in pixels: boxes must be in pixels, but no number in the sample is above 1",
+        &|values| {
+            values[2].as_mut().unwrap().1.clone_from(&all);
+        },
+    );
+    refused("field `points`, aligned as keypoints in pixels: points ", &|values| {
         values[4] = Some((Codec::Raw, vec![0; 12], plain(Dtype::F32, &[1, 3]), None));
     });
 }
@@ -109,11 +115,11 @@ fn invalid_alignments_are_refused_at_open() {
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]),
-            "expected arrays, found a field of kind Text",
+            "only array fields can be aligned, but this field has the kind Text",
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]),
-            "expected arrays, found no field with this name",
+            "`nothing`: the dataset has no field with this name",
         ),
         (&|o: &mut LoaderOptions| o.view.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
         (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "not a picture field"),
@@ -131,20 +137,20 @@ fn invalid_alignments_are_refused_at_open() {
             &|o: &mut LoaderOptions| {
                 o.view.augment_pictures = vec!["random_rotation(degrees=5,mask_fill=-1)".parse().unwrap()];
             },
-            "`mask_fill` of field `mask`: expected a value of uint8, found -1",
+            "field `mask`: uint8 cannot represent `mask_fill` -1",
         ),
         (
             &|o: &mut LoaderOptions| {
                 o.view.align = align(&[("mask", "mask,fill=300")]);
                 o.view.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()];
             },
-            "mask `mask`: fill: expected a value of uint8, found 300",
+            "mask `mask`: uint8 cannot represent the fill value 300",
         ),
         (
             &|o: &mut LoaderOptions| {
                 o.view.augment_pictures = vec!["random_affine(degrees=5,fill=3)".parse().unwrap()];
             },
-            "`fill` is for arrays only",
+            "`fill` applies only to arrays, but pictures are loaded",
         ),
         (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, text, JSON or bytes"),
         (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),
@@ -177,14 +183,14 @@ fn masks_of_objects_and_polygons_that_are_none() {
         (
             "instances",
             &(|_: [u64; 2]| vec![2_u64, 3, 4]) as &dyn Fn([u64; 2]) -> Vec<u64>,
-            "aligned as masks of objects: shape: expected [masks,",
+            "aligned as masks of objects: expected the shape [masks,",
         ),
-        ("instances", &|[h, w]| vec![h, w], "shape: expected [masks,"),
-        ("instances,rows=boxes", &|[h, w]| vec![4, h, w], "rows: expected 5, one for each box, found 4"),
-        ("instances", &|_| vec![5, 0, 0], "shape: expected [masks,"),
-        ("polygons,rows=boxes", &|_| vec![5, 2], "expected [polygons, points, 2], one polygon for each box"),
-        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: shape: expected [points, 2]"),
-        ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected 5, one for each box, found 4"),
+        ("instances", &|[h, w]| vec![h, w], "expected the shape [masks,"),
+        ("instances,rows=boxes", &|[h, w]| vec![4, h, w], "expected one row for each of 5 boxes, found 4 rows"),
+        ("instances", &|_| vec![5, 0, 0], "expected the shape [masks,"),
+        ("polygons,rows=boxes", &|_| vec![5, 2], "expected the shape [polygons, points, 2], one polygon for each box"),
+        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: expected the shape [points, 2]"),
+        ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected one row for each of 5 boxes, found 4 rows"),
     ] {
         let error = error(text, shape, all()).unwrap_err();
         assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");

@@ -248,10 +248,10 @@ fn invalid_options_are_refused() {
     let fields = |name: &str| options(2).fields([name]);
     assert_eq!(
         refused(fields("lable")),
-        "no field `lable`: expected one of [image, cube, label, height, width, channels]"
+        "there is no field `lable`: expected one of [image, cube, label, height, width, channels]"
     );
-    assert_eq!(refused(options(0)), "batch size: expected at least 1, found 0");
-    assert!(refused(options(2).rank(2).world_size(2)).starts_with("rank: expected below"));
+    assert_eq!(refused(options(0)), "the batch size must be at least 1, found 0");
+    assert!(refused(options(2).rank(2).world_size(2)).starts_with("the rank must be below"));
     let view = ImageMode::View(View::random_resized_crop((0, 8)));
     assert!(refused(options(2).image(view)).contains("at least 1 × 1"));
 }

@@ -150,7 +150,7 @@ fn crops_that_contradict_other_options_are_refused() {
         assert!(error.contains(&format!("crops: two fields have the name `{name}`")), "{error}");
     }
     let error = refused(crops().align([("cube", "mask".parse::<Align>().unwrap())]));
-    assert!(error.contains("field `cube` follows one picture and cannot follow several crops"), "{error}");
+    assert!(error.contains("field `cube` is aligned with one picture and cannot follow several crops"), "{error}");
     let bad = view.clone().augmented([Augmentation::TrivialAugmentWide { bins: 0 }]);
     assert!(refused(options().crops([bad])).contains("num_magnitude_bins"));
     let many = view.clone().augmented(vec![augment("random_grayscale"); 1024]);

@@ -157,7 +157,10 @@ fn a_requested_type_is_used_if_no_value_changes() {
         mixed.refused(cubes(Dtype::I64))
     );
     let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32.into())]);
-    assert_eq!(mixed.refused(fields("cub")), "dtype: expected a decoded picture or array, one of [cube], found `cub`");
+    assert_eq!(
+        mixed.refused(fields("cub")),
+        "`dtype` names `cub`, which is not a decoded picture or array: expected one of [cube]"
+    );
     let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
     assert!(
         apart.contains("values of all samples: uint64, int64\nhint: load the samples of each type separately"),
@@ -177,10 +180,9 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
         ),
         (
             Kind::Wide,
-            "sample 101, `cube-101`: shape of field `cube`: expected [2, 3, 2], as in the first sample, \
-             found [2, 5, 2]\n\
-             hint: to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
-             or load a patch",
+            "sample 101, `cube-101`: field `cube`: an array has the shape [2, 5, 2], but the first sample has \
+             [2, 3, 2]\n\
+             hint: load a patch, or pack the arrays with scalar fields `height`, `width` and `channels`",
         ),
     ] {
         let mut kinds = vec![Kind::Half; 200];

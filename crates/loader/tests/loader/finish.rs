@@ -357,16 +357,19 @@ fn impossible_options_are_refused_at_open() {
     let f32s = || ArrayDtype::Fields(vec![("mask".into(), Dtype::F32.into())]);
     let counts = |normalise| cubes.refused(options().normalise(normalise));
     let error = counts(normalise("cube", 4));
-    assert!(error.contains("expected 1 number, or 5 (one per band), found 4") && error.contains("`cube`"), "{error}");
+    assert!(error.contains("need 1 number, or 5 (one per band), but have 4") && error.contains("`cube`"), "{error}");
     let error = counts(normalise("mask", 1));
-    assert!(error.contains("expected float16, bfloat16 or float32, found uint8\nhint:"), "{error}");
+    assert!(error.contains("must be float16, bfloat16 or float32, but is uint8\nhint:"), "{error}");
     let error = counts(normalise("cubes", 1));
-    assert!(error.contains("mean and std: field `cubes` is not loaded as a decoded array"), "{error}");
+    assert!(
+        error.contains("mean and std cannot be applied: field `cubes` is not loaded as a decoded array"),
+        "{error}"
+    );
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
-    assert!(error.contains("field `mask`: mean and std: expected 1 number"), "{error}");
+    assert!(error.contains("field `mask`: mean and std need 1 number"), "{error}");
     let error = cubes.refused(options().augment(ALL).fields(["flags"]));
     assert!(
-        error.contains("flips and turns need a decoded array with two or three axes, but none is loaded"),
+        error.contains("flips and rotations need a decoded array with two or three axes, but none is loaded"),
         "{error}"
     );
     let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
@@ -374,7 +377,7 @@ fn impossible_options_are_refused_at_open() {
     assert!(error.contains("band augmentation needs a decoded array with three axes"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
     let error = cubes.refused(options().augment_bands(augment_bands).dtype(doubles));
-    assert!(error.contains("`cube`, whose bands are augmented: expected float16, bfloat16 or float32"), "{error}");
+    assert!(error.contains("`cube`, whose bands are augmented, must be float16, bfloat16 or float32"), "{error}");
     let flags = ArrayDtype::Fields(vec![("flags".into(), ElementType::Bf16)]);
     let error = cubes.refused(options().dtype(flags));
     assert!(error.contains("a bool array cannot become bfloat16") && error.contains("cube-0"), "{error}");
@@ -382,7 +385,8 @@ fn impossible_options_are_refused_at_open() {
     let error = odd.refused(options().augment(ALL).mode(Mode::Stored));
     assert!(
         error.contains(
-            "arrays flipped or turned together: expected the same size for all, 8 × 9, found 9 × 9 in field `mask`"
+            "arrays that are flipped or rotated together must all have the same size: expected 8 × 9, found 9 × 9 in \
+             field `mask`"
         ),
         "{error}"
     );
@@ -395,25 +399,24 @@ fn arrays_that_cannot_be_moved_are_refused() {
     let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
     assert!(
         error.contains(
-            "augmentation: no decoded picture or array with two or three axes is loaded, so there \
-             is nothing to move"
+            "the augmentation has nothing to move: no decoded picture or array with two or three axes is loaded"
         ),
         "{error}"
     );
     for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
         let error = cubes.refused(moved(texts));
-        let expected = "needs a field with decoded pictures, but none is loaded\nhint: arrays support only one of these \
-                        augmentations: `random_affine`";
+        let expected = "needs a field with decoded pictures, but none is loaded\nhint: use a single augmentation for \
+                        arrays: `random_affine`";
         assert!(error.contains(expected), "{error}");
     }
     let error = cubes.refused(moved(&["random_rotation(degrees=9,mask_fill=256)"]));
-    assert!(error.contains("`mask_fill` of field `mask`: expected a value of uint8, found 256\nhint:"), "{error}");
+    assert!(error.contains("field `mask`: uint8 cannot represent `mask_fill` 256\nhint:"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
     let error = cubes.refused(moved(&[MOVES[0]]).dtype(doubles));
-    assert!(error.contains("`cube`, whose pixels are mixed: expected float16, bfloat16 or float32"), "{error}");
+    assert!(error.contains("`cube`, whose pixels are mixed, must be float16, bfloat16 or float32"), "{error}");
     let odd = Cubes::new(4, |_| [8, 9], 1);
     let error = odd.refused(moved(&[MOVES[0]]).mode(Mode::Stored));
-    let expected = "expected the same size for all, 8 × 9, found 9 × 9 in field `mask`";
+    let expected = "must all have the same size: expected 8 × 9, found 9 × 9 in field `mask`";
     assert!(error.contains(expected), "{error}");
     let mut wrong = moved(&[MOVES[0]]);
     wrong.view.augment_pictures =

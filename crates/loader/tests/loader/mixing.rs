@@ -181,12 +181,12 @@ fn unmixable_fields_are_refused() {
     let mut every_field = options();
     every_field.output.fields = None;
     for (options, said) in [
-        (options().image(LoaderOptions::default().view.image), "decoded pictures with one fixed size"),
+        (options().image(LoaderOptions::default().view.image), "the pictures must be decoded and have a fixed size"),
         (options().fields(["label"]), "mixed batches: no picture field is loaded\nhint: "),
         (options().fields(["image"]), "no integer field `label`"),
         (
             every_field,
-            "field `cube` is neither a fixed-size picture, nor a mask that follows one, nor a scalar\nhint: ",
+            "field `cube` cannot be mixed: it is not a fixed-size picture, a mask aligned with one, or a scalar\nhint: ",
         ),
         (
             {
@@ -194,11 +194,11 @@ fn unmixable_fields_are_refused() {
                 options.output.mix = mix(&[]);
                 options
             },
-            "expected at least one mix, found none",
+            "choose at least one kind of mix",
         ),
         (
             options().mix(BatchMix { classes: 0, ..mix(&["mixup"]).unwrap() }),
-            "expected at least one class for the field `label`",
+            "the field `label` needs at least one class",
         ),
         (
             options().mix(mix(&["mosaic", "mixup"]).unwrap()),

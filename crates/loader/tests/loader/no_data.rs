@@ -257,21 +257,24 @@ fn masks_have_theirs_by_name() {
 fn a_missing_no_data_value_is_an_error() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
-    let expected = "no-data replacement: no decoded array with three axes declares a no-data value\nhint: ";
+    let expected = "no-data values cannot be replaced, because no decoded array with three axes declares one\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
     let error = without.refused(options().no_data(named("cube")));
     assert!(
-        error.contains("no-data replacement: field `cube` declares no no-data value (samples inspected: 8)"),
+        error.contains("no-data values cannot be replaced: field `cube` declares none (samples inspected: 8)"),
         "{error}"
     );
     let error = with.refused(options().no_data(named("cubes")));
-    assert!(error.contains("no-data replacement: field `cubes` is not loaded as a decoded array"), "{error}");
+    assert!(
+        error.contains("no-data replacement cannot be applied: field `cubes` is not loaded as a decoded array"),
+        "{error}"
+    );
     let mut every_field = options().no_data(named("mask"));
     every_field.output.fields = None;
     let error = with.refused(every_field);
     assert!(
-        error.contains("`mask`, whose no-data is replaced: expected float16, bfloat16 or float32, found uint8"),
+        error.contains("`mask`, whose no-data is replaced, must be float16, bfloat16 or float32, but is uint8"),
         "{error}"
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];

@@ -410,14 +410,14 @@ fn a_state_of_something_else_is_refused() {
         order.clone().dataset(shardpack_format::DatasetId([1; 16])),
     ] {
         let error = other.epoch_of(&state).unwrap_err();
-        assert!(error.to_string().contains("fingerprint in the state") && error.hint().is_some(), "{error}");
+        assert!(error.to_string().contains("the state belongs to another loader") && error.hint().is_some(), "{error}");
     }
     let hint = order.clone().lanes(120).epoch_of(&state).unwrap_err().hint().unwrap().to_string();
-    assert_eq!(hint, "the state was saved with `lanes = 240`, not 120: use the same number");
+    assert_eq!(hint, "use `lanes = 240`, as when the state was saved, instead of 120");
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
-    assert_eq!(error, "seed in the state: expected 43, found 42");
+    assert_eq!(error, "the state was saved with the seed 42, but this loader has the seed 43");
     let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();
-    assert_eq!(error, "samples consumed in the state: expected at most 1000, the length of the epoch, found 1001");
+    assert_eq!(error, "the state has consumed 1001 positions of the epoch, but the epoch has only 1000");
 }
 
 #[test]

@@ -206,13 +206,13 @@ fn invalid_splits_are_refused() {
     let refused =
         |split: &Split, members: Option<&[u64]>| split.parts(&DATASET.dataset, members).unwrap_err().to_string();
     let error = refused(&split, Some(&[3]));
-    assert!(error.contains("part 1 of the split is empty: share 0.01 of 1 samples"), "{error}");
+    assert!(error.contains("part 1 of the split would be empty: its share is 0.01 of 1 samples"), "{error}");
     let error = refused(&split.clone().growing(), Some(&[3, 4]));
-    assert!(error.contains("part 1 of the split is empty: share 0.01 of 2 samples"), "{error}");
+    assert!(error.contains("part 1 of the split would be empty: its share is 0.01 of 2 samples"), "{error}");
     let error = refused(&split.clone().stratify(Attribute::Column("hight".into())), None);
     assert!(error.contains("its scalar fields are [label, height]"), "{error}");
     let error = refused(&split.clone().groups(texts(&[1, 2])), None);
-    assert!(error.contains("number of values for `groups`: expected 300, one for each sample, found 2"), "{error}");
+    assert!(error.contains("`groups` has 2 values, but there are 300 samples"), "{error}");
     let both = split.clone().growing().stratify(Attribute::Column("label".into()));
     assert!(refused(&both, None).contains("both growing and stratified"));
     assert!(refused(&split, Some(&[300, 301])).contains("there is no sample 300: the dataset has 300 samples"));

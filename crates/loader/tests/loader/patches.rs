@@ -195,7 +195,7 @@ fn a_cube_that_is_too_small_is_named() {
     let alike = Cubes::packed(&[3], |_| ALIKE);
     assert_eq!(
         alike.refused(options(patch(41, 30, PatchPlace::Center))),
-        "sample 0, `cube-0`: patch: expected at most 40 × 30, the array's size, found 41 × 30"
+        "sample 0, `cube-0`: the patch (41 × 30) does not fit in the array (40 × 30)"
     );
     // Only sample 2 is smaller than the patch. This is a usage error and not damage, so the sample is not skipped.
     for columns in [&["height", "width", "channels"][..], &[]] {
@@ -209,8 +209,7 @@ fn a_cube_that_is_too_small_is_named() {
                     Ok(batch) => assert_eq!(batch.indices(), [number]),
                     Err(error) => {
                         assert_eq!(number, 2);
-                        let expected =
-                            "sample 2, `cube-2`: patch: expected at most 40 × 15, the array's size, found 8 × 16";
+                        let expected = "sample 2, `cube-2`: the patch (8 × 16) does not fit in the array (40 × 15)";
                         assert_eq!(error.to_string(), expected);
                     }
                 }
@@ -228,8 +227,8 @@ fn a_mask_of_a_different_size_cannot_be_cut_with_its_cube() {
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
         loader.next_batch().unwrap().unwrap_err().to_string(),
-        "sample 1, `cube-1`: arrays cut together: expected the same size for all, 40 × 30, \
-         found 41 × 30 in field `mask`"
+        "sample 1, `cube-1`: arrays that are cut together must all have the same size: \
+         expected 40 × 30, found 41 × 30 in field `mask`"
     );
     assert!(loader.next_batch().unwrap().is_ok(), "the next row begins anew");
 }
@@ -240,20 +239,23 @@ fn invalid_patches_and_bands_are_refused() {
     let bands = |bands, cube| made.refused(options(cube).bands(bands));
     let only = |field: &str, cube, bands| made.refused(options(cube).fields([field]).bands(bands));
     for (refused, said) in [
-        (made.refused(options(patch(0, 4, PatchPlace::Random))), "patch: expected at least 1 × 1, found 0 × 4"),
-        (bands(Bands::List(vec![]), CubeMode::Whole), "bands: expected at least one, found List([])"),
-        (bands(Bands::Range(4..4), patch(4, 4, PatchPlace::Cycle)), "bands: expected at least one, found Range(4..4)"),
+        (made.refused(options(patch(0, 4, PatchPlace::Random))), "a patch must be at least 1 × 1, not 0 × 4"),
+        (bands(Bands::List(vec![]), CubeMode::Whole), "`bands` must select at least one band, found List([])"),
+        (
+            bands(Bands::Range(4..4), patch(4, 4, PatchPlace::Cycle)),
+            "`bands` must select at least one band, found Range(4..4)",
+        ),
         (
             bands(Bands::Range(0..4), CubeMode::Raw),
-            "bands: expected decoded arrays, found stored bytes (`CubeMode::Raw`)",
+            "`bands` needs decoded arrays, but stored bytes are loaded (`CubeMode::Raw`)",
         ),
         (
             bands(Bands::Range(10..13), CubeMode::Whole),
-            "sample 0, `cube-0`: region bands: expected a range within 0..12, found 3 starting at 10",
+            "sample 0, `cube-0`: the region has 3 bands starting at 10, but the array has 12",
         ),
         (
             bands(Bands::List(vec![3, 12]), patch(4, 4, PatchPlace::Center)),
-            "sample 0, `cube-0`: band in a region: expected a number below 12, found 12",
+            "sample 0, `cube-0`: the region has band 12, but the array has only 12 bands",
         ),
         (
             only("mask", CubeMode::Whole, Bands::Range(0..1)),

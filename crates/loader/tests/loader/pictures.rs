@@ -112,7 +112,7 @@ fn useless_or_harmful_augmentations_are_refused() {
     let none = "picture augmentation needs a field with decoded pictures, but none is loaded";
     let filled = vec!["random_affine(degrees=5,fill=0.5)".parse().unwrap()];
     let error = refused(options().augment_pictures(filled));
-    assert!(error.contains("picture augmentation: `fill` and `mask_fill` are for arrays only"), "{error}");
+    assert!(error.contains("`fill` and `mask_fill` apply only to arrays, but pictures are loaded"), "{error}");
     assert!(refused(options().fields(["label"])).contains(none));
     assert!(refused(options().image(ImageMode::Raw)).contains(none));
     // The cube and the picture have the same height and width.

@@ -257,18 +257,27 @@ fn states_of_a_different_unit_are_refused() {
     let refused = |from, to| open(to).restore(&open(from).state()).unwrap_err().to_string();
     let (one, six, seven) = (Patches::One, Patches::PerSample(6), Patches::PerSample(7));
     let grid = Patches::Grid { overlap: [0, 1, 2] };
-    assert_eq!(refused(one, six), "the state counts samples, but this loader counts 6 patches a sample");
-    assert_eq!(refused(six, one), "the state counts 6 patches a sample, but this loader counts samples");
-    assert_eq!(refused(six, seven), "the state counts 6 patches a sample, but this loader counts 7 patches a sample");
+    assert_eq!(
+        refused(one, six),
+        "the state was saved by a loader of samples, but this loader loads 6 patches a sample"
+    );
+    assert_eq!(
+        refused(six, one),
+        "the state was saved by a loader of 6 patches a sample, but this loader loads samples"
+    );
+    assert_eq!(
+        refused(six, seven),
+        "the state was saved by a loader of 6 patches a sample, but this loader loads 7 patches a sample"
+    );
     assert_eq!(
         refused(grid, six),
-        "the state counts grids of 9x14, overlap 1x2, but this loader counts 6 patches a sample"
+        "the state was saved by a loader of grids of 9x14, overlap 1x2, but this loader loads 6 patches a sample"
     );
     // States that count samples keep the old format, without a unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
     let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
-    assert!(error.starts_with("fingerprint in the state"), "{error}");
+    assert!(error.starts_with("the state belongs to another loader"), "{error}");
     assert_eq!(open(six).state().unit, Unit::Patches(6));
 }
 
@@ -357,7 +366,7 @@ fn a_scene_that_is_too_small_is_named() {
         while let Some(batch) = loader.next_batch() {
             errors.extend(batch.err().map(|error| error.to_string()));
         }
-        let expected = "sample 2, `cube-2`: patch: expected at most 40 × 10, the array's size, found 9 × 14";
+        let expected = "sample 2, `cube-2`: the patch (9 × 14) does not fit in the array (40 × 10)";
         assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     }
 }
@@ -367,8 +376,8 @@ fn invalid_patches_per_sample_are_refused() {
     let made = Cubes::packed(&[3], |_| ALIKE);
     let six = || options(Patches::PerSample(6));
     for (options, said) in [
-        (options(Patches::PerSample(0)), "patches per sample: expected at least 1, found 0"),
-        (grid([9, 0]), "patch overlap: expected less than a patch, 9 × 14, found 9 × 0"),
+        (options(Patches::PerSample(0)), "the number of patches per sample must be at least 1, not 0"),
+        (grid([9, 0]), "the overlap of patches (9 × 0) must be smaller than a patch (9 × 14)"),
         (six().cube(CubeMode::Whole), "several patches per sample need a patch size, such as `patch64x64`"),
         (
             six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
@@ -390,7 +399,7 @@ fn invalid_patches_per_sample_are_refused() {
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
-        "patch grid: the arrays of field `cube` differ in size, and the index does not contain their sizes\n\
+        "patches cannot form a grid: the arrays of field `cube` differ in size, and the index does not contain their sizes\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
     assert_eq!(load(&varied, six().fields(["cube"])).len(), 36);
@@ -399,8 +408,8 @@ fn invalid_patches_per_sample_are_refused() {
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    let expected = "sample 1, `cube-1`: scene with size [1, 40, 60]: expected 15 patches according to the index or the \
-                    inspected samples, found 25";
+    let expected = "sample 1, `cube-1`: a scene of size [1, 40, 60] has 25 patches, but the index or the \
+                    inspected samples promised 15";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 

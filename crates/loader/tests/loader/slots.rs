@@ -140,5 +140,5 @@ fn memory_that_is_too_small_is_an_error() {
         Ok(mut loader) => loader.next_batch().unwrap().unwrap_err().to_string(),
         Err(error) => error.to_string(),
     });
-    assert!(error.contains("memory for a batch: expected"), "{error}");
+    assert!(error.contains("bytes of memory, but only"), "{error}");
 }

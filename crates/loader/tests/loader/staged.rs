@@ -297,7 +297,10 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("mean and std without a field name apply to pictures, but `"), "{error}");
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), options.dtype(dtype)).unwrap_err().to_string();
-    assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
+    assert!(
+        error.contains("pictures can be loaded only as uint8, float16, bfloat16 or float32, not as float64"),
+        "{error}"
+    );
 }
 
 /// A batch that was not delivered because of an error does not count in the state. A run that ends with the error then

@@ -99,5 +99,8 @@ fn a_device_is_refused() {
         options
     };
     let error = Loader::open(&Disk::alike(&[4]).open(), options).unwrap_err().to_string();
-    assert!(error.starts_with("transform needs rows in host memory, but they are decoded on a device"), "{error}");
+    assert!(
+        error.starts_with("a transform needs rows in host memory, but the rows are decoded on a device"),
+        "{error}"
+    );
 }

@@ -159,7 +159,7 @@ fn fields_that_do_not_match_are_an_error() {
     assert!(text.contains("found a field of kind array\nhint: "), "{text}");
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
-    assert!(text.contains("have class names, the labels of `") && text.contains("have none"), "{text}");
+    assert!(text.contains("have class names, but the labels of `") && text.contains("have none"), "{text}");
     // A label that is not in its dataset's list of classes is an error, because it could be any class of the union. A
     // label below 0 is accepted, because it means that there is no class.
     let stray = scenes(Some(&THREE), Dtype::I64, |id| if id == 3 { 3 } else { -1 });

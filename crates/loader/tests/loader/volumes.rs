@@ -301,12 +301,12 @@ fn volumes_that_cannot_be_cut_are_refused() {
     let mut loader = open("patch3x5x7", |options| options.mode(Mode::Stored).batch_size(1)).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "sample 5, `v5`: arrays cut together: expected the same size for all, 8 × 12 × 15, found \
-                    9 × 12 × 15 in field `mask`";
+    let expected = "sample 5, `v5`: arrays that are cut together must all have the same size: expected \
+                    8 × 12 × 15, found 9 × 12 × 15 in field `mask`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     let mut loader = open("patch9x5x7", |options| options).unwrap();
     let error = loader.next_batch().unwrap().unwrap_err().to_string();
-    assert!(error.ends_with(": patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7"), "{error}");
+    assert!(error.ends_with(": the patch (9 × 5 × 7) does not fit in the array (8 × 12 × 15)"), "{error}");
     let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
     for (found, said) in [
         (
@@ -315,7 +315,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
         ),
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
-            "volumes of field `volume` are [depth, height, width, channels]: layout `chw` is not supported",
+            "volumes of field `volume` are [depth, height, width, channels], so the layout `chw` is not supported",
         ),
         (
             refused("patch5x7", |o| o.fields(["mask"]).augment(Augment { flip_planes: true, ..Augment::default() })),
@@ -323,7 +323,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
         ),
         (
             refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),
-            "patch overlap: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
+            "the overlap of patches (3 × 0 × 0) must be smaller than a patch (3 × 5 × 7)",
         ),
     ] {
         assert_eq!(found, said);

@@ -135,7 +135,7 @@ fn classes_keep_their_numbers_and_new_ones_come_behind() {
     assert_eq!(place.open(Some(1)).version_id(), place.open(Some(1)).dataset_id());
     place.verify(2);
     let error = DatasetOptions::new().generation(Some(3)).open(place.path("out")).unwrap_err().to_string();
-    assert!(error.ends_with("has no generation 3; the newest is 2"), "{error}");
+    assert!(error.ends_with("has no generation 3: the newest is 2"), "{error}");
     assert_eq!(newest.fidelity().unwrap()["image"]["samples"], 5);
     assert_eq!(newest.fidelity().unwrap()["image"]["source_bytes"], {
         let folders = ["src", "week"].map(|name| place.path(name));

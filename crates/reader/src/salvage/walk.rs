@@ -143,7 +143,7 @@ impl Walk {
         }
         if frame.record_bytes > self.patience {
             let expected = "fewer damaged records before it";
-            return Err(FormatError::format("record", expected, "too many, so salvage skips this record"));
+            return Err(FormatError::format("record", expected, "too many of them, so salvage skips this record"));
         }
         Ok(())
     }

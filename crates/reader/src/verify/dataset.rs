@@ -172,9 +172,9 @@ fn in_folder(
                 let (count, belong) = (others.len(), if others.len() == 1 { "shard belongs" } else { "shards belong" });
                 report
                     .notes
-                    .push(format!("{count} {belong} only to other generations: not verified (first: `{first}`)"));
+                    .push(format!("not verified: {count} {belong} only to other generations (first: `{first}`)"));
             }
-            report.notes.extend(unknown.iter().map(|name| format!("`{name}` is not in the manifest: not verified")));
+            report.notes.extend(unknown.iter().map(|name| format!("not verified: `{name}` is not in the manifest")));
             let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
             Ok(Subject { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }

@@ -77,15 +77,15 @@ impl Statements {
                 put(
                     *target,
                     "shard number",
-                    "a value unique in the dataset".into(),
-                    format!("{number}, which another shard has"),
+                    "a number that no other shard has".into(),
+                    format!("{number}, which another shard has too"),
                 );
             }
         }
         for (what, (target, record), (other, other_record)) in self.unique.duplicates() {
             let name = targets.get(other).map_or("", |t| t.name.as_str()).escape_debug();
             let found = format!("the same value in record {other_record} of `{name}`");
-            let error = FormatError::format(what, "a value unique in the dataset", found).in_record(record);
+            let error = FormatError::format(what, "a value that no other sample has", found).in_record(record);
             let key = targets.get(target).and_then(|t| t.key(record, limits));
             let error = key.into_iter().fold(error, FormatError::in_sample);
             out.push(Problem::new(file(target), error));

@@ -54,7 +54,7 @@ fn a_folder_of_files_is_refused_with_a_hint_to_pack_it() {
     let error = Dataset::open(folder.path()).unwrap_err();
     assert!(error.to_string().ends_with("no manifest.json and no shards"), "{error}");
     let hint = error.hint().unwrap().told(shardpack_format::Voice::Command);
-    assert!(hint.contains("`shardpack pack` makes a dataset from a folder of files"), "{hint}");
+    assert!(hint.contains("make a dataset from a folder of files with `shardpack pack`"), "{hint}");
 }
 
 #[test]

@@ -82,8 +82,8 @@ impl Cache {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
         }
         let refuse = |found: String| {
-            Error::usage(format!("cache `{}`: expected an empty folder or a cache, found {found}", path.display()))
-                .with_hint("use a separate folder for the cache")
+            Error::usage(format!("`{}` cannot be used as a cache, because it contains {found}", path.display()))
+                .with_hint("choose an empty folder for the cache")
         };
         if let Some(name) = names.iter().find(|name| foreign(name)) {
             return Err(refuse(format!("the file `{name}`")));

@@ -193,7 +193,7 @@ fn a_folder_that_is_not_a_cache_is_refused() {
     let refused = |cache: &Path| Remote::at(&server.url(), &options(cache)).unwrap_err().to_string();
     let before = fs::read_dir(disk.path()).unwrap().count();
     let error = refused(disk.path());
-    assert!(error.contains("expected an empty folder or a cache") && error.contains("found the file `"), "{error}");
+    assert!(error.contains("cannot be used as a cache, because it contains the file `"), "{error}");
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), before);
     let cache = folder.path().join("cache");
     Remote::at(&server.url(), &options(&cache)).unwrap();

@@ -365,7 +365,7 @@ fn s3_is_signed_listed_and_read() {
     }
     let report = shardpack_store::verify("s3://data/", &VerifyOptions::default(), &options).unwrap();
     assert_eq!((report.is_whole(), report.samples), (true, 90));
-    assert_eq!(report.notes, ["`extra.shard` is not in the manifest: not verified"]);
+    assert_eq!(report.notes, ["not verified: `extra.shard` is not in the manifest"]);
     options.set("aws_colour", "blue").unwrap();
     let error = open("s3://data", &DatasetOptions::new(), &options).unwrap_err().to_string();
     assert!(error.contains("`aws_colour`") && !error.contains("hunter2"), "{error}");

@@ -107,8 +107,8 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
                 let error = write_dataset(dir.path(), plan, &source, &options).unwrap_err();
                 assert!(matches!(error, Error::Damaged { .. }), "{error}");
                 let text = said(&error);
-                assert!(text.contains("manifest.json`") && text.contains("\nhint: `shardpack salvage` "), "{text}");
-                assert!(text.ends_with("; `--force`, without `--part`, starts over"), "{text}");
+                assert!(text.contains("manifest.json`") && text.contains("\nhint: recover "), "{text}");
+                assert!(text.ends_with(", or use `--force`, without `--part`, to start over"), "{text}");
                 assert_eq!(files(dir.path()), before);
             }
         }
@@ -135,7 +135,7 @@ fn shards_without_their_manifest_are_replaced_by_force_alone() {
     let new = source.plan(30_000);
     let error = said(&write_dataset(dir.path(), &new, &source, &options(1)).unwrap_err());
     assert!(error.contains("contains shards without a manifest: `shard-00000.shard`, "), "{error}");
-    assert!(error.ends_with("`--force`, without `--part`, starts over"), "{error}");
+    assert!(error.ends_with("or use `--force`, without `--part`, to start over"), "{error}");
     assert_eq!(files(dir.path()), before);
     write_dataset(dir.path(), &new, &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     let fresh = tempdir().unwrap();

@@ -312,7 +312,7 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
         said(&error),
         "`/data/out` contains the files of an interrupted `add` or `remove`, but this command has other options, \
          or its files have changed\n\
-         hint: to continue, run that command again; or run this one with `--force` to discard its files"
+         hint: run that command again to continue, or run this one with `--force` to discard its files"
     );
     let going = fs.with_fault(Fault::None, None);
     assert!(add(&going, &sources().1, &options(1)).unwrap().shards_reused > 0);
@@ -333,7 +333,7 @@ fn other_files_replace_generations_only_with_force() {
         "{error}"
     );
     assert!(!error.contains("shardpack_generation"), "{error}");
-    let hint = "`shardpack add` adds new samples; use `--force` to replace all generations, or choose";
+    let hint = "add new samples with `shardpack add`, use `--force` to replace all generations, or choose";
     assert!(error.contains(hint), "{error}");
 }
 

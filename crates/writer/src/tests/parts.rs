@@ -47,7 +47,10 @@ fn parts_cover_every_shard_once() {
 fn parts_are_shown_from_1() {
     assert_eq!([0, 3].map(|i| Part::new(i, 4).unwrap().to_string()), ["1/4", "4/4"]);
     let error = said(&Part::new(4, 4).unwrap_err().into());
-    assert_eq!(error, "part: expected a number from 1 to 4, found 5/4\nhint: the last of 4 parts is 4/4");
+    assert_eq!(
+        error,
+        "the number of a part must be from 1 to 4, found 5/4\nhint: count parts from 1: the last of 4 parts is 4/4"
+    );
     let names = [journal_name(Some(Part::new(0, 4).unwrap())), journal_name(Some(Part::new(3, 4).unwrap()))];
     assert_eq!(names, [".shardpack-journal-00001-of-00004.jsonl", ".shardpack-journal-00004-of-00004.jsonl"]);
 }
@@ -109,7 +112,7 @@ fn merge_names_the_missing_parts() {
         dir.path().display()
     );
     assert!(error.starts_with(&begins), "{error}");
-    assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
+    assert!(error.ends_with("\nhint: pack these parts again (--array=1,3), then merge"), "{error}");
 }
 
 /// Packing the missing, unfinished, damaged and deleted parts again makes the merge succeed.
@@ -163,7 +166,7 @@ fn a_whole_run_that_is_not_finished_needs_no_merge() {
     assert!(matches!(write_dataset(dir.path(), &plan, &source, &options), Err(Error::Cancelled)));
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     assert!(
-        error.ends_with("hint: run the same `pack` again: it finishes the dataset, and no merge is needed"),
+        error.ends_with("hint: run the same `pack` command again: it finishes the dataset, and no merge is needed"),
         "{error}"
     );
 }
@@ -210,12 +213,10 @@ fn parts_of_different_plans_do_not_mix() {
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
     assert!(text(part(0, 4)).contains(
-        "contains an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset in 4 \
-         parts"
+        "contains an unfinished dataset that another run writes in 3 parts, but this run writes it in 4 parts"
     ));
     assert!(text(options(1)).contains(
-        "contains an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset as a \
-         whole"
+        "contains an unfinished dataset that another run writes in 3 parts, but this run writes it as a whole"
     ));
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);

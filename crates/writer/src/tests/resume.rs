@@ -136,7 +136,7 @@ fn other_options_or_inputs_are_refused_by_name() {
         text.contains("unfinished dataset, and the modification times of the sources have changed since"),
         "{text}"
     );
-    assert!(text.ends_with("; to start over, add `--force`"), "{text}");
+    assert!(text.ends_with(", or add `--force` to start over"), "{text}");
 
     let mut renamed = Numbers::new(200);
     renamed.keys[7] = "class1/other.bin".into();

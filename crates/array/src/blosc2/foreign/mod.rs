@@ -85,8 +85,13 @@ impl<'a> ForeignChunk<'a> {
         }
         let decoded = u32::from_le_bytes([n0, n1, n2, n3]);
         if u64::from(decoded) != unit_bytes as u64 || item_bytes == 0 || unit_bytes == 0 {
-            let expected = format!("{unit_bytes} bytes of items");
-            return Err(Error::format("blosc2 decoded size", expected, format!("{decoded}, of {item_bytes}")).at(4));
+            let expected = format!("{unit_bytes} bytes, in items of at least 1 byte");
+            return Err(Error::format(
+                "blosc2 decoded size",
+                expected,
+                format!("{decoded} bytes, in items of {item_bytes} bytes"),
+            )
+            .at(4));
         }
         if flags_more != 0 {
             return Err(unsupported("a chunk with blocks of different lengths"));

@@ -415,7 +415,7 @@ fn unsupported_outputs_are_refused() {
     };
     assert_eq!(refused(b"GIF", Dtype::U8, 0..384), "no JPEG header");
     assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "device does not write this dtype");
-    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "value and row differ in size");
-    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "value and row differ in size");
+    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "value and its row in the batch differ in size");
+    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "value and its row in the batch differ in size");
     assert_eq!(refused(&jpeg, Dtype::F16, 2..770), "Some([8, 16])");
 }

@@ -185,8 +185,8 @@ fn rectangles_must_be_within_the_picture() {
         assert_eq!(
             error.to_string(),
             format!(
-                "rectangle in a picture: expected at least one pixel within 40 × 30, found {width} × {height} at \
-                 ({x}, {y})"
+                "a rectangle must have at least one pixel and be within the picture of 40 × 30, found {width} × \
+                 {height} at ({x}, {y})"
             )
         );
     }

@@ -104,8 +104,8 @@ impl MaskDecoder {
         };
         if mask_size(&descriptor) != Some(*picture) {
             let [height, width] = picture;
-            let expected = format!("{height} × {width}, the size of the upright picture");
-            return Err(refused(of, "shape", expected, format!("{:?}", descriptor.shape)));
+            let text = format!("its shape is {:?}, but the upright picture is {height} × {width}", descriptor.shape);
+            return Err(refused(of, &text));
         }
         let (channels, layout) = match (descriptor.shape.len(), of.recipe().layout) {
             (3, PixelLayout::ChannelsHeightWidth) => (descriptor.bands(), Layout::BandMajor),
@@ -130,7 +130,8 @@ impl MaskDecoder {
         let expected = rows.saturating_mul(*columns).saturating_mul(pixel);
         if out.len() != expected {
             let of_batch = out.len().checked_div(expected / (*channels).max(1)).unwrap_or(0);
-            return Err(refused(of, "channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
+            let text = format!("it has {channels} channels, but the masks of the other samples have {of_batch}");
+            return Err(refused(of, &text));
         }
         let bytes = to_usize(region.height.saturating_mul(region.width)).saturating_mul(pixel);
         if self.pixels.len() < bytes {
@@ -155,9 +156,9 @@ impl MaskDecoder {
     }
 }
 
-fn refused(of: &RowField<'_>, what: &str, expected: String, found: String) -> Error {
+fn refused(of: &RowField<'_>, reason: &str) -> Error {
     let name = &of.field.name;
-    Error::usage(format!("field `{name}`, aligned as a mask: {what}: expected {expected}, found {found}"))
+    Error::usage(format!("field `{name}`, aligned as a mask: {reason}"))
 }
 
 /// Sets height and width, because the index may hold the size of the stored picture instead of the upright one.
@@ -239,10 +240,10 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
             let expected = format!("[masks, {height}, {width}], the size of the upright picture");
-            let error = Error::usage(format!("shape: expected {expected}, found {other:?}"));
+            let error = Error::usage(format!("expected the shape {expected}, found {other:?}"));
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
             return Err(if is_one {
-                error.with_hint("if one mask covers all objects, align it as `mask`")
+                error.with_hint("align it as `mask` if one mask covers all objects")
             } else {
                 error
             });

@@ -130,22 +130,26 @@ impl VolumeDecoder {
         let (expected, found) = (&of.field.shape, &descriptor.shape);
         let (&[depth, height, width], true) = (found.get(..3).unwrap_or_default(), found.len() == expected.len())
         else {
-            return Err(Error::usage(format!("volume: expected {} axes, found shape {found:?}", expected.len())));
+            return Err(Error::usage(format!(
+                "volumes must have {} axes, but one has the shape {found:?}",
+                expected.len()
+            )));
         };
         if found.get(3) != expected.get(3) {
-            let text = format!("volume channels: expected as many as in the box {expected:?}, found shape {found:?}");
+            let text = format!(
+                "all volumes must have as many channels as the box {expected:?}, but one has the shape {found:?}"
+            );
             return Err(Error::usage(text));
         }
         let sides = [depth, height, width];
-        check_alike("arrays cut together", sides, of, window)?;
+        check_alike("arrays that are cut together", sides, of, window)?;
         // Check this before decoding, to avoid decoding a volume that is too small for the box.
         let size = volume.part.size;
         let mut parts = Vec::with_capacity(draws.len());
         for &at in draws {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
                 let ([a, b, c], [d, h, w]) = (size, sides);
-                let expected = format!("at most {d} × {h} × {w}, the array's size");
-                Error::usage(format!("patch: expected {expected}, found {a} × {b} × {c}"))
+                Error::usage(format!("the patch ({a} × {b} × {c}) does not fit in the array ({d} × {h} × {w})"))
             })?;
             parts.push(Voxels { origin, size });
         }

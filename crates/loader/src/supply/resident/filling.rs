@@ -93,7 +93,7 @@ pub(crate) fn fill(
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
         let hint = Hint::new("name a picture or cube field in ").and([Setting::named("fields")]);
-        let error = Error::usage("`resident`: the device cannot decode any field in the batch");
+        let error = Error::usage("`resident` cannot be used: the device cannot decode any field in the batch");
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
@@ -124,9 +124,10 @@ pub(crate) fn fill(
         _ if resident.values > 0 || dataset.is_empty() => Ok(resident),
         Some(error) => Err(error),
         None => {
-            let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
+            let hint = Hint::new("pack pictures with ").and([Setting::word("jpeg", "tile")]).then(", or cubes with ");
             let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
-            Err(Error::usage("`resident`: the device cannot decode any value in the dataset").with_hint(hint))
+            Err(Error::usage("`resident` cannot be used: the device cannot decode any value in the dataset")
+                .with_hint(hint))
         }
     }
 }
@@ -235,7 +236,8 @@ impl Filling<'_> {
         let all = needed.saturating_add(slot_bytes);
         if all > free {
             let text = format!(
-                "{all} bytes needed, {needed} for values and {slot_bytes} for slots; {free} of {total} free on the device"
+                "{all} bytes are needed ({needed} for values, {slot_bytes} for slots), but only {free} of {total} \
+                 bytes are free on the device"
             );
             let hint = Hint::new("pack smaller pictures (")
                 .and([Setting::named("short_side"), Setting::named("quality")])

@@ -57,13 +57,13 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     }
     fs::remove_file(out.join("manifest.json.damaged")).unwrap();
     for (generation, notes) in [
-        (1, "3 shards belong only to other generations: not verified (first: `shard-00000-0003.shard`)"),
-        (2, "2 shards belong only to other generations: not verified (first: `shard-00000-0003.shard`)"),
-        (4, "1 shard belongs only to other generations: not verified (first: `shard-00000.shard`)"),
+        (1, "not verified: 3 shards belong only to other generations (first: `shard-00000-0003.shard`)"),
+        (2, "not verified: 2 shards belong only to other generations (first: `shard-00000-0003.shard`)"),
+        (4, "not verified: 1 shard belongs only to other generations (first: `shard-00000.shard`)"),
     ] {
         fs::write(out.join("extra.shard"), "").unwrap();
         let report = verify(&out, &VerifyOptions { generation: Some(generation), ..Default::default() }).unwrap();
-        assert_eq!(report.notes, [notes, "`extra.shard` is not in the manifest: not verified"]);
+        assert_eq!(report.notes, [notes, "not verified: `extra.shard` is not in the manifest"]);
     }
 }
 

@@ -90,7 +90,7 @@ impl ArrayRequest {
         }
         if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, !recipe.moves_arrays()) {
             let size = [*height, *width];
-            check_alike("arrays flipped or turned together", [1, *height, *width], of, window)?;
+            check_alike("arrays that are flipped or rotated together", [1, *height, *width], of, window)?;
             set_moves(finish, field.sampling, of, size);
         }
         vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
@@ -183,7 +183,9 @@ pub(crate) fn vary(
     let (recipe, most) = (of.recipe(), BandAugmentation::MOST_BANDS);
     let bands = if channels_first { shape.first() } else { shape.last() };
     let Some(count) = bands.map(|&bands| to_usize(bands)).filter(|bands| *bands <= most) else {
-        return Err(Error::usage(format!("band augmentation: expected at most {most} bands, found shape {shape:?}")));
+        return Err(Error::usage(format!(
+            "band augmentations support at most {most} bands, but an array has the shape {shape:?}"
+        )));
     };
     let base: Vec<(f32, f32)> = factors.pairs().collect();
     let pairs = base.into_iter().cycle().take(count);
@@ -210,7 +212,7 @@ pub(crate) fn check_alike(
         sides.join(" × ")
     };
     let found = format!("{} in field `{}`", words(array), of.field.name);
-    Err(Error::usage(format!("{what}: expected the same size for all, {}, found {found}", words(others))))
+    Err(Error::usage(format!("{what} must all have the same size: expected {}, found {found}", words(others))))
 }
 
 fn place(
@@ -225,12 +227,12 @@ fn place(
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if recipe.moves_arrays() {
-            check_alike("arrays flipped or turned together", [1, height, width], of, window)?;
+            check_alike("arrays that are flipped or rotated together", [1, height, width], of, window)?;
         }
         return Ok(());
     };
     let (array, patch) = ([height, width], [region.height, region.width]);
-    check_alike("arrays cut together", [1, height, width], of, window)?;
+    check_alike("arrays that are cut together", [1, height, width], of, window)?;
     let origin = match &recipe.fields.patches {
         Some(patches) if patches.grid.is_some() => {
             patches.in_grid(of.at().sample, of.at().patch, [1, height, width])?.map(|[_, y, x]| [y, x])
@@ -255,9 +257,8 @@ fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &
         return Error::format("shape of the array", expected, format!("{found:?}"));
     }
     // A usage error, not damage, because the arrays of a field may legitimately differ in shape.
-    let what = format!("shape of field `{}`", of.field.name);
-    let hint = "to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
-                or load a patch";
-    let expected = format!("{part}{expected:?}, as in the first sample");
-    Error::usage(format!("{what}: expected {expected}, found {found:?}")).with_hint(hint)
+    let hint = "load a patch, or pack the arrays with scalar fields `height`, `width` and `channels`";
+    let name = &of.field.name;
+    let text = format!("field `{name}`: an array has the shape {found:?}, but the first sample has {part}{expected:?}");
+    Error::usage(text).with_hint(hint)
 }
