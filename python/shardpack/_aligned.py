@@ -57,9 +57,9 @@ def check_aligned(
 
     Raises ``UsageError`` if ``align`` names a field that is not loaded.
     """
-    for name, text in (align or {}).items():
+    for name in align or {}:
         if name not in chosen:
-            raise _shardpack.UsageError(f"align: no field {name!r} is loaded (for {text!r}); the fields are {', '.join(chosen)}")
+            raise _shardpack.UsageError(f"align names the field {name!r}, which the loader does not load; it loads {', '.join(chosen)}")
     moving = next((word for word in _MOVES if word in (augment or "")), None)
     if image == "raw" or (image == "full" and moving is None):
         return
@@ -72,17 +72,17 @@ def check_aligned(
         if place is None or name in (align or {}):
             continue
         if kinds.get(name) == "array":
-            moves = f"align={{{name!r}: sp.align.{place}}} aligns it"
+            moves = f"pass align={{{name!r}: sp.align.{place}}} to align it"
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
-            moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
+            moves = f"pass align={{{name!r}: sp.align.polygons()}} to align it"
         elif kinds.get(name) == "json":
             # Packing stores lists from a table of labels as JSON. Only polygons can be aligned as JSON.
-            moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
+            moves = f'pass schema={{{name!r}: "array:float32"}} to sp.Writer to store such lists as an array, which align={{…}} can align'
         else:
             continue
         warn(
             f"field `{name}` is not aligned with its picture, which {changed}\n"
-            f"hint: {moves}; align={{{name!r}: None}} turns this warning off"
+            f"hint: {moves}, or align={{{name!r}: None}} to turn this warning off"
         )
 
 
@@ -122,9 +122,9 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
                 }  # fmt: skip
                 follows = by_name.get(_of_name(name) or "", f"rows_of({of!r})")
                 raise _shardpack.UsageError(
-                    f"align: `{name}` has a row for each box of `{of}` in the {len(samples)} samples checked, but is not aligned: "
-                    "boxes outside the view are removed, and its rows would belong to other boxes\n"
-                    f"hint: align={{{name!r}: sp.align.{follows}}} removes the same rows; align={{{name!r}: None}} keeps all rows"
+                    f"align: `{name}` has one row for each box of `{of}` in the {len(samples)} samples checked, but is not aligned: "
+                    f"the loader removes boxes outside the view, so the rows of `{name}` would no longer match the boxes\n"
+                    f"hint: pass align={{{name!r}: sp.align.{follows}}} to remove the same rows, or align={{{name!r}: None}} to keep all rows"
                 )
 
 

@@ -30,17 +30,17 @@ Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, f
 # Hints for keywords that programs pass out of habit, because PyTorch's DataLoader has them.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
-    "num_workers": "threads do the reading and decoding, one for each core; threads=… sets their number",
-    "prefetch_factor": "prefetch=… is the number of batches in memory",
-    "persistent_workers": "the threads live as long as the loader",
-    "worker_init_fn": "there are no worker processes; seed=… seeds all random draws",
-    "generator": "seed=… seeds all random draws",
-    "drop_last": 'end="drop" (the default), "pad" or "uneven" decides what happens to an incomplete last batch',
-    "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
-    "normalize": 'dtype="float32" with mean=… and std=… normalises like torchvision',
-    "collate_fn": "batches are tensors already: change batch[field] in the loop",
-    "sampler": "weights=… draws samples by weight, dataset.subset(…) selects samples",
-    "batch_sampler": "weights=… draws samples by weight, dataset.subset(…) selects samples",
+    "num_workers": "pass threads=…, the number of threads that read and decode (default: one for each core)",
+    "prefetch_factor": "pass prefetch=…, the number of batches in memory",
+    "persistent_workers": "leave it out: the threads live as long as the loader",
+    "worker_init_fn": "pass seed=…, which seeds all random draws; there are no worker processes",
+    "generator": "pass seed=…, which seeds all random draws",
+    "drop_last": 'pass end="drop" (the default), "pad" or "uneven" to choose what happens to an incomplete last batch',
+    "pin_memory": 'pass to="torch" and device="cuda" to decode on the GPU',
+    "normalize": 'pass dtype="float32", mean=… and std=… to normalise as torchvision does',
+    "collate_fn": "change batch[field] in the loop: batches are tensors already",
+    "sampler": "pass weights=… to draw samples by weight, or select samples with dataset.subset(…)",
+    "batch_sampler": "pass weights=… to draw samples by weight, or select samples with dataset.subset(…)",
 }
 
 
@@ -50,7 +50,7 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     except TypeError:
         raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
     if not least <= number <= most:
-        raise _shardpack.UsageError(f"{name}: expected {least} to {most}, found {number}")
+        raise _shardpack.UsageError(f"{name}: expected a number from {least} to {most}, found {number}")
     return number
 
 
@@ -65,7 +65,7 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
-        raise _shardpack.UsageError("rank and world_size: pass both of them or neither")
+        raise _shardpack.UsageError("pass both rank and world_size, or neither")
     # No need to import torch: if the program has not imported it, torch.distributed is not initialised.
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -79,7 +79,7 @@ def _threads(threads: int | None, workers: int) -> int:
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:
-            raise ValueError(f"transform_workers: expected at most {threads} (threads), found {workers}")
+            raise ValueError(f"transform_workers={workers} is more than threads={threads}, but each worker process needs a thread")
         return threads
     share = _share()
     return share if workers <= (share or _shardpack.cores()) else workers
@@ -117,15 +117,15 @@ def _is_bound(ranks: int, cores: int) -> bool:
 @cache
 def _say_share(share: int, cores: int, ranks: int) -> None:
     warn(
-        f"threads: {share} per rank, because {ranks} ranks share {cores} cores (LOCAL_WORLD_SIZE)\n"
-        f"hint: threads={share} turns this warning off; or pass another number, or bind each rank to its own cores"
+        f"the loader of each rank uses threads={share}, because {ranks} ranks share {cores} cores (LOCAL_WORLD_SIZE)\n"
+        f"hint: pass threads={share} to turn this warning off, pass another number, or bind each rank to its own cores"
     )
 
 
 def _order(shuffle: Shuffle, weights: Weights | None) -> str:
     orders: dict[Any, str] = {False: "stored", True: "windowed", "windowed": "windowed", "full": "full"}
     if not isinstance(shuffle, bool | str) or shuffle not in orders:
-        raise _shardpack.UsageError(f"shuffle: expected True, False, windowed or full, found {shuffle!r}")
+        raise _shardpack.UsageError(f"shuffle: expected True, False, 'windowed' or 'full', found {shuffle!r}")
     if weights is not None and shuffle is not True:
         raise _shardpack.UsageError(
             f"weights need shuffle=True, found shuffle={shuffle!r}"
@@ -138,14 +138,14 @@ def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
         return _shardpack.LANES
     if weights is not None or shuffle not in (True, "windowed"):
         found = f"shuffle={shuffle!r}" if weights is None else "weights"
-        raise _shardpack.UsageError(f"lanes need shuffle=True without weights, found {found}")
+        raise _shardpack.UsageError(f"lanes need shuffle=True and no weights, found {found}")
     return _number("lanes", lanes, 1, 2**32 - 1)
 
 
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
     for name in unknown:
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
-        hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "help(shardpack.Loader) lists them")
+        hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "see help(shardpack.Loader) for all keywords")
         raise TypeError(f"Loader() got an unexpected keyword argument {name!r}\nhint: {hint}")
 
 
@@ -154,7 +154,7 @@ def _expect_dataset(dataset: object) -> None:
         return
     hint = ""
     if isinstance(dataset, str | os.PathLike):
-        hint = f"\nhint: open it: shardpack.Dataset({os.fspath(dataset)!r})"
+        hint = f"\nhint: pass shardpack.Dataset({os.fspath(dataset)!r})"
     elif isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices"):
         # torch.utils.data.random_split returns such an object.
         hint = "\nhint: pass split.dataset.subset(split.indices), which has the same samples"
@@ -222,10 +222,10 @@ def _holds(dtype: str | None, to: str | None) -> None:
         return
     if to in (None, "numpy") and find_spec("ml_dtypes") is None:
         raise _shardpack.UsageError(
-            'dtype: NumPy has no bfloat16\nhint: to="torch" or to="jax", or pip install ml_dtypes'
+            'dtype: NumPy has no bfloat16\nhint: pass to="torch" or to="jax", or run: pip install ml_dtypes'
         )
     if to == "cupy":
-        raise _shardpack.UsageError('dtype: CuPy has no bfloat16\nhint: to="torch" or to="jax"')
+        raise _shardpack.UsageError('dtype: CuPy has no bfloat16\nhint: pass to="torch" or to="jax"')
 
 
 Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
@@ -300,7 +300,7 @@ def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
         names = [one.name] if one.name is None or one.times == 1 else [f"{one.name}_{n}" for n in range(one.times)]
         several += [Crop(one.view, one.augment, 1, name) for name in names * (one.times // len(names))]
     if not several:
-        raise _shardpack.UsageError("crops: expected at least one crop, found none")
+        raise _shardpack.UsageError("crops: the list is empty")
     return several
 
 
@@ -330,7 +330,7 @@ def _mix_batch(
             return texts, 0
         if dataset.classes is None:
             raise _shardpack.UsageError(
-                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: num_classes=1000"
+                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: pass it, such as num_classes=1000"
             )
         num_classes = len(dataset.classes)
     return texts, _number("num_classes", num_classes, 1, 2**24)
@@ -343,8 +343,8 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     if isinstance(bands, slice):
         if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
             raise _shardpack.UsageError(
-                f"bands: expected a slice with an end and a start of at least 0, found {bands}\n"
-                "hint: the number of bands is ds[0]['cube'].shape[2]"
+                f"bands: a slice needs an end, and its start and end must be at least 0, found {bands}\n"
+                "hint: get the number of bands from ds[0]['cube'].shape[2]"
             )
         chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
         if not chosen:
@@ -353,7 +353,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
         # In Python, True equals 1, so a mask would pass as band numbers.
-        raise TypeError("bands: expected band numbers, found a boolean mask\nhint: bands=np.flatnonzero(mask)")
+        raise TypeError("bands: expected band numbers, found a boolean mask\nhint: pass bands=np.flatnonzero(mask)")
     return [_number("band", band, 0, 2**32 - 1) for band in given]
 
 
@@ -366,7 +366,7 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     if isinstance(kind, Mapping):
         weights = {_number("class", label, -(2**63), 2**63 - 1): float(weight) for label, weight in kind.items()}
     elif _text("patches", kind, "grid") not in ("random", "grid", "balanced"):
-        raise _shardpack.UsageError(f"patches: expected random, grid, balanced or class weights, found {kind!r}")
+        raise _shardpack.UsageError(f"patches: expected 'random', 'grid', 'balanced' or class weights, found {kind!r}")
     each = _number("patches_per_sample", each, 1, 2**32 - 1)
     axes = 3 if cube.count("x") == 2 else 2
     sides = list(overlap) if isinstance(overlap, Sequence) and not isinstance(overlap, str) else [overlap] * axes
@@ -379,7 +379,7 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     is_grid = kind == "grid"
     by_class = kind == "balanced" or weights is not None
     if by_class and each == 1:
-        raise _shardpack.UsageError("patches by class are possible only with several patches per sample\nhint: patches_per_sample=8")
+        raise _shardpack.UsageError("patches by class need several patches per sample\nhint: pass patches_per_sample=8")
     if is_grid and each != 1:
         raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which returns all patches')
     if not is_grid and any(numbers):
@@ -406,7 +406,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
         return none
     if isinstance(weights, str):
         if weights != "balanced":
-            raise _shardpack.UsageError(f"weights: expected balanced, a mapping from label to weight, or an array, found {weights!r}")
+            raise _shardpack.UsageError(f"weights: expected 'balanced', a mapping from label to weight, or an array, found {weights!r}")
         if members is None:
             return none | {"balanced": True}
         labels = np.unique(dataset.labels)
@@ -423,7 +423,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
     each = np.asarray(weights, np.float64)
     if each.shape != (len(dataset),):
         raise _shardpack.UsageError(
-            f"weights: expected one for each of {len(dataset)} samples, found shape {list(each.shape)}"
+            f"weights: expected one weight for each of {len(dataset)} samples, found an array of shape {list(each.shape)}"
         )
     return none | {"weights": _spread(each, dataset)}
 

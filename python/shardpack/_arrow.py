@@ -20,7 +20,7 @@ def table(dataset: Dataset) -> pyarrow.Table:
         import pyarrow as pa
     except ImportError as missing:
         raise _shardpack.UsageError(
-            "arrow: pyarrow is not installed\nhint: pip install 'shardpack[parquet]', or pip install pyarrow"
+            "arrow() needs the package `pyarrow`, which is not installed\nhint: pip install 'shardpack[parquet]', or pip install pyarrow"
         ) from missing
     made: dict[str, Any] = {
         "index": np.arange(len(dataset), dtype=np.int64),
@@ -32,7 +32,7 @@ def table(dataset: Dataset) -> pyarrow.Table:
     for name, values in dataset.columns.items():
         if name in made:
             raise _shardpack.UsageError(
-                f"arrow: the dataset has a column {name!r}, which the table uses for itself\n"
+                f"arrow: the dataset has a column {name!r}, but the table has its own column of this name\n"
                 f"hint: use dataset.columns[{name!r}]"
             )
         made[name] = values

@@ -54,7 +54,7 @@ class Ragged:
         """Raise an error that explains why a tensor attribute is missing."""
         message = f"Ragged has no attribute {name!r}: its rows have different sizes"
         if not name.startswith("_"):
-            message += "\nhint: image=\"rrc224\" or cube=\"patch64x64\" gives one tensor for all rows; ragged[i] is a row"
+            message += "\nhint: pass image=\"rrc224\" or cube=\"patch64x64\" to get one tensor for all rows, or use ragged[i] for one row"
         raise AttributeError(message, name=name, obj=self)
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Ragged:
     def __getitem__(self, row: int) -> Any:
         """Row ``row`` in its own shape. Negative numbers count from the end."""
         if not -len(self) <= row < len(self):
-            raise IndexError(f"row: expected {-len(self)} to {len(self) - 1}, found {row}")
+            raise IndexError(f"row {row} is out of range: expected {-len(self)} to {len(self) - 1}")
         shape = tuple(int(axis) for axis in self.shapes[row])
         start = int(self.offsets[row])
         return self.values[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
@@ -95,8 +95,8 @@ _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
 _UNKNOWN = (
-    "{}: this batch was built from its fields by another library; only batches directly from a loader have it\n"
-    "hint: iterate over the Loader itself: do not pass it to `prepare` of Accelerate or a similar library"
+    "{} is not available, because another library rebuilt this batch from its fields\n"
+    "hint: iterate over the Loader itself, and do not pass it to `prepare` of Accelerate or a similar library"
 )
 
 
@@ -167,15 +167,15 @@ class Batch(MutableMapping[str, Any]):
         if not self._unpacks:
             named = ", ".join(f"batch[{name!r}]" for name in self._names[:2])
             raise TypeError(
-                "cannot iterate over a batch of a loader without fields=[…]: the order of its fields is not defined\n"
-                f"hint: {named} are the values; batch.items() gives names and values, batch.keys() the names"
+                "cannot iterate over this batch: its loader was created without fields=[…], so the order of its fields is undefined\n"
+                f"hint: use {named} for the values, batch.items() for names and values, or batch.keys() for the names"
             )
         return iter(self._whole().values())
 
     def __getitem__(self, field: str) -> Any:
         """The values of a field, converted to the framework's tensor on first use."""
         if not isinstance(field, str):
-            hint = "dict(batch) maps names to fields, and batch['image'][0] is the first row of a field"
+            hint = "use batch['image'][0] for the first row of a field, or dict(batch) for all fields by name"
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
@@ -366,7 +366,7 @@ class Batch(MutableMapping[str, Any]):
         if self._patches is None:
             patches = None if self._core is None else self._core.patches()
             if patches is None:
-                raise AttributeError('origins: the loader does not cut patches\nhint: cube="patch64x64"')
+                raise AttributeError('origins: the loader does not cut patches\nhint: pass cube="patch64x64" to the loader')
             axes, origins, scenes = patches
             self._patches = origins.reshape(-1, axes), scenes.reshape(-1, axes)
         return self._patches

@@ -64,8 +64,8 @@ def _convert(args: Sequence[str]) -> int:
         raise AssertionError("a format was not looked up")
     format = args[0]
     if format == "torchvision":
-        hint = 'shardpack.convert("torchvision", dataset, out)'
-        raise ValueError(f"torchvision: the command line cannot pass a dataset object\nhint: in Python, {hint}")
+        hint = 'call shardpack.convert("torchvision", dataset, out) in Python'
+        raise ValueError(f"torchvision: the command line cannot pass a dataset object\nhint: {hint}")
     opener = importlib.import_module(f"shardpack.convert.{format}").open
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
     parser = _parser(f"convert {format}", "SRC… OUT", about)
@@ -99,7 +99,7 @@ def _convert(args: Sequence[str]) -> int:
     given = vars(parser.parse_args(args[1:]))
     paths, as_json = given.pop("paths"), given.pop("json")
     if len(paths) < 2:
-        parser.error("expected SRC and OUT")
+        parser.error("expected at least one SRC, and OUT")
     *sources, out = paths
     options = {name: value for name, value in given.items() if value is not None}
     for name in _NAMES & set(options):
@@ -126,7 +126,7 @@ def _added(report: Mapping[str, Any], out: str) -> str:
     if report["new_classes"]:
         said += f"\n  new classes: {', '.join(report['new_classes'])}"
     if report["known"]:
-        said += f"\n  left out because the dataset has their keys: {report['known']:,}"
+        said += f"\n  left out because the dataset already has their keys: {report['known']:,}"
     return said
 
 

@@ -19,11 +19,11 @@ class Concat(Dataset):
             if not isinstance(dataset, Dataset):
                 raise TypeError(
                     f"concat: dataset {number}: expected a shardpack.Dataset, found {type(dataset).__name__}\n"
-                    "hint: open it: shardpack.Dataset(path)"
+                    "hint: pass shardpack.Dataset(path)"
                 )
             if dataset._members is not None:
                 raise _shardpack.UsageError(
-                    f"concat: dataset {number}: expected a whole dataset, found {dataset!r}\n"
+                    f"concat: dataset {number}: expected a whole dataset, found the subset {dataset!r}\n"
                     "hint: concatenate the whole datasets, then take a subset of the result"
                 )
         self._parts: list[Dataset] = []

@@ -35,7 +35,7 @@ def converter(to: Framework, device: str) -> Convert:
     if to == "numpy":
         if device != "cpu":
             raise _shardpack.UsageError(
-                f'device of NumPy arrays: expected cpu, found {device}\nhint: use to="torch", to="jax" or to="cupy"'
+                f'NumPy arrays are always on the CPU, found device={device!r}\nhint: pass to="torch", to="jax" or to="cupy" for arrays on a GPU'
             )
         return _to_numpy
     makers: dict[str, Callable[[str], Convert]] = {"torch": _to_torch, "jax": _to_jax, "cupy": _to_cupy}
@@ -48,7 +48,7 @@ def converter(to: Framework, device: str) -> Convert:
             how = f"shardpack[{to}]" if to != "cupy" else "cupy-cuda12x"
             message = f'to="{to}" needs the package `{to}`: {error}\nhint: pip install {how}'
             raise ModuleNotFoundError(message, name=to) from None
-    raise _shardpack.UsageError(f"to: expected numpy, torch, jax or cupy, found {to}")
+    raise _shardpack.UsageError(f"to: expected 'numpy', 'torch', 'jax' or 'cupy', found {to!r}")
 
 
 def _to_numpy(tensor: _shardpack.Tensor | NDArray[Any]) -> NDArray[Any]:
@@ -80,7 +80,7 @@ def _to_torch(device: str) -> Convert:
 def _to_cupy(device: str) -> Convert:
     platform, _, number = device.partition(":")
     if platform != "cuda" or (number and not number.isdecimal()):
-        raise _shardpack.UsageError(f'device of CuPy arrays: expected cuda or cuda:0, found {device}\nhint: device="cuda"')
+        raise _shardpack.UsageError(f'CuPy arrays need a CUDA device, found device={device!r}\nhint: pass device="cuda"')
     import cupy
 
     place = cupy.cuda.Device(int(number)) if number else cupy.cuda.Device()
@@ -162,8 +162,8 @@ def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDA
     limits = np.iinfo(narrow)
     if host.size and (host.min() < limits.min or host.max() > limits.max):
         raise _shardpack.UsageError(
-            f"JAX has only 32-bit integers by default, found values from {host.min()} to {host.max()}\n"
-            'hint: jax.config.update("jax_enable_x64", True)'
+            f"JAX has only 32-bit integers by default, but the values range from {host.min()} to {host.max()}\n"
+            'hint: call jax.config.update("jax_enable_x64", True)'
         )
     return host.astype(narrow)
 

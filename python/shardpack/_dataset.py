@@ -113,7 +113,7 @@ class Dataset:
         cache_bytes: Size | None = None,
     ) -> None:
         if generation is not None and (isinstance(generation, bool) or not isinstance(generation, int) or not 0 < generation < 1 << 32):
-            raise ValueError(f"generation: expected an integer from 1, found {generation!r}")
+            raise ValueError(f"generation: expected an integer of at least 1, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
         # Make the path absolute, because the program may change its working directory before the files are opened.
@@ -456,7 +456,7 @@ class Subset(Dataset):
             twice = np.sort(members)[:-1][np.diff(np.sort(members)) == 0][0]
             raise _shardpack.UsageError(
                 f"subset: sample {twice} occurs twice\n"
-                "hint: to draw samples several times, pass weights to the Loader"
+                "hint: pass weights to the Loader to draw samples several times"
             )
         self._path, self._verify_crc = self._whole._path, self._whole._verify_crc
         self._max_record = self._whole._max_record
@@ -485,7 +485,7 @@ class Subset(Dataset):
 
 def names(fields: Sequence[str] | None) -> list[str] | None:
     if isinstance(fields, str):
-        raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: fields=[{fields!r}]")
+        raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: pass fields=[{fields!r}]")
     return None if fields is None else list(fields)
 
 

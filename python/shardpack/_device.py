@@ -11,7 +11,7 @@ from shardpack import _shardpack, _warn
 from shardpack._convert import Framework, jax_device
 
 _CUDA = re.compile(r"cuda(?::(\d{1,9}))?")
-_MEANT = 'hint: decode="host" decodes on the host without this warning'
+_ON_HOST = 'hint: pass decode="host" to decode on the host'
 
 
 def stage_for(decode: str, to: Framework | None, device: str, transform: object) -> _shardpack.Stage | None:
@@ -21,12 +21,12 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
     ``decode="auto"`` would decode on a device but there is none, warn and return ``None``.
     """
     if decode not in ("auto", "device", "host"):
-        raise _shardpack.UsageError(f"decode: expected auto, device or host, found {decode!r}")
+        raise _shardpack.UsageError(f"decode: expected 'auto', 'device' or 'host', found {decode!r}")
     number = _number(to, device)
     if number is None:
         if decode == "device":
             raise _shardpack.UsageError(
-                f'decode="device": expected a CUDA device, found device={device!r}\nhint: device="cuda:0"'
+                f'decode="device" needs a CUDA device, found device={device!r}\nhint: pass device="cuda:0"'
             )
         return None
     decodes = decode == "device" or (decode == "auto" and transform is None)
@@ -36,10 +36,10 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
         reason = str(error)
         # A missing GPU is fine. A GPU whose driver fails is an error, because the user asked for it.
         if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
-            hint = f"\n{_MEANT}" if decodes and decode == "auto" else ""
+            hint = f"\n{_ON_HOST}" if decodes and decode == "auto" else ""
             raise RuntimeError(f"cannot {'decode on' if decodes else 'use'} {device}: {reason}{hint}") from None
         if decodes:
-            _warn.warn(f"decoding on the host instead of {device}: {reason}\n{_MEANT}")
+            _warn.warn(f"decoding on the host instead of {device}: {reason}\n{_ON_HOST} without this warning")
         return None
 
 
@@ -66,7 +66,7 @@ def check_process(pid: int) -> None:
     if os.getpid() != pid:
         raise RuntimeError(
             "a loader that decodes on a device cannot be used after fork\n"
-            "hint: create the loader in the child process, or start workers with the method spawn"
+            "hint: create the loader in the child process, or start workers with the method `spawn`"
         )
 
 

@@ -82,7 +82,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
         odd = (type(each).__name__ for each in found.flat if not isinstance(each, (int, float, np.number)))
         plain = {"U": "str", "S": "bytes"}.get(found.dtype.kind, found.dtype.name)
         what = plain if found.dtype != object else next(odd, large).replace("NoneType", "None")
-        raise _shardpack.UsageError(f"field {field!r}: expected a list of numbers, found {what} among them")
+        raise _shardpack.UsageError(f"field {field!r}: expected a list of numbers, but the list contains {what}")
     if not dtype:
         return found
     kind = np.dtype(dtype)
@@ -96,8 +96,8 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
         if not fits.all():
             first = np.asarray(found[~fits].flat[0]).item()
             raise _shardpack.UsageError(
-                f"field {field!r}: expected a list of values that fit {dtype}, found {first!r}\n"
-                "hint: round or clip them first, or set another type in `schema`"
+                f"field {field!r}: expected values that fit {dtype}, but the list contains {first!r}\n"
+                "hint: round or clip the values first, or set another type in `schema`"
             )
         return np.asarray(value, kind)
 
@@ -128,7 +128,7 @@ def _frame(field: str, value: Any) -> bytes:
         return _file(field, value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise TypeError(f"field {field!r}: expected frames as the bytes or Paths of JPEGs, found {type(value).__name__}")
+    raise TypeError(f"field {field!r}: each frame must be the bytes or the Path of a JPEG, found {type(value).__name__}")
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
@@ -147,10 +147,10 @@ def _no_name(field: str, text: str, kind: str | None) -> str:
     is_meant = kind == "image" or (kind is None and _is_picture(field))
     if not is_meant or not text[-5:].lower().endswith(_PICTURE_FILES):
         return text
-    keep = "" if kind else f'; schema={{{field!r}: "text"}} stores the name'
+    keep = "" if kind else f', or schema={{{field!r}: "text"}} to store the name'
     raise _shardpack.UsageError(
         f"field {field!r}: expected a picture, found the name of a file: {text}\n"
-        f"hint: pathlib.Path({text!r}) stores the picture{keep}"
+        f"hint: pass pathlib.Path({text!r}) to store the picture{keep}"
     )
 
 
@@ -166,7 +166,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
         start = content[:8].hex(" ") or "nothing"
         raise _shardpack.UsageError(
             f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found {len(content)} bytes that begin with: {start}\n"
-            f'hint: pass pixels as an array, uint8 [height, width, 3]; schema={{{field!r}: "bytes"}} stores bytes of any kind'
+            f'hint: pass pixels as an array, uint8 [height, width, 3], or schema={{{field!r}: "bytes"}} to store bytes of any kind'
         )
     return content
 
@@ -174,7 +174,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
 def _mask_as_picture(field: str, found: str, how: str) -> Exception:
     return _shardpack.UsageError(
         f"field {field!r}: expected a mask as an array, found {found}; loaders would load it as RGB and scale it like a photo\n"
-        f'hint: {how} gives the class numbers; schema={{{field!r}: "image"}} stores it as a picture'
+        f'hint: pass the class numbers, {how}, or schema={{{field!r}: "image"}} to store it as a picture'
     )
 
 
@@ -196,12 +196,12 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
     """
     if field != "image" or kind not in (None, "image"):
         return array
-    keep = '; schema={"image": "array"} stores the array unchanged'
+    keep = '; or pass schema={"image": "array"} to store the array unchanged'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
         hint = "pass the picture file (read_bytes()) or its uint8 pixels"
     elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
-        axes = "array.transpose(1, 2, 0), of a torch tensor .permute(1, 2, 0)"
+        axes = "array.transpose(1, 2, 0), or .permute(1, 2, 0) for a torch tensor"
         hint = f"put the channels last: {axes}"
     else:
         return array
@@ -255,7 +255,7 @@ def _picture(field: str, picture: Any) -> Given:
         mode = _CONVERTED[mode]
         picture = picture.convert(mode)
     if mode not in _READY:
-        hint = 'convert("RGB") drops the rest; np.asarray(picture) in a field of kind "array" keeps everything'
+        hint = 'pass picture.convert("RGB") to drop the other bands, or np.asarray(picture) in a field of kind "array" to keep them'
         raise TypeError(f"field {field!r}: expected a picture of mode {', '.join([*_READY, *_CONVERTED])}, found {mode}\nhint: {hint}")
     width, height = picture.size
     pixels = np.frombuffer(picture.tobytes(), np.uint8)

@@ -137,7 +137,7 @@ def remove(
         A remaining record is damaged, or a file cannot be read or written.
     """
     if isinstance(keys, str):
-        raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: [{keys!r}]")
+        raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: pass [{keys!r}]")
     refuse("remove", hint=COPY_AND_SEND, dataset=dataset)
     found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress)
     for note in notes:

@@ -21,7 +21,7 @@ def is_one(index: object) -> TypeGuard[SupportsIndex]:
 
 def _of_a_key(expected: str, found: str) -> TypeError:
     """Return the error for a string index, because the caller probably meant a key."""
-    hint = f"by_key({found!r}) gets a sample by key, columns[{found!r}] the values of a scalar field"
+    hint = f"use by_key({found!r}) to get a sample by key, or columns[{found!r}] for the values of a scalar field"
     return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
 
 
@@ -33,7 +33,7 @@ def one(index: SupportsIndex, length: int) -> int:
         raise _of_a_key("sample index: expected a number", index)
     number = index.__index__()
     if not -length <= number < length:
-        raise IndexError(f"sample index: expected {-length} to {length - 1}, found {number}")
+        raise IndexError(f"sample index {number} is out of range: expected {-length} to {length - 1}")
     return number % length
 
 
@@ -47,17 +47,17 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
         raise _of_a_key("sample indices: expected numbers, a slice or a mask", indices)
     numbers = np.asarray(indices)
     if numbers.ndim != 1:
-        raise TypeError(f"sample indices: expected one axis, found {numbers.ndim}")
+        raise TypeError(f"sample indices: expected an array with one axis, found {numbers.ndim} axes")
     if numbers.dtype == np.bool_:
         if len(numbers) != length:
-            raise IndexError(f"sample mask: expected {length} values, found {len(numbers)}")
+            raise IndexError(f"sample mask: expected one value for each of {length} samples, found {len(numbers)}")
         return np.flatnonzero(numbers).astype(np.uint64)
     if len(numbers) == 0:
         return np.empty(0, np.uint64)
     if not np.issubdtype(numbers.dtype, np.integer):
-        hint = "\nhint: index_of(key) gives the number of a sample" if numbers.dtype.kind == "U" else ""
+        hint = "\nhint: use index_of(key) to get the number of a sample" if numbers.dtype.kind == "U" else ""
         raise TypeError(f"sample indices: expected integers or a boolean mask, found {numbers.dtype}{hint}")
     outside = (numbers >= length) | ((numbers < 0) & (numbers.astype(np.int64) < -length))
     if outside.any():
-        raise IndexError(f"sample index: expected {-length} to {length - 1}, found {numbers[outside][0]}")
+        raise IndexError(f"sample index {numbers[outside][0]} is out of range: expected {-length} to {length - 1}")
     return np.where(numbers < 0, numbers.astype(np.int64) + length, numbers.astype(np.int64)).astype(np.uint64)

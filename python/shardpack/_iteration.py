@@ -37,5 +37,5 @@ def changed(change: Callable[[Batch], Batch | None], batch: Batch) -> Batch:
     if result is None:
         return batch
     if not isinstance(result, Batch):
-        raise TypeError(f"transform_batch: expected a function that returns None or a batch, found {type(result).__name__}")
+        raise TypeError(f"transform_batch must return None or a batch, but returned {type(result).__name__}")
     return result

@@ -47,7 +47,7 @@ def keywords(function: str, given: Mapping[str, object], options: type) -> dict[
     for name, value in given.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(sorted(known))}"
+            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(known))}"
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}\nhint: {hint}")
         if value is None:
             continue

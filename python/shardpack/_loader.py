@@ -477,7 +477,7 @@ class Loader:
         # A DataLoader must not mistake the loader for a map-style dataset.
         raise TypeError(
             "a loader cannot be indexed: iterate over the loader, or index its dataset\n"
-            "hint: in a torch DataLoader: DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"
+            "hint: for a torch DataLoader, use DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"
         )
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ def text(stats: Mapping[str, Any], labels: Mapping[str, object]) -> str:
         if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "reason":
             raise _shardpack.UsageError(
                 f"metrics: {name!r} cannot be the name of a label\n"
-                "hint: use letters, digits and _; `reason` is taken by the refused rows"
+                "hint: use letters, digits and _, and no digit first; `reason` is reserved for refused rows"
             )
     return "\n".join([*_lines(stats, labels), "# EOF", ""])
 

@@ -112,7 +112,7 @@ class Prepared:
         if given.resident and (stage is None or not stage.decodes):
             raise _shardpack.UsageError(
                 f"resident=True needs a GPU that decodes, but decoding runs on the host (device={device!r}, "
-                f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
+                f'decode={given.decode!r})\nhint: pass device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":
             # Fix the device number now, because the program may change the current device later.

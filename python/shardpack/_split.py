@@ -60,12 +60,12 @@ def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, data
         kinds = {field.name: field.kind for field in dataset.schema}
         if given not in kinds and given not in dataset.columns:
             scalars = ", ".join(name for name, kind in kinds.items() if kind == "scalar") or "none"
-            raise _shardpack.UsageError(f"{option}: no scalar field {given!r}; the scalar fields are {scalars}")
+            raise _shardpack.UsageError(f"{option}: the dataset has no scalar field {given!r}; its scalar fields are {scalars}")
         if kinds.get(given, "scalar") != "scalar":
             raise _shardpack.UsageError(
-                f"{option}: expected a scalar field, found {given!r} of kind {kinds[given]}, "
-                "which is not stored in the indexes\n"
-                f"hint: {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
+                f"{option}: expected a scalar field, but {given!r} is of kind {kinds[given]}, "
+                "whose values are not stored in the indexes\n"
+                f"hint: pass {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
             )
         return given
     values = [given(key) for key in dataset.keys] if callable(given) else given

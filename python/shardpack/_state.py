@@ -21,25 +21,25 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     """
     names = ("fingerprint", "seed", "epoch", "samples_consumed")
     if not isinstance(state, Mapping):
-        hint = "\nhint: json.loads parses the text" if isinstance(state, (str, bytes)) else ""
+        hint = "\nhint: parse the text with json.loads" if isinstance(state, (str, bytes)) else ""
         raise ValueError(f"loader state: expected a dict, found {type(state).__name__}{hint}")
     saved = state.get("generation", 1)
     unit = state.get("unit", "samples")
     state = {name: value for name, value in state.items() if name not in ("generation", "unit")}
     if set(state) != set(names):
-        raise ValueError(f"loader state: expected {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
+        raise ValueError(f"loader state: expected the keys {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
     bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
     for name, value in state.items():
         fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
         if not fits:
             expected = "a string" if name == "fingerprint" else f"an integer of {bits[name]} bits"
-            raise ValueError(f"loader state: {name}: expected {expected}, found {value!r}")
+            raise ValueError(f"loader state: {name!r} must be {expected}, found {value!r}")
     if not isinstance(unit, str):
-        raise ValueError(f"loader state: unit: expected a string, found {unit!r}")
+        raise ValueError(f"loader state: 'unit' must be a string, found {unit!r}")
     if saved != generation:
         raise _shardpack.UsageError(
             f"the state is from generation {saved}, but the dataset is generation {generation}\n"
-            f"hint: the order of an epoch depends on the generation. To finish this epoch, use Dataset(path, "
-            f"generation={saved}); start the next epoch with a new loader of the newest generation"
+            f"hint: open Dataset(path, generation={saved}) to finish this epoch, because the order of an epoch depends on the "
+            f"generation; start the next epoch with a new loader of the newest generation"
         )
     return state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit

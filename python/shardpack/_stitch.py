@@ -112,12 +112,12 @@ class Stitcher:
             )
         if options.end == "drop":
             raise _shardpack.UsageError(
-                'stitch: end="drop" would drop patches\nhint: end="uneven" or end="pad"'
+                'stitch: end="drop" would drop patches\nhint: pass end="uneven" or end="pad"'
             )
         if window not in ("uniform", "hann"):
-            raise _shardpack.UsageError(f"window: expected uniform or hann, found {window!r}")
+            raise _shardpack.UsageError(f"window: expected 'uniform' or 'hann', found {window!r}")
         if dtype not in ("float64", "float32"):
-            raise _shardpack.UsageError(f"dtype: expected float64 or float32, found {dtype!r}")
+            raise _shardpack.UsageError(f"dtype: expected 'float64' or 'float32', found {dtype!r}")
         self._size = tuple(int(side) for side in sides)
         self._overlap = options.overlap[-len(self._size) :]
         self._channels_first = options.layout != "hwc"
@@ -154,7 +154,7 @@ class Stitcher:
             sides, rows = ", ".join(map(str, self._size)), len(batch)
             with_channels = f"channels, {sides}" if self._channels_first else f"{sides}, channels"
             raise ValueError(
-                f"predictions: expected [{rows}, {sides}] or [{rows}, {with_channels}], found {list(values.shape)}"
+                f"predictions: expected the shape [{rows}, {sides}] or [{rows}, {with_channels}], found {list(values.shape)}"
             )
         if not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_) or np.iscomplexobj(values):
             raise TypeError(f"predictions: expected numbers, found {values.dtype}")
@@ -196,8 +196,8 @@ class Stitcher:
         axes = len(self._size)
         if values.shape[axes:] != scene.sums.shape[axes:]:
             raise ValueError(
-                f"predictions of {scene.key!r}: expected {list(scene.sums.shape[axes:])} channels, like its other patches, "
-                f"found {list(values.shape[axes:])}"
+                f"predictions of {scene.key!r} have {list(values.shape[axes:])} channels, "
+                f"but its other patches have {list(scene.sums.shape[axes:])}"
             )
         scene.came.add(origin)
         here = tuple(slice(start, start + side) for start, side in zip(origin, self._size, strict=True))

@@ -46,7 +46,7 @@ class Rows:
         if result is None:
             result = row
         elif not isinstance(result, Mapping):
-            raise TypeError(f"transform: expected None or a mapping from field to array as the result, found {type(result).__name__}")
+            raise TypeError(f"transform must return None or a mapping from field to array, but returned {type(result).__name__}")
         for name, value in result.items():
             if name not in arrays:
                 raise ValueError(f"transform returned an unknown field {name!r}; the fields are {', '.join(arrays)}")

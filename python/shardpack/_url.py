@@ -49,7 +49,7 @@ def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[st
     given = {name: value for name, value in more.items() if value is not None}
     for name in given:
         if name in (options or {}):
-            raise TypeError(f"{name}: passed twice, as an argument and in storage_options")
+            raise TypeError(f"{name} is passed twice: as an argument and in storage_options")
     both = {**(options or {}), **given}
     text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in both.items()}
     return list(text.items())

@@ -26,7 +26,7 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
             warn(
                 f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "
                 f"largest error {figures['max_abs_error']:.4g} (sample `{figures['worst_sample']}`)\n"
-                'hint: values="keep" keeps every bit, max_error=… bounds the error; values="auto" turns this warning off'
+                'hint: pass values="keep" to keep every bit, max_error=… to bound the error, or values="auto" to turn this warning off'
             )
 
 
@@ -66,5 +66,5 @@ def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:
         else:
             warn(
                 f"{len(pictures):,} pictures have oddities that decoders ignore (first: {what})\n"
-                'hint: report["odd_pictures"] lists all'
+                'hint: see report["odd_pictures"] for all of them'
             )

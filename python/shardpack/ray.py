@@ -201,7 +201,7 @@ def pack(
     slots = int(ray.cluster_resources().get("CPU", 1)) // max(cpus, 1)
     count = parts if parts is not None else _PARTS_PER_SLOT * max(slots, 1)
     if min(count, cpus) < 1 or retries < 0:
-        raise UsageError(f"parts, cpus, retries: expected at least 1, 1 and 0, found {count}, {cpus}, {retries}")
+        raise UsageError(f"parts and cpus must be at least 1, and retries at least 0, found parts={count}, cpus={cpus}, retries={retries}")
     show = progress if callable(progress) else _Line() if progress or (progress is None and sys.stderr.isatty()) else None
 
     board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
@@ -274,7 +274,7 @@ def _result(ref: Any, what: str) -> Any:
         return ray.get(ref)
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None) or error
-        cause.add_note(f"in {what}; finished shards are kept: the same call continues")
+        cause.add_note(f"in {what}; finished shards are kept, and the same call continues from them")
         raise cause from None
 
 

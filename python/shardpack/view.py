@@ -264,7 +264,7 @@ def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]])
 def _fill(fill: SupportsIndex | Sequence[SupportsIndex]) -> tuple[str, str, str]:
     levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
     if isinstance(fill, (str, bytes)) or len(levels) != 3:
-        raise ValueError(f"fill: expected one level, or red, green and blue, found {fill!r}")
+        raise ValueError(f"fill: expected one level, or three for red, green and blue, found {fill!r}")
     return "fill", ":".join(str(_integer("fill", level, "whole levels")) for level in levels), "114:114:114"
 
 
@@ -280,7 +280,7 @@ def _sides(size: Size) -> list[int]:
     else:
         sides = [_integer("size", size)] * 2
     if len(sides) != 2:
-        raise ValueError(f"size: expected one number, or height and width, found {len(sides)} numbers")
+        raise ValueError(f"size: expected one number, or two for height and width, found {len(sides)} numbers")
     return sides
 
 

@@ -185,7 +185,7 @@ impl PyTensor {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(
                 "the array interface has no type {}\n\
-                 hint: use DLPack: to=\"torch\" or to=\"jax\"",
+                 hint: use DLPack, with to=\"torch\" or to=\"jax\"",
                 self.dtype
             )));
         }
@@ -233,7 +233,9 @@ impl PyTensor {
         }
         if let Some(device) = dl_device.filter(|device| *device != here) {
             let what = if here == CPU { ", the CPU" } else { "" };
-            return Err(PyBufferError::new_err(format!("DLPack device: expected {here:?}{what}, found {device:?}")));
+            return Err(PyBufferError::new_err(format!(
+                "the tensor is on DLPack device {here:?}{what}, not on {device:?}"
+            )));
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err(
@@ -268,7 +270,9 @@ impl PyTensor {
         match self.elements() {
             // Expose the provenance, because NumPy turns the address back into a pointer.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
-            Elements::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
+            Elements::Device { .. } => {
+                Err(PyAttributeError::new_err("the tensor has no array interface, because it is on a device"))
+            }
         }
     }
 
@@ -278,7 +282,9 @@ impl PyTensor {
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Elements::Device { device: (CUDA, _), address } = self.elements() else {
-            return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
+            return Err(PyAttributeError::new_err(
+                "the tensor has no CUDA array interface, because it is not on a CUDA device",
+            ));
         };
         self.batch.used_on(StreamHandle::LEGACY);
         // By definition, the address of an empty array is 0.

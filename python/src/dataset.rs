@@ -88,7 +88,7 @@ impl PyDataset {
             None => {
                 let known: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
                 let known = known.join(", ");
-                let text = format!("field name: expected one of [{known}], found `{}`", name.escape_debug());
+                let text = format!("no field `{}`; the fields are {known}", name.escape_debug());
                 Err(UsageError::new_err(text))
             }
         };

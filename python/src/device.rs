@@ -72,7 +72,7 @@ pub(crate) fn stream(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> 
         -1 => Ok(None),
         0 => Err(PyValueError::new_err(
             "stream: expected None, -1, 1, 2 or a handle, found 0\n\
-             hint: 1 is the legacy default stream, 2 the per-thread default stream",
+             hint: pass 1 for the legacy default stream, or 2 for the per-thread default stream",
         )),
         number => match u64::try_from(number) {
             Ok(handle) => Ok(Some(waited_for(handle))),

@@ -164,8 +164,10 @@ pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> 
     let dtype =
         data_type(lent.dtype).ok_or_else(|| PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype)))?;
     let axes: Result<Vec<i64>, _> = lent.shape.iter().map(|&axis| i64::try_from(axis)).collect();
-    let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", lent.shape)))?;
-    let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;
+    let shape =
+        axes.map_err(|_| PyBufferError::new_err(format!("the shape {:?} is too large for DLPack", lent.shape)))?;
+    let ndim =
+        i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("the tensor has too many axes for DLPack"))?;
     // The pointer and the device follow rules 4 and 5.
     let data = lent.elements.data()?;
     let (kind, id) = lent.elements.device();

@@ -59,7 +59,7 @@ pub(crate) fn plan(
     storage_options: Vec<(String, String)>,
 ) -> PyResult<String> {
     let parts = u32::try_from(parts).ok().filter(|parts| (1..=1_000_000).contains(parts));
-    let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected 1 to 1000000"))?;
+    let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected a number from 1 to 1000000"))?;
     let packing = Packing::read(options)?;
     let read = PackOptions::read_for_plan(&packing.given, &out, packing.take_over);
     let mut options = read.map_err(raise)?;

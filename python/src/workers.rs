@@ -95,7 +95,7 @@ impl Workers {
                 format!("in the worker: {text}").into()
             }
             Err(_) => Note::from(format!("a worker process {} before it was ready", self.ended(number))).with_hint(
-                "its output shows the reason; each worker imports your program again, so put the work of the program \
+                "see its output for the reason; each worker imports your program again, so put the work of the program \
                  below `if __name__ == \"__main__\":`",
             ),
         };

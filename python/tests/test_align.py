@@ -135,13 +135,13 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
 
     some = dataset("some", [1, 2, 3, 0, 2, 1])
     expected = (
-        r"^align: `classes` has a row for each box of `boxes` in the 6 samples checked, but is not aligned: .*\n"
-        r"hint: align=\{'classes': sp.align.rows_of\('boxes'\)\} removes the same rows; align=\{'classes': None\} keeps all rows"
+        r"^align: `classes` has one row for each box of `boxes` in the 6 samples checked, but is not aligned: .*\n"
+        r"hint: pass align=\{'classes': sp.align.rows_of\('boxes'\)\} to remove the same rows, or align=\{'classes': None\} to keep all rows"
     )
     with pytest.raises(sp.UsageError, match=expected):
         loader(some, ["image", "boxes", "classes"])
     # The field is refused even if `fields` does not name it. `points` also has one row per box.
-    with pytest.raises(sp.UsageError, match="`points` has a row for each box of `boxes`"):
+    with pytest.raises(sp.UsageError, match="`points` has one row for each box of `boxes`"):
         loader(some, classes=sp.align.rows_of("boxes"))
     # `size` always has two rows, and `words` has one row per box only in some samples, so neither is refused.
     follow = {"classes": sp.align.rows_of("boxes"), "points": sp.align.keypoints(rows="boxes")}
@@ -157,7 +157,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     # With one box and one class in every sample, the equal lengths may be a coincidence. With two of each, they are
     # not.
     loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
-    with pytest.raises(sp.UsageError, match="`classes` has a row for each box of `boxes` in the 3 samples"):
+    with pytest.raises(sp.UsageError, match="`classes` has one row for each box of `boxes` in the 3 samples"):
         loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])
 
 
@@ -217,7 +217,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
     (tmp_path / "boxes.jsonl").write_text("\n".join(lines))
     sp.pack(tmp_path / "photos", tmp_path / "out", labels=tmp_path / "boxes.jsonl")
     dataset = sp.Dataset(tmp_path / "out")
-    hint = r'`boxes` is not aligned with its picture(.|\n)*hint: sp.Writer with schema=\{\'boxes\': "array:float32"\}.*align=\{\'boxes\': None\}'
+    hint = r'`boxes` is not aligned with its picture(.|\n)*hint: pass schema=\{\'boxes\': "array:float32"\} to sp.Writer.*align=\{\'boxes\': None\}'
     with pytest.warns(UserWarning, match=hint):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"])
     with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: only array fields can be aligned, but this field has the kind Json\nhint: write the values as arrays"):
@@ -253,8 +253,8 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         ({"align": {"boxes": "box"}}, sp.UsageError, "expected mask, instances, boxes, keypoints, polygons"),
         ({"align": {"boxes": 3}}, TypeError, r"align\['boxes'\]: expected a string"),
         ({"align": ["boxes"]}, TypeError, "align: expected a mapping"),
-        ({"align": ALIGN, "fields": ["image"]}, sp.UsageError, "align: no field 'mask' is loaded .*; the fields are image"),
-        ({"align": {"caption": "mask"}}, sp.UsageError, "align: no field 'caption' is loaded .*; the fields are "),
+        ({"align": ALIGN, "fields": ["image"]}, sp.UsageError, "align names the field 'mask', which the loader does not load; it loads image"),
+        ({"align": {"caption": "mask"}}, sp.UsageError, "align names the field 'caption', which the loader does not load; it loads "),
         ({"align": {"mask": "mask"}, "fields": ["mask"]}, sp.UsageError, "no picture field is loaded"),
         (
             {"align": {"mask": "mask,picture=image"}, "fields": ["mask"], "augment": [sp.augment.random_affine(5)]},
@@ -263,7 +263,7 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         ),
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
-        ({"align": {"boxs": None}}, sp.UsageError, "align: no field 'boxs' is loaded .*; the fields are "),
+        ({"align": {"boxs": None}}, sp.UsageError, "align names the field 'boxs', which the loader does not load; it loads "),
         ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or rotated without its picture"),
     ],
 )

@@ -219,7 +219,7 @@ def test_bfloat16_goes_to_numpy_by_ml_dtypes(cubes: Path, monkeypatch: pytest.Mo
             assert mine["cube"].dtype == ml_dtypes.bfloat16
             assert np.array_equal(mine["cube"].view(np.uint16), bfloat16(theirs["cube"]))
     monkeypatch.setattr("shardpack._arguments.find_spec", lambda _: None)
-    with pytest.raises(sp.UsageError, match='NumPy has no bfloat16\nhint: to="torch"'):
+    with pytest.raises(sp.UsageError, match='NumPy has no bfloat16\nhint: pass to="torch"'):
         sp.Loader(sp.Dataset(cubes), dtype={"cube": "bfloat16"})
 
 
@@ -275,5 +275,5 @@ def test_arguments_of_other_types(cubes: Path, options: dict[str, Any]) -> None:
 
 def test_cupy_has_no_bfloat16(cubes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", object())
-    with pytest.raises(sp.UsageError, match='CuPy has no bfloat16\nhint: to="torch"'):
+    with pytest.raises(sp.UsageError, match='CuPy has no bfloat16\nhint: pass to="torch"'):
         sp.Loader(sp.Dataset(cubes), dtype="bfloat16", to="cupy", device="cuda")

@@ -104,7 +104,7 @@ def test_a_batch_of_fields_alone() -> None:
         assert len(batch) == 3 and list(batch.keys()) == ["x", "y"] and dict(batch)["y"] == [1, 2, 3]
         for name in ("mask", "indices", "sample_keys"):
             assert not hasattr(batch, name), "None would say that every row is a sample"
-        with pytest.raises(AttributeError, match="sample_keys: .*\nhint"):
+        with pytest.raises(AttributeError, match="sample_keys is not available.*\nhint"):
             batch.sample_keys
 
 
@@ -160,9 +160,9 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
     ]
     part = mixed.subset([5, 6])
     assert part.get(1, ["label"])["label"] == mixed.labels[6] and part.get_many([0], [])[0] == {"__key__": mixed.keys[5]}
-    with pytest.raises(sp.UsageError, match=r"expected one of \[image, label, caption.*found `captions`"):
+    with pytest.raises(sp.UsageError, match=r"no field `captions`; the fields are image, label, caption"):
         mixed.get(0, fields=["captions"])
-    with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
+    with pytest.raises(TypeError, match=r"hint: pass fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")
     # Without checksums, damage in a picture that is not decoded goes unnoticed.
     for file in mixed.path.iterdir():
@@ -207,13 +207,13 @@ def test_a_batch_of_named_fields_is_taken_apart(mixed: sp.Dataset) -> None:
 
 def test_no_order_is_made_up_for_fields_that_nobody_named(mixed: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(mixed, 8, image="center8")))
-    hint = r"(?s)a loader without fields=.*batch\['image'\], batch\['label'\] are the values; batch.items\(\)"
+    hint = r"(?s)created without fields=.*use batch\['image'\], batch\['label'\] for the values, batch.items\(\)"
     for other in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch)), sp.Batch(batch)):
         with pytest.raises(TypeError, match=hint):
             list(other)
         assert dict(other).keys() == batch.keys()
     for wrong in (0, batch["label"], ("image", "label")):
-        with pytest.raises(TypeError, match=r"expected the name of a field, found .*\nhint: dict\(batch\)"):
+        with pytest.raises(TypeError, match=r"expected the name of a field, found .*\nhint: use batch\['image'\]"):
             batch[wrong]  # type: ignore[index]
 
 
@@ -246,5 +246,5 @@ def test_what_a_ragged_field_cannot_have_is_told(tmp_path: Path) -> None:
             writer.write({"image": np.zeros((size, size, 3), np.uint8)})
     images = next(iter(sp.Loader(sp.Dataset(tmp_path / "out"), 2)))["image"]
     assert images[0].ndim == 3 and not hasattr(images, "__array_interface__")
-    with pytest.raises(AttributeError, match="has no attribute 'shape': its rows have different sizes\nhint: image=\"rrc224\""):
+    with pytest.raises(AttributeError, match="has no attribute 'shape': its rows have different sizes\nhint: pass image=\"rrc224\""):
         images.shape  # noqa: B018

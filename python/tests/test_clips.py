@@ -164,7 +164,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
         sp.Loader(sp.Dataset(photos), 4, image="rrc24", layout="cthw")
     with pytest.raises(sp.UsageError, match=r"such as 8 or window16,every=2, found `window`"):
         sp.Loader(clips, 4, image="rrc24", frames="window")
-    with pytest.raises(sp.UsageError, match="frames: expected 1 to 65536, found 0"):
+    with pytest.raises(sp.UsageError, match="frames: expected a number from 1 to 65536, found 0"):
         sp.Loader(clips, 4, image="rrc24", frames=0)
     with pytest.raises(sp.UsageError, match="the pictures must be decoded and have a fixed size"):
         sp.Loader(clips, 4, image="rrc24", frames=4, fields=["image", "label"], augment_batch=sp.augment.mixup(0.2))
@@ -179,7 +179,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
         ]:
             with pytest.raises(sp.UsageError, match=said):
                 writer.write({"clip": value})
-        with pytest.raises(TypeError, match="expected frames as the bytes or Paths of JPEGs, found int"):
+        with pytest.raises(TypeError, match="each frame must be the bytes or the Path of a JPEG, found int"):
             writer.write({"clip": [3]})
     with pytest.raises(sp.UsageError, match="this picture is not in a folder"):
         (tmp_path / "flat").mkdir()

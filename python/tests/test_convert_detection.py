@@ -195,7 +195,7 @@ def test_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="a list of class names, found: 'cat'"):
         sp.convert("voc", root, tmp_path / "never", names="cat")
     assert mask["mask"].shape == (24, 40) and (mask["mask"] == 2).all()
-    with pytest.raises(sp.SourceError, match="split is one of train"):
+    with pytest.raises(sp.SourceError, match="pass one of these as `split`: .*train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
 
     # PNG optimisers store masks of few classes in fewer than 8 bits.
@@ -221,7 +221,7 @@ def test_yolo(tmp_path: Path) -> None:
     sp.convert("yolo", root / "data.yaml", tmp_path / "yaml", split="train")
     assert set(check(tmp_path / "yaml", corners)) == set(OBJECTS)
     poses = write_yolo(tmp_path / "poses", points=True)
-    with pytest.raises(sp.SourceError, match=r"a.txt`, line 1: expected a class and 4 numbers, found 8 words\nhint: points="):
+    with pytest.raises(sp.SourceError, match=r"a.txt`, line 1: expected a class and 4 numbers, found 8 words\nhint: pass points="):
         sp.convert("yolo", poses, tmp_path / "never", split="train")
     sp.convert("yolo", poses, tmp_path / "points", split="train", points=(1, 3))
     assert content(tmp_path / "points")["a.jpg"]["keypoints"].tolist() == [[[0.5, 0.25, 2]]] * 2
@@ -248,20 +248,20 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
     [
         ({"images": []}, "`images` is empty"),
         ({"images": 3}, "no list `images`"),
-        ({"images": [{"id": 1}]}, "with `id` and `file_name`"),
-        ({"annotations": [{"bbox": [0, 0, 1, 1]}]}, "annotations with an `image_id`"),
+        ({"images": [{"id": 1}]}, "every picture needs an `id` and a `file_name`"),
+        ({"annotations": [{"bbox": [0, 0, 1, 1]}]}, "every annotation needs an `image_id`"),
         ({"annotations": [{"image_id": 5, "bbox": [0, 0, 1, 1]}]}, "`image_id` 5"),
         ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "two categories have the same id or name"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "expected 4 numbers for a `bbox`"),
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "unknown `category_id`: 4"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"at least 0, found: \[9, 9, -3, 4\]"),
-        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "in the folders `val2017` and `images`"),
+        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "is in no folder `val2017` or `images`"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "in the range of float32"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "in the range of float32"),
         ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"unknown `category_id`: \[1\]"),
-        ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "annotations with an `image_id`"),
+        ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "every annotation needs an `image_id`"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` to be a list"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` to be 0 or 1"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` must be 0 or 1"),
         ({"images": [{"id": 70, "file_name": "a.jpg"}, {"id": 70, "file_name": "b.jpg"}]}, "two pictures have the `id`"),
         ({"categories": [{"id": 3, "name": "\ud800"}]}, "class names"),
     ],
@@ -320,7 +320,7 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
             sp.convert("yolo", root, tmp_path / "other", split="train", names=NAMES)
     with pytest.raises(sp.SourceError, match="expected a folder with `images` and `labels`"):
         sp.convert("yolo", tmp_path / "nowhere", tmp_path / "other")
-    with pytest.raises(sp.SourceError, match="needs|expected a YOLO data.yaml|not YAML"):
+    with pytest.raises(sp.SourceError, match="needs|expected a mapping, as in a YOLO data.yaml|not YAML"):
         (root / "data.yaml").write_text("- 1\n")
         sp.convert("yolo", root / "data.yaml", tmp_path / "other")
 
@@ -345,7 +345,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     corners = [[1, 2, 11, 22], [20, 0, 40, 24], [20, 12, 30, 20]] * 3
     annotations = [{"image_id": 70, "category_id": 3, "bbox": box} for box in corners]
     path = write_coco(tmp_path / "coco", images=images, annotations=annotations)
-    said = r"2017.json`: read as left, top, width, height, 6 of 9 boxes reach beyond their pictures\nhint: boxes='xyxy'"
+    said = r"2017.json`: read as left, top, width, height, 6 of 9 boxes reach beyond their pictures\nhint: pass boxes='xyxy'"
     for on_bad_input in ("stop", "skip"):
         with pytest.raises(sp.SourceError, match=said):
             sp.convert("coco", path, tmp_path / "never", on_bad_input=on_bad_input)
@@ -382,7 +382,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
         # `path` is a folder on another machine and does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
-            with pytest.raises(sp.SourceError, match="data.yaml` has the pictures of several splits: train, val\nhint: split='train'"):
+            with pytest.raises(sp.SourceError, match="data.yaml` has the pictures of several splits: train, val\nhint: pass split='train'"):
                 sp.convert("yolo", source, tmp_path / "never")
             sp.convert("yolo", source, tmp_path / "val", split="val", force=True)
             assert sp.Dataset(tmp_path / "val").classes == NAMES and set(content(tmp_path / "val")) == {"d.jpg"}
@@ -410,7 +410,7 @@ def test_splits_of_yolo_that_are_taken_together_are_a_note(tmp_path: Path) -> No
     root = write_yolo(tmp_path / "yolo")
     (root / "data.yaml").unlink()
     add_split(root, "val")
-    with pytest.warns(UserWarning, match="images`: all splits are converted into one dataset: train, val\nhint: split='train' selects one"):
+    with pytest.warns(UserWarning, match="images`: all splits are converted into one dataset: train, val\nhint: pass split='train' to convert only one"):
         report = sp.convert("yolo", root, tmp_path / "all", names=NAMES)
     assert report["samples"] == len(OBJECTS) + 1 and len(report["notes"]) == 1
     assert sp.convert("yolo", root, tmp_path / "one", split="val", names=NAMES)["notes"] == []

@@ -151,12 +151,12 @@ def test_a_row_group_at_a_time(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_splits_and_configs_must_be_clear(hub: Hub, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"expected one split, found several: 'test', 'train'\nhint: split='train'"):
+    with pytest.raises(ValueError, match=r"has several splits: 'test', 'train'\nhint: pass one of them, such as split='train'"):
         sp.convert("hf", PINNED, tmp_path / "out")
     with pytest.raises(ValueError, match="split: expected one of 'test', 'train', found: 'val'"):
         sp.convert("hf", PINNED, tmp_path / "out", split="val")
     hub.files |= {"big/train/0000.parquet": parquet(30, 34), "big/test/0000.parquet": parquet(34, 36)}
-    with pytest.raises(ValueError, match="expected one config, found several: 'big', 'data'"):
+    with pytest.raises(ValueError, match="has several configs: 'big', 'data'"):
         sp.convert("hf", PINNED, tmp_path / "out", split="train")
     assert sp.convert("hf", PINNED, tmp_path / "out", config="big", split="test")["samples"] == 2
     del hub.files["data/train-00001-of-00002.parquet"]

@@ -151,7 +151,7 @@ def test_pickle_and_unknown_encodings_are_listed_together(tmp_path: Path) -> Non
     src = write_mds(tmp_path / "src", columns, [[[b"\x80\x04.", struct.pack("<q", 1), b"x"]]])
     with pytest.raises(
         ValueError,
-        match=r"2 columns cannot be converted\n  a: pickle.*\n  c: unknown encoding: 'video'\nhint: drop=\['a', 'c'\]",
+        match=r"2 columns cannot be converted\n  a: pickle.*\n  c: unknown encoding: 'video'\nhint: pass drop=\['a', 'c'\]",
     ):
         sp.convert("mds", src, tmp_path / "out")
     sp.convert("mds", src, tmp_path / "out", drop=["a", "c"])
@@ -169,7 +169,7 @@ def test_damaged_shards_are_named(tmp_path: Path) -> None:
         b"\xff" * len(whole),
     ):
         shard.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"shard\.00000\.mds`: expected the sha1"):
+        with pytest.raises(ValueError, match=r"shard\.00000\.mds`: the file is damaged: expected its sha1"):
             sp.convert("mds", tmp_path / "src", tmp_path / "out")
     report = sp.convert("mds", tmp_path / "src", tmp_path / "out", on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (1, 3, True)
@@ -186,7 +186,7 @@ def test_damage_without_digests(tmp_path: Path) -> None:
     cases = {
         r"expected \d+ bytes, as in the index": whole[:-1],
         r"expected 3 samples, as in the index, found: 4": b"\4" + whole[1:],
-        r"expected ascending offsets": whole[:4] + b"\xff\xff" + whole[6:],
+        r"the offsets of the samples must ascend": whole[:4] + b"\xff\xff" + whole[6:],
         r"sample 0: column 'image': expected 4294967295 bytes": whole[:begin] + b"\xff" * 4 + whole[begin + 4 :],
     }
     for message, damaged in cases.items():
@@ -199,7 +199,7 @@ def test_damage_without_digests(tmp_path: Path) -> None:
     ("index", "message"),
     [
         ("{", "index.json`: "),
-        ("[]", "expected an index of version 2"),
+        ("[]", "only version 2 of the MDS index is supported"),
         ('{"version": 2, "shards": []}', "the list of shards is empty"),
         ('{"version": 2, "shards": [{"format": "json"}]}', "expected shards of the format 'mds', found: 'json'"),
         (

@@ -139,7 +139,7 @@ def test_columns_that_cannot_be_taken_are_listed(tmp_path: Path) -> None:
     )
     refuse(
         path,
-        r"2 columns cannot be converted\n  when: values of type timestamp\[.*\n  money: .*\nhint: drop=\['when', 'money'\]",
+        r"2 columns cannot be converted\n  when: values of type timestamp\[.*\n  money: .*\nhint: pass drop=\['when', 'money'\]",
     )
     assert sp.convert("parquet", path, tmp_path / "out", drop=["when", "money"])["kinds"] == {"x": "int64"}
 
@@ -162,7 +162,7 @@ def test_values_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     refuse(write(tmp_path / "f.parquet", v=pa.array([], pa.int64())), "the source has no samples")
     refuse(
         write(tmp_path / "g.parquet", v=[1]),
-        r"expected a column of text as `key`, or 'COLUMN.path' of a picture, found: 'v'",
+        r"`key` must name a column of text, or the path of a picture \('COLUMN.path'\), found: 'v'",
         key="v",
     )
     refuse(write(tmp_path / "h.parquet", k=["x", "x"], v=[1, 2]), r"row 1: sample key `x` occurs twice", key="k")

@@ -77,7 +77,7 @@ def test_other_values() -> None:
 def test_a_mask_of_another_size_is_named_or_skipped(tmp_path: Path) -> None:
     masks = [png(CLASSES, "P"), png(CLASSES[:20], "P"), png(CLASSES.T, "P"), png(CLASSES, "P")]
     source = tar_of(tmp_path / "a.tar", masks)
-    said = r"sample `1`: column 'seg.png': expected a mask of 24 × 40 pixels, the size of the upright picture, found 20 × 40\nhint: on_bad_input"
+    said = r"sample `1`: column 'seg.png': expected a mask of 24 × 40 pixels, the size of the upright picture, found 20 × 40\nhint: pass on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "out", masks=["seg"])
     assert not (tmp_path / "out").exists()
@@ -95,7 +95,7 @@ def test_a_mask_is_as_its_picture_is_seen(tmp_path: Path) -> None:
     (batch,) = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize40x24", fields=["image", "seg"], align={"seg": sp.align.mask()})
     assert batch["image"].shape == (1, 40, 24, 3) and np.array_equal(batch["seg"][0], CLASSES.T)
     source = write_tar(tmp_path / "b.tar", [("0.jpg", turned), ("0.seg.png", png(CLASSES, "P"))])
-    said = "a mask of 40 × 24 pixels, the size of the upright picture, found 24 × 40\nhint: the picture has the Exif orientation 6: turn the mask"
+    said = "a mask of 40 × 24 pixels, the size of the upright picture, found 24 × 40\nhint: apply the picture's Exif orientation .6. to the mask too"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "b", masks=["seg"])
 
@@ -129,7 +129,7 @@ def test_of_several_pictures_one_has_the_size(tmp_path: Path) -> None:
 
     for number, mask in enumerate((CLASSES, CLASSES[:12, :20])):
         sp.convert("webdataset", tar(mask), tmp_path / str(number), masks=["seg"])
-    with pytest.raises(sp.SourceError, match="a mask of 24 × 40 or 12 × 20 pixels, as one of the upright pictures has, found 12 × 40"):
+    with pytest.raises(sp.SourceError, match="a mask of 24 × 40 or 12 × 20 pixels, the size of one of the upright pictures, found 12 × 40"):
         sp.convert("webdataset", tar(CLASSES[:12]), tmp_path / "no", masks=["seg"])
 
 
@@ -188,12 +188,12 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
         (whole, {}), (whole, {"height": None, "width": None}), (whole, {"height": 0, "width": 0}), (whole, {"height": 24.0, "width": 40}),
     ]:  # fmt: skip
         assert said_of_coco(tmp_path, image, sides, box)["samples"] == 2
-    said = "picture `a.jpg`: expected `height` 24 and `width` 40, the size of the upright picture, found 24 and 400\nhint: on_bad_input"
+    said = "picture `a.jpg`: expected `height` 24 and `width` 40, the size of the upright picture, found 24 and 400\nhint: pass on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
     said = (
         "expected `height` 40 and `width` 24, the size of the upright picture, found 24 and 40\n"
-        "hint: the picture has the Exif orientation 6: turn its objects in the same way"
+        "hint: apply the picture's Exif orientation .6. to its objects too"
     )
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box)
@@ -210,12 +210,12 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
 def test_boxes_outside_of_their_picture_are_refused(tmp_path: Path) -> None:
     whole, turned = picture("JPEG", {}, "exif", 1), picture("JPEG", {}, "exif", 6)
     for box in ([1000, 1000, 50, 50], [40, 0, 5, 5], [-5, 0, 5, 5], [0, 24, 5, 5], [41, 0, 0, 0]):
-        said = rf"picture `a.jpg`: expected a `bbox` in the upright picture, 40 wide and 24 high, found: \[{box[0]}, {box[1]}, "
+        said = rf"picture `a.jpg`: a `bbox` lies outside the upright picture, which is 40 pixels wide and 24 high: \[{box[0]}, {box[1]}, "
         with pytest.raises(sp.SourceError, match=said):
             said_of_coco(tmp_path, whole, {}, [1, 2, 3, 4], box)
     # A box that extends beyond the picture is valid, and so is a box without width.
     assert said_of_coco(tmp_path, whole, {}, [39, 23, 50, 50], [-5, -5, 6, 6], [40, 0, 0, 5], [1, 1, 0, 0])["samples"] == 2
-    with pytest.raises(sp.SourceError, match=r"24 wide and 40 high, found: \[30, 1, 5, 5\]\nhint: the picture has the Exif orientation 6: boxes refer"):
+    with pytest.raises(sp.SourceError, match=r"24 pixels wide and 40 high: \[30, 1, 5, 5\]\nhint: give boxes in pixels of the upright picture; its Exif orientation is 6"):
         said_of_coco(tmp_path, turned, {}, [30, 1, 5, 5])
     report = said_of_coco(tmp_path, whole, {}, [1000, 1000, 50, 50], on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (1, 1) and "a.jpg" in report["skipped"][0]["reason"]
@@ -243,11 +243,11 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: 'tall'"):
         convert("<size><width>40</width><height>tall</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
-    with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: the picture has the Exif orientation 6: turn its objects in the same way"):
+    with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: apply the picture's Exif orientation \(6\) to its objects too"):
         convert("<size><width>40</width><height>24</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(jpeg(0))
     path.write_text(good.replace("<xmin>2<", "<xmin>45<").replace("<xmax>11<", "<xmax>48<"))
-    said = r"picture `a`: expected a `bndbox` \(xmin, ymin, xmax, ymax\) in the upright picture, 40 wide and 24 high, found: \[45, 3, 48, 22\]"
+    said = r"picture `a`: a `bndbox` \(xmin, ymin, xmax, ymax\) lies outside the upright picture, which is 40 pixels wide and 24 high: \[45, 3, 48, 22\]"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("voc", root, tmp_path / "never", names=NAMES)
 
@@ -256,6 +256,6 @@ def test_boxes_of_yolo(tmp_path: Path) -> None:
     root = write_yolo(tmp_path / "yolo")
     path = root / "labels" / "train" / "a.txt"
     path.write_text("\n0 1 1 0.1 0.1\n1 0.5 0.5 0.5 0.5\n0 1.005 0.5 0.001 0.1\n")
-    with pytest.raises(sp.SourceError, match=r"a.txt`, line 4: expected a box in the picture, found: \[1.005, 0.5, 0.001, 0.1\]"):
+    with pytest.raises(sp.SourceError, match=r"a.txt`, line 4: the box lies outside the picture: \[1.005, 0.5, 0.001, 0.1\]"):
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
     assert sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")["samples_skipped"] == 1

@@ -144,7 +144,7 @@ def test_a_damaged_record_takes_no_other_with_it(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (9, 1, True)
-    assert "record 3: the CRC32C of the record does not match" in report["skipped"][0]["reason"]
+    assert "record 3: the record is damaged: its CRC32C does not match" in report["skipped"][0]["reason"]
     # Without the length of a record, the next record cannot be found.
     damaged[7 * length] ^= 4
     path.write_bytes(damaged)
@@ -158,18 +158,18 @@ def test_a_damaged_record_takes_no_other_with_it(tmp_path: Path) -> None:
         ([], "the source has no samples"),
         ([b""], "record 0: the tf.train.Example has no features"),
         ([b"\xff\xff"], "record 0: a protobuf number is cut short"),
-        ([message(1, b"\x0a\x7f")], "record 0: expected 127 bytes, found 0"),
+        ([message(1, b"\x0a\x7f")], "record 0: expected 127 more bytes, found 0"),
         (
             [photo(0), example(image__encoded=[jpeg(1)])],
-            r"record 1: expected a column 'image/class/label', as in the first sample",
+            r"record 1: column 'image/class/label' of the first sample is missing in this sample",
         ),
         (
             [example(a=[1]), example(a=[1, 2])],
-            "record 1: feature 'a': expected one number, as in the first record, found: 2",
+            "record 1: feature 'a': expected one number, as in the first record, found 2",
         ),
         ([example(a=[1]), example(a=[b"x"])], "record 1: feature 'a': expected numbers of type int64"),
         ([example(a=[b"x"]), example(a=[1.0])], "record 1: feature 'a': expected byte strings"),
-        ([example(a=[b"\0", b"\1"])], "record 0: feature 'a': expected one byte string, found: 2"),
+        ([example(a=[b"\0", b"\1"])], "record 0: feature 'a': expected one byte string, found 2"),
     ],
 )
 def test_what_cannot_be_taken_is_named(tmp_path: Path, examples: list[bytes], message_found: str) -> None:
@@ -182,7 +182,7 @@ def test_a_key_that_is_not_there_and_arrays_that_do_not_fit(tmp_path: Path) -> N
     path = write(tmp_path / "a.tfrecord", [example(a=[b"abc"])])
     with pytest.raises(ValueError, match="feature 'name': expected text as the sample's key, found: None"):
         sp.convert("tfrecord", path, tmp_path / "out", key="name")
-    with pytest.raises(ValueError, match=r"feature 'a': expected float32 \[\], found 3 bytes"):
+    with pytest.raises(ValueError, match=r"feature 'a': expected float32 of shape \[\], found 3 bytes"):
         sp.convert("tfrecord", path, tmp_path / "out", arrays={"a": "float32"})
     with pytest.raises(ValueError, match="arrays: expected an element type"):
         sp.convert("tfrecord", path, tmp_path / "out", arrays={"a": "f99"})

@@ -64,11 +64,11 @@ def test_indexing_is_that_of_a_list(dataset: sp.Dataset) -> None:
     for bad in [1.0, "a", [1.5], np.zeros((2, 2), int)]:
         with pytest.raises(TypeError):
             found(bad)
-    with pytest.raises(TypeError, match=r"found the string 'cat/003.jpg'\nhint: by_key\('cat/003.jpg'\) gets a sample"):
+    with pytest.raises(TypeError, match=r"found the string 'cat/003.jpg'\nhint: use by_key\('cat/003.jpg'\) to get a sample"):
         found("cat/003.jpg")
-    with pytest.raises(TypeError, match=r"expected a number, found the string 'cat/003.jpg'\nhint: by_key"):
+    with pytest.raises(TypeError, match=r"expected a number, found the string 'cat/003.jpg'\nhint: use by_key"):
         dataset.get("cat/003.jpg")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"found <U11\nhint: index_of\(key\)"):
+    with pytest.raises(TypeError, match=r"found <U11\nhint: use index_of\(key\)"):
         found(["cat/003.jpg"])
 
 

@@ -115,12 +115,12 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
         ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected numbers for which float32 can represent 1 / std"),
         ({"mean": MEAN, "dtype": "float64"}, "only as uint8, float16, bfloat16 or float32, not as float64"),
         ({"dtype": {"image": "int32"}}, "only as uint8, float16, bfloat16 or float32, not as int32"),
-        ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),
-        ({"decode": "gpu"}, "decode: expected auto, device or host, found 'gpu'"),
-        ({"decode": "device"}, "decode=\"device\": expected a CUDA device, found device='cpu'"),
+        ({"device": "cuda:0"}, "NumPy arrays are always on the CPU, found device='cuda:0'\nhint: .*to=\"cupy\""),
+        ({"decode": "gpu"}, "decode: expected 'auto', 'device' or 'host', found 'gpu'"),
+        ({"decode": "device"}, "decode=\"device\" needs a CUDA device, found device='cpu'"),
         ({"resident": True}, r"resident=True needs a GPU that decodes, but decoding runs on the host \(device='cpu'"),
-        ({"to": "cupy"}, "device of CuPy arrays: expected cuda or cuda:0, found cpu"),
-        ({"to": "cupy", "device": "cuda:x"}, "device of CuPy arrays: .*found cuda:x"),
+        ({"to": "cupy"}, "CuPy arrays need a CUDA device, found device='cpu'"),
+        ({"to": "cupy", "device": "cuda:x"}, "CuPy arrays need .*found device='cuda:x'"),
     ],
 )
 def test_arguments_that_do_not_fit(photos: Path, options: dict[str, Any], match: str) -> None:
@@ -166,7 +166,7 @@ def test_without_a_driver_the_loader_says_so_once_and_the_host_decodes(photos: P
             assert (stats["refused"], stats["refused_first"], stats["predicted_device_bytes"]) == ({}, {}, 0)
     assert [str(one.message) for one in said] == [
         "decoding on the host instead of cuda:1: device 1: no driver\n"
-        'hint: decode="host" decodes on the host without this warning'
+        'hint: pass decode="host" to decode on the host without this warning'
     ]
     assert said[0].filename == __file__
 
@@ -205,7 +205,7 @@ def test_a_driver_that_refuses_is_an_error(photos: Path, monkeypatch: pytest.Mon
         raise RuntimeError("cuModuleLoadData: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
 
     monkeypatch.setattr(_shardpack, "Stage", refuses)
-    with pytest.raises(RuntimeError, match='cannot decode on cuda:1: cuModuleLoadData.*\nhint: decode="host"'):
+    with pytest.raises(RuntimeError, match='cannot decode on cuda:1: cuModuleLoadData.*\nhint: pass decode="host"'):
         sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:1")
 
 

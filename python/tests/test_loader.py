@@ -167,7 +167,7 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"batch_size": 0}, "batch_size: expected 1 to"),
+        ({"batch_size": 0}, "batch_size: expected a number from 1 to"),
         ({"image": "rrc"}, "such as rrc224"),
         ({"cube": "patch9"}, "such as patch64x64"),
         ({"bands": "a"}, "such as 10..50"),
@@ -177,10 +177,10 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
         ({"end": "keep"}, "end: expected drop, pad or uneven"),
         ({"shuffle": "no"}, "shuffle: expected"),
         ({"fields": ["picture"]}, "no field `picture`: expected one of "),
-        ({"to": "tf"}, "expected numpy, torch, jax or cupy"),
-        ({"device": "cuda"}, "expected cpu"),
-        ({"seed": -1}, "seed: expected 0 to"),
-        ({"prefetch": 0}, "prefetch: expected 1 to"),
+        ({"to": "tf"}, "expected 'numpy', 'torch', 'jax' or 'cupy'"),
+        ({"device": "cuda"}, "NumPy arrays are always on the CPU"),
+        ({"seed": -1}, "seed: expected a number from 0 to"),
+        ({"prefetch": 0}, "prefetch: expected a number from 1 to"),
     ],
 )
 def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any], text: str) -> None:
@@ -194,17 +194,17 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"image": 224}, "image: expected a string such as 'rrc224', found 224"),
         ({"cube": (16, 16)}, r"cube: expected a string such as 'patch64x64', found \(16, 16\)"),
         ({"layout": None}, "layout: expected a string"),
-        ({"bands": [True, False, True]}, r"bands: expected band numbers, found a boolean mask\nhint: bands=np.flatnonzero\(mask\)"),
+        ({"bands": [True, False, True]}, r"bands: expected band numbers, found a boolean mask\nhint: pass bands=np.flatnonzero\(mask\)"),
         ({"bands": np.arange(4) > 1}, "found a boolean mask"),
         ({"end": True}, "end: expected a string"),
-        ({"fields": "image"}, r"found the string 'image'\nhint: fields=\['image'\]"),
-        ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: threads"),
-        ({"drop_last": True}, '\nhint: end="drop"'),
-        ({"pin_memory": True}, '\nhint: to="torch", device="cuda"'),
-        ({"collate_fn": abs}, "\nhint: batches are tensors"),
+        ({"fields": "image"}, r"found the string 'image'\nhint: pass fields=\['image'\]"),
+        ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: pass threads="),
+        ({"drop_last": True}, '\nhint: pass end="drop"'),
+        ({"pin_memory": True}, '\nhint: pass to="torch" and device="cuda"'),
+        ({"collate_fn": abs}, r"\nhint: change batch\[field\]"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
-        ({"zzz": 2}, r"\nhint: help\(shardpack.Loader\)"),
-        ({"normalize": True}, '\nhint: dtype="float32" with mean='),
+        ({"zzz": 2}, r"\nhint: see help\(shardpack.Loader\)"),
+        ({"normalize": True}, '\nhint: pass dtype="float32", mean='),
         ({"batch": 2}, "\nhint: did you mean 'batch_size'?"),
         ({"batchsize": 2}, "\nhint: did you mean 'batch_size'?"),
     ],
@@ -222,7 +222,7 @@ def test_a_dataset_without_samples_is_a_warning(dataset: sp.Dataset) -> None:
 
 def test_what_is_no_dataset_meets_a_hint(dataset: sp.Dataset) -> None:
     for path in (dataset.path, str(dataset.path)):
-        with pytest.raises(TypeError, match=r"expected a shardpack.Dataset, found \w+\nhint: open it: shardpack.Dataset\('"):
+        with pytest.raises(TypeError, match=r"expected a shardpack.Dataset, found \w+\nhint: pass shardpack.Dataset\('"):
             sp.Loader(path)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="found list$"):
         sp.Loader([dataset])  # type: ignore[arg-type]
@@ -330,7 +330,7 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
         return [str(warning.message) for warning in caught]
 
     [text] = told("0")
-    assert text.startswith("threads: 2 per rank, because 4 ranks share 8 cores (LOCAL_WORLD_SIZE)\nhint: threads=2 ")
+    assert text.startswith("the loader of each rank uses threads=2, because 4 ranks share 8 cores (LOCAL_WORLD_SIZE)\nhint: pass threads=2 ")
     assert told("1") == [] and told("0", threads=2) == []
 
 

@@ -18,7 +18,7 @@ def test_ranks_share_an_epoch(dataset: sp.Dataset) -> None:
     ranks = [keys(sp.Loader(dataset, 4, rank=rank, world_size=3)) for rank in range(3)]
     assert [len(rank) for rank in ranks] == [20, 20, 20]
     assert sorted(sum(ranks, [])) == sorted(dataset.keys)
-    with pytest.raises(sp.UsageError, match="both of them or neither"):
+    with pytest.raises(sp.UsageError, match="pass both rank and world_size, or neither"):
         sp.Loader(dataset, rank=1)
     with pytest.raises(sp.UsageError, match="below the world size"):
         sp.Loader(dataset, rank=3, world_size=3)
@@ -83,7 +83,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
             other.load_state_dict(state)
     with pytest.raises(sp.UsageError, match="the state was saved with the seed"):
         sp.Loader(dataset, seed=1).load_state_dict(state)
-    with pytest.raises(ValueError, match="expected fingerprint"):
+    with pytest.raises(ValueError, match="expected the keys fingerprint"):
         sp.Loader(dataset).load_state_dict({"epoch": 1})
 
 
@@ -122,9 +122,9 @@ def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     [
         ({"lanes": 0}, "lanes: expected"),
         ({"lanes": 2.5}, "lanes"),
-        ({"lanes": 30, "shuffle": False}, "lanes need shuffle=True without weights, found shuffle=False"),
-        ({"lanes": 30, "shuffle": "full"}, "lanes need shuffle=True without weights, found shuffle='full'"),
-        ({"lanes": 30, "weights": np.ones(24)}, "lanes need shuffle=True without weights, found weights"),
+        ({"lanes": 30, "shuffle": False}, "lanes need shuffle=True and no weights, found shuffle=False"),
+        ({"lanes": 30, "shuffle": "full"}, "lanes need shuffle=True and no weights, found shuffle='full'"),
+        ({"lanes": 30, "weights": np.ones(24)}, "lanes need shuffle=True and no weights, found weights"),
     ],
 )
 def test_lanes_that_would_do_nothing_are_refused(runs: sp.Dataset, options: dict[str, Any], said: str) -> None:

@@ -172,7 +172,7 @@ def test_errors_speak_python(tmp_path: Path) -> None:
     source, out = photos(tmp_path / "photos"), tmp_path / "out"
     for options, error, text in [
         ({"shardsize": 3}, TypeError, "unexpected keyword argument 'shardsize'\nhint: did you mean 'shard_size'?"),
-        ({"zzz": 3}, TypeError, "hint: the options are band_difference, check_pixels"),
+        ({"zzz": 3}, TypeError, "hint: choose one of band_difference, check_pixels"),
         ({"quality": "high"}, TypeError, "pack(): quality: expected int, found str 'high'"),
         ({"upright": 1}, TypeError, "upright: expected bool"),
         ({"threads": True}, TypeError, "threads: expected int, found bool"),

@@ -111,15 +111,15 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     assert "unit" not in loaders[0].state_dict()
     with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": "nonsense"})
-    with pytest.raises(ValueError, match="unit: expected a string, found 7"):
+    with pytest.raises(ValueError, match="'unit' must be a string, found 7"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": 7})
 
 
 def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
-        ({"patches": "all"}, "patches: expected random, grid, balanced or class weights, found 'all'"),
-        ({"patches": "balanced"}, "patches by class are possible only with several patches per sample"),
+        ({"patches": "all"}, "patches: expected 'random', 'grid', 'balanced' or class weights, found 'all'"),
+        ({"patches": "balanced"}, "patches by class need several patches per sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: the weight of class 1 must be finite and not negative, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
         ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no mask of integers is loaded"),
@@ -196,7 +196,7 @@ def test_origins_of_one_patch_and_of_none(scenes: sp.Dataset, values: list[NDArr
         _ = next(iter(sp.Loader(scenes, 2, fields=["height"]))).origins
     kept = pickle.loads(pickle.dumps(batch))
     np.testing.assert_array_equal(kept.origins, batch.origins)
-    with pytest.raises(AttributeError, match="built from its fields by another library"):
+    with pytest.raises(AttributeError, match="another library rebuilt this batch from its fields"):
         _ = sp.Batch(dict(batch)).origins
 
 

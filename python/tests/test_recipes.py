@@ -63,7 +63,7 @@ def test_names_are_written_by_functions() -> None:
     with pytest.raises(ValueError, match="scale: expected a lower and an upper bound"):
         sp.augment.random_erasing(scale=(0.1,))
     for shares in [(0.1,), "12"]:
-        with pytest.raises(ValueError, match="translate: expected fractions of the width and height"):
+        with pytest.raises(ValueError, match="translate: expected two fractions, of the width and of the height"):
             sp.augment.random_affine(5, shares)
     with pytest.raises(ValueError, match="shear: expected a lower and an upper bound"):
         sp.augment.random_affine(5, shear=(1, 2, 3))

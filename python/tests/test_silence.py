@@ -142,7 +142,7 @@ def floats() -> np.ndarray[Any, Any]:
 def test_floats_that_are_rounded_are_told(tmp_path: Path) -> None:
     (tmp_path / "cubes").mkdir()
     np.save(tmp_path / "cubes" / "a.npy", floats())
-    text = r'field `cube`: [\d,]+ of 1,024 values were rounded to float16: largest error 3\.\d+ \(sample `a.*`\)\nhint: values="keep"'
+    text = r'field `cube`: [\d,]+ of 1,024 values were rounded to float16: largest error 3\.\d+ \(sample `a.*`\)\nhint: pass values="keep"'
     with pytest.warns(UserWarning, match=text) as found:
         report = sp.pack(tmp_path / "cubes", tmp_path / "packed")
     told(list(found))
@@ -238,7 +238,7 @@ def test_a_mask_is_not_stored_as_a_picture_unawares(tmp_path: Path, field: str) 
     palette.save(file)
     with sp.Writer(tmp_path / "out") as writer:
         for value in (file, file.read_bytes(), bytearray(file.read_bytes()), Image.open(file)):
-            with pytest.raises(sp.UsageError, match=f"field '{field}': expected a mask as an array, found .*\nhint: np.asarray"):
+            with pytest.raises(sp.UsageError, match=f"field '{field}': expected a mask as an array, found .*\nhint: pass the class numbers, np.asarray"):
                 writer.write({field: value})
         writer.write({field: np.asarray(Image.open(file))})
     assert np.array_equal(sp.Dataset(tmp_path / "out")[0][field], mask)
@@ -254,7 +254,7 @@ def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, mon
     for field in ("image", "left_photo", "img_2", "Pixels"):
         with sp.Writer(tmp_path / field, jpeg="keep") as writer:
             for name in (str(file), file.name, "gone.png"):
-                with pytest.raises(sp.UsageError, match=rf"field '{field}': expected a picture, found .*\nhint: pathlib.Path\(.*\"text\""):
+                with pytest.raises(sp.UsageError, match=rf"field '{field}': expected a picture, found .*\nhint: pass pathlib.Path\(.*\"text\""):
                     writer.write({field: name})
             writer.write({field: file}, key="a")
         dataset = sp.Dataset(tmp_path / field)

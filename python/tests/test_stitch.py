@@ -95,7 +95,7 @@ def test_sums_in_float32_take_half_of_the_memory(alike: sp.Dataset, layout: Any)
     counted = sp.stitch(loader, dtype="float32")
     [first, *_] = (scene for batch in loader for scene in counted.add(batch, np.ones((len(batch), 20, 19), np.int64)))
     assert first.values.dtype == np.float32 and (first.values == 1).all()
-    with pytest.raises(sp.UsageError, match="dtype: expected float64 or float32, found 'float16'"):
+    with pytest.raises(sp.UsageError, match="dtype: expected 'float64' or 'float32', found 'float16'"):
         sp.stitch(loader, dtype="float16")  # type: ignore[arg-type]
 
 
@@ -128,10 +128,10 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
     with pytest.raises(sp.UsageError, match=r"scene 's0': the patch at \[0, 0\] was added twice"):
         stitcher.add(first, first["cube"])
     for wrong in (first["cube"][:3], first["cube"][:, :8], np.moveaxis(first["cube"], -1, 1), first["cube"][..., None]):
-        with pytest.raises(ValueError, match=r"predictions: expected \[6, 16, 12\] or \[6, 16, 12, channels\], found"):
+        with pytest.raises(ValueError, match=r"predictions: expected the shape \[6, 16, 12\] or \[6, 16, 12, channels\], found"):
             stitcher.add(first, wrong)
     second = next(batches)
-    with pytest.raises(ValueError, match=r"predictions of 's0': expected \[6\] channels, like its other patches, found \[2\]"):
+    with pytest.raises(ValueError, match=r"predictions of 's0' have \[2\] channels, but its other patches have \[6\]"):
         stitcher.add(second, second["cube"][..., :2])
     with pytest.raises(TypeError, match="predictions: expected numbers"):
         stitcher.add(second, np.full((6, 16, 12), "a"))
@@ -153,7 +153,7 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.stitch(sp.Loader(scenes, 6, **(GRID | {"end": "uneven"} | options)))  # type: ignore[arg-type]
-    with pytest.raises(sp.UsageError, match="window: expected uniform or hann"):
+    with pytest.raises(sp.UsageError, match="window: expected 'uniform' or 'hann'"):
         sp.stitch(loader, window="flat")  # type: ignore[arg-type]
 
 

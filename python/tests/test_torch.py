@@ -235,7 +235,7 @@ def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) ->
 def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
     batches = list(sp.Loader(dataset, 8, image="center16", to="torch", fields=["image", "label"]))
     # `default_collate` iterates over a mapping to get names, but a batch yields its values.
-    with pytest.raises(TypeError, match=r"expected the name of a field, found Tensor\nhint: dict\(batch\)"):
+    with pytest.raises(TypeError, match=r"expected the name of a field, found Tensor\nhint: use batch\['image'\]"):
         torch.utils.data.default_collate(batches)
     stacked = torch.utils.data.default_collate([dict(batch) for batch in batches])
     assert stacked["image"].shape == (6, 8, 16, 16, 3) and list(stacked.keys()) == ["image", "label"]

@@ -86,7 +86,7 @@ def fails(row: sp.Row) -> None:
         (lambda row: {"image": row["image"][:8]}, r"field 'image': expected uint8 \[32, 32, 3\], found uint8 \[8, 32, 3\]"),
         (lambda row: {"image": row["image"] / 255}, r"expected uint8 \[32, 32, 3\], found float64 \[32, 32, 3\]"),
         (lambda row: {"picture": row["image"]}, "unknown field 'picture'; the fields are image, label"),
-        (lambda row: row["image"], "expected None or a mapping from field to array as the result, found ndarray"),
+        (lambda row: row["image"], "transform must return None or a mapping from field to array, but returned ndarray"),
     ],
 )
 def test_what_goes_wrong_names_the_sample(photos: Path, transform: Any, said: str) -> None:
@@ -169,5 +169,5 @@ def test_what_goes_wrong_with_a_batch_is_said(photos: Path) -> None:
         assert caught.value.__notes__[0].startswith("in transform_batch, for the batch that begins with sample '")
     wrong: Any = lambda batch: 3
     with sp.Loader(sp.Dataset(photos), transform_batch=wrong, **OPTIONS) as loader:
-        with pytest.raises(TypeError, match="returns None or a batch, found int"):
+        with pytest.raises(TypeError, match="transform_batch must return None or a batch, but returned int"):
             list(loader)

@@ -55,13 +55,13 @@ def test_views_are_texts() -> None:
     [
         (lambda: sp.view.resize(1.5), TypeError, "size: expected whole numbers of pixels, found 1.5"),
         (lambda: sp.view.resize("224"), TypeError, "size: expected whole numbers"),
-        (lambda: sp.view.resize((1, 2, 3)), ValueError, "size: expected one number, or height and width, found 3"),
+        (lambda: sp.view.resize((1, 2, 3)), ValueError, "size: expected one number, or two for height and width, found 3"),
         (lambda: sp.view.random_resized_crop(8, scale=0.5), ValueError, "scale: expected a lower and an upper bound"),
         (lambda: sp.view.random_resized_crop(8, ratio=("a", "b")), TypeError, "ratio: expected a number, found 'a'"),
         (lambda: sp.view.random_resized_crop(8, hflip="yes"), TypeError, "hflip: expected a number, found 'yes'"),
         (lambda: sp.view.resize(8, interpolation="lanczos"), ValueError, "interpolation: expected 'nearest'"),  # type: ignore[arg-type]
-        (lambda: sp.view.pad(8, fill=(1, 2)), ValueError, "fill: expected one level, or red, green and blue"),
-        (lambda: sp.view.pad(8, fill="red"), ValueError, "fill: expected one level, or red, green and blue"),
+        (lambda: sp.view.pad(8, fill=(1, 2)), ValueError, "fill: expected one level, or three for red, green and blue"),
+        (lambda: sp.view.pad(8, fill="red"), ValueError, "fill: expected one level, or three for red, green and blue"),
         (lambda: sp.view.pad(8, fill=0.5), TypeError, "fill: expected whole levels, found 0.5"),
         (lambda: sp.view.center_crop(8, short_side=8.5), TypeError, "short_side: expected whole numbers"),
     ],
@@ -185,7 +185,7 @@ def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:
     with pytest.raises(RuntimeError, match="this batch is a copy"):
         sp.Batch({"image": np.zeros(3)}).views("image")
     views = next(iter(sp.Loader(ramps, 4, image="rrc8"))).views("image")
-    with pytest.raises(ValueError, match="expected a last axis with x and y"):
+    with pytest.raises(ValueError, match="expected an array whose last axis has x and y"):
         views.to_source(0, [1.0, 2.0, 3.0])
 
 

@@ -214,7 +214,7 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
         assert np.array_equal(dataset[0][name], expected), name
     with sp.Writer(tmp_path / "schema", {"left": "image", "right": "image"}) as writer:
         writer.write({"left": rgb, "right": Image.fromarray(rgb)})
-        with pytest.raises(TypeError, match=r"field 'left': expected a picture of mode L, RGB.* found RGBA\nhint: convert"):
+        with pytest.raises(TypeError, match=r"field 'left': expected a picture of mode L, RGB.* found RGBA\nhint: pass picture.convert"):
             writer.write({"left": Image.new("RGBA", (3, 4)), "right": rgb})
         with pytest.raises(sp.UsageError, match=r"field `left`: expected a complete JPEG.*found an array of uint8 with shape \[20, 30, 4\]"):
             writer.write({"left": np.zeros((20, 30, 4), np.uint8), "right": rgb})
@@ -282,7 +282,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
             ("image", tmp_path, sp.UsageError, f"field 'image': not a regular file: {tmp_path}"),
-            ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pathlib.Path('a.jpg')"),
+            ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pass pathlib.Path('a.jpg')"),
             ("image", "a cat", sp.UsageError, "found text\nhint: pass the bytes of the file, not its name"),
             ("label", 1 << 64, sp.UsageError, "field 'label': expected an integer of at most 64 bits"),
             ("label", (1 << 64) - 1, sp.UsageError, "expected a class number from 0 to 1"),

@@ -128,7 +128,7 @@ def convert(
     """
     if format not in FORMATS:
         is_folder = format.lower().replace("_", "") in ("folder", "imagefolder", "images", "jpeg", "jpg", "png", "tiff", "envi", "npy", "mat")
-        hint = "\nhint: shardpack.pack(src, out) packs folders of files" if is_folder else did_you_mean(format, FORMATS)
+        hint = "\nhint: use shardpack.pack(src, out) for folders of files" if is_folder else did_you_mean(format, FORMATS)
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{hint}")
     if on_bad_input not in ("stop", "skip"):
         raise ValueError(f"on_bad_input: expected 'stop' or 'skip', found: {on_bad_input!r}")
@@ -137,7 +137,7 @@ def convert(
     if on_known_key != "stop" and not append:
         raise TypeError("on_known_key needs append=True")
     if isinstance(drop, str):
-        raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: drop=[{drop!r}]")
+        raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: pass drop=[{drop!r}]")
     module = importlib.import_module(f".{format}", __name__)
     of_format, of_writer = _split_options(format, module.open, options, append)
     if append:
@@ -179,7 +179,7 @@ def _split_options(
     for name in options:
         if name not in own | of_writer:
             hint = did_you_mean(name, own | of_writer)
-            raise TypeError(f"unknown option {name!r} of {format} and of Writer{hint}")
+            raise TypeError(f"neither {format} nor Writer has an option {name!r}{hint}")
     kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
     if append:
         kept = {}

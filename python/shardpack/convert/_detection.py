@@ -65,10 +65,10 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
         # The name contains a zero byte, or the file is not a regular file.
         raise ValueError(f"`{shown(path)}`: {error}") from None
     except OSError as error:
-        found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
-        raise ValueError(f"cannot read `{shown(path)}`: found {found}") from None
+        why = "no such file" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
+        raise ValueError(f"cannot read `{shown(path)}`: {why}") from None
     if most is not None and len(content) > most:
-        raise ValueError(f"expected at most {most} bytes in `{shown(path)}`, found more")
+        raise ValueError(f"`{shown(path)}` has more bytes than the limit of {most}")
     return content
 
 
@@ -100,7 +100,7 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
         return found
     text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, the size of the upright picture, found {short(height)} and {short(width)}"
     if found.stored == (height, width):
-        text += f"\n{_turned(found)}: turn its objects in the same way"
+        text += f"\nhint: apply the picture's Exif orientation ({found.orientation}) to its objects too"
     raise ValueError(text)
 
 
@@ -116,8 +116,8 @@ def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: s
     beyond = outside(corners, width, height)
     if beyond.any():
         found = short(values[int(np.argmax(beyond))])
-        text = f"expected {what} in the upright picture, {width} wide and {height} high, found: {found}"
-        raise ValueError(text if size.orientation < 5 else f"{text}\n{_turned(size)}: boxes refer to the upright picture")
+        text = f"{what} lies outside the upright picture, which is {width} pixels wide and {height} high: {found}"
+        raise ValueError(text if size.orientation < 5 else f"{text}\nhint: give boxes in pixels of the upright picture; its Exif orientation is {size.orientation}")
 
 
 def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArray[np.bool_]:
@@ -128,10 +128,6 @@ def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArra
     # A box of zero width or height that lies exactly on an edge of the picture does not count as outside.
     apart = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge))
     return np.asarray(apart.any(axis=1), np.bool_)
-
-
-def _turned(size: PictureSize) -> str:
-    return f"hint: the picture has the Exif orientation {size.orientation}"
 
 
 def data(path: Path, inside: Path | None = None) -> bytes:
@@ -157,7 +153,7 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
         with np.errstate(over="ignore"):
             array = np.array(values, np.float64).reshape(-1, width).astype(np.float32)
     except OverflowError:
-        raise ValueError(f"expected numbers in the range of float32 for {what}, found a larger one") from None
+        raise ValueError(f"expected numbers in the range of float32 for {what}, found a larger number") from None
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

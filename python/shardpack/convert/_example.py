@@ -46,7 +46,7 @@ def _entry(data: memoryview) -> tuple[str, Values]:
         for number, wire, value in wire_fields(feature):
             if wire != _BYTES or not isinstance(value, memoryview) or number not in (1, 2, 3):
                 raise ValueError(
-                    f"feature {name!r}: expected a list of bytes, floats or integers, found field {number}"
+                    f"feature {name!r}: expected a list of bytes, floats or integers, found protobuf field {number}"
                 )
             values = [bytes(item) for item in messages(value, 1)] if number == 1 else _numbers(value, number == 2)
     return name, values
@@ -57,7 +57,7 @@ def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
     for _number, wire, value in wire_fields(data):
         if floats and wire == _BYTES and isinstance(value, memoryview):
             if len(value) % 4:
-                raise ValueError(f"expected floats of 4 bytes each, found {len(value)} bytes")
+                raise ValueError(f"expected a list of 4-byte floats, found {len(value)} bytes")
             values.extend(np.frombuffer(value, "<f4").tolist())
         elif floats and wire == _FIXED32 and isinstance(value, int):
             values.extend(struct.unpack("<f", value.to_bytes(4, "little")))
@@ -98,7 +98,7 @@ def wire_fields(data: memoryview) -> Iterator[Field]:
         else:
             raise ValueError(f"expected a protobuf field, found wire type {wire}")
         if length > len(data) - at:
-            raise ValueError(f"expected {length} bytes, found {len(data) - at}: damaged, or not a tf.train.Example")
+            raise ValueError(f"expected {length} more bytes, found {len(data) - at}: the record is damaged or not a tf.train.Example")
         part = data[at : at + length]
         at += length
         yield number, wire, part if wire == _BYTES else int.from_bytes(part, "little")
@@ -113,7 +113,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("a protobuf number is cut short: damaged, or not a tf.train.Example")
+    raise ValueError("a protobuf number is cut short: the record is damaged or not a tf.train.Example")
 
 
 def signed(value: int) -> int:

@@ -97,12 +97,12 @@ class Fields:
             if name not in known:
                 raise SourceError(
                     f"{where}: the dataset has no field `{shown(name)}` for the column {column!r}; it has {', '.join(known)}\n"
-                    f"hint: drop=[{column!r}], or rename={{{column!r}: …}}"
+                    f"hint: pass drop=[{column!r}], or rename={{{column!r}: …}}"
                 )
         for name, kind in known.items():
             if name not in self.names.values():
                 found = ", ".join(repr(column) for column in self.names) or "none"
-                raise SourceError(f"{where}: field `{shown(name)}`: expected a column of kind {kind}, as in the dataset, found: {found}")
+                raise SourceError(f"{where}: the dataset has a field `{shown(name)}` of kind {kind}, but the source has no column for it; the columns are {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
         """Return the kind of a field in the dataset being appended to."""
@@ -124,7 +124,7 @@ class Fields:
                 raise SourceError(f"{where}: `masks` names an unknown column {mask!r}; the columns are {known}")
             name = self.names[column]
             if not self.schema.get(name, "array").startswith("array"):
-                raise SourceError(f"{where}: `masks` makes an array of {name!r}, but `schema` says {self.schema[name]!r}")
+                raise SourceError(f"{where}: `masks` stores {name!r} as an array, but `schema` says {self.schema[name]!r}")
             found[name] = column
         return found
 
@@ -148,7 +148,7 @@ class Fields:
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
         if not np.can_cast(numbers.dtype, wanted):
-            hint = f"\nhint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} can hold the numbers of all masks"
+            hint = f"\nhint: pass schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}}, which can hold the numbers of all masks"
             raise SourceError(
                 f"column {self.masks[name]!r}: expected class numbers of type {wanted}, found {numbers.dtype}{hint if self.known is None else ''}"
             )
@@ -162,8 +162,8 @@ class Fields:
         if columns:
             renamed = {column: f"source_{self.names[column]}" for column in columns}
             raise SourceError(
-                f"{where}: the names {', '.join(_OF_PICTURES)} are reserved for columns made from the picture, found: "
-                f"{', '.join(columns)}\nhint: drop={columns}, or rename={renamed}"
+                f"{where}: the names {', '.join(_OF_PICTURES)} are reserved for columns made from the picture, but the source has "
+                f"{', '.join(columns)}\nhint: pass drop={columns}, or rename={renamed}"
             )
 
     def _classes(self, source: Source) -> Sequence[str] | None:
@@ -200,7 +200,7 @@ class Fields:
             if name in taken:
                 raise SourceError(
                     f"{where}: two columns become the field `{shown(name)}`: {taken[name]!r} and {column!r}\n"
-                    f"hint: rename={{{column!r}: '{name}_2'}}{_if_masks(source, column, name)}"
+                    f"hint: pass rename={{{column!r}: '{name}_2'}}{_if_masks(source, column, name)}"
                 )
             taken[name] = column
         return names
@@ -219,7 +219,7 @@ class Fields:
         for column, name in self.names.items():
             if name not in sample:
                 found = ", ".join(repr(column) for column in values) or "none"
-                raise SourceError(f"expected a column {column!r}, as in the first sample, found: {found}")
+                raise SourceError(f"column {column!r} of the first sample is missing in this sample; its columns are {found}")
         return sample
 
     def _another_name(self, column: str) -> str:
@@ -231,7 +231,7 @@ class Fields:
             return name
         known = ", ".join(map(repr, self.names))
         raise SourceError(
-            f"column {column!r} is not in the first sample ({known})\nhint: drop=[{column!r}]"
+            f"column {column!r} is not in the first sample ({known})\nhint: pass drop=[{column!r}]"
         )
 
 
@@ -239,26 +239,26 @@ def _whole(column: str, value: Any) -> Any:
     if not isinstance(value, (float, np.floating)):
         return value
     if not float(value).is_integer():
-        hint = "schema={'label': 'float64'} stores such numbers, which are not classes"
+        hint = "pass schema={'label': 'float64'} to store numbers that are not classes"
         raise SourceError(f"column {column!r}: expected a class number or name, found {value}\nhint: {hint}")
     return int(value)
 
 
 def _mask_note(column: str, name: str, has_option: bool) -> str:
     if has_option:
-        hint = f"masks=[{column!r}] stores the class numbers"
+        hint = f"pass masks=[{column!r}] to store the class numbers"
     else:
-        hint = f"give arrays of class numbers, or masks=[{column!r}] with a format that has the option"
+        hint = f"give arrays of class numbers, or use a format that has the option masks=[{column!r}]"
     return (
         f"field `{shown(name)}` is named like a mask, but contains pictures, which loaders treat as photos: they are loaded as RGB and scaled\n"
-        f"hint: {hint}; schema={{{name!r}: 'image'}} declares photos"
+        f"hint: {hint}, or schema={{{name!r}: 'image'}} to declare photos"
     )
 
 
 def _if_masks(source: Source, column: str, name: str) -> str:
     if name != "image" or source.masks is None:
         return ""
-    return f"; if it contains masks, rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
+    return f"; if it contains masks, pass rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
 
 
 def field_name(column: str) -> str:

@@ -53,7 +53,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     else:
         files = [file for part in src for file in _expand(os.fspath(part), suffixes, what)]
         if not files:
-            raise SourceError(f"{what}: expected at least one file, found: an empty list")
+            raise SourceError(f"{what}: the list of files is empty")
     for file in files:
         if not file.exists():
             raise FileNotFoundError(2, "no such file", str(file))
@@ -158,7 +158,7 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
     elif path.exists():
         yield path
     elif "://" in text or text.startswith("pipe:"):
-        raise SourceError(f"{what}: expected local files, found: {text!r}\nhint: download them first; \"webdataset\" reads tars from s3://, gs:// and az://")
+        raise SourceError(f"{what}: expected local files, found: {text!r}\nhint: download the files first; only the format \"webdataset\" can read tars from s3://, gs:// and az://")
     elif "{" in text or "}" in text:
         yield from map(Path, expand_braces(text))
     elif glob.has_magic(text):
@@ -187,11 +187,11 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
     if a numbered set is incomplete.
     """
     if not names:
-        raise SourceError(f"`{shown(folder)}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
+        raise SourceError(f"`{shown(folder)}`: {what}: no file in this folder ends in {' or '.join(suffixes)}")
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
     if len(splits) > 1:
         raise SourceError(
-            f"`{shown(folder)}` has files of several splits: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
+            f"`{shown(folder)}` has files of several splits: {', '.join(splits)}\nhint: pass the files of one split: '{folder}/{splits[0]}*'"
         )
     refuse_gap(str(folder), names, lambda name: True)
     return names
@@ -216,7 +216,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         if lost is not None:
             raise SourceError(
                 f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}: `{shown(lost)}` is missing\n"
-                "hint: to convert a part, pass a list, or a pattern such as {00000..00003}"
+                "hint: pass a list, or a pattern such as {00000..00003}, to convert only a part"
             )
 
 

@@ -50,7 +50,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
     # Opening a pipe would block.
     if not os.path.isfile(file):
-        raise Damage(f"not an LMDB environment: no regular file `{file}`")
+        raise Damage(f"not an LMDB environment: `{file}` is not a regular file")
     try:
         env = lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path), max_dbs=0, readahead=True)
     except lmdb.Error as error:
@@ -64,7 +64,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
         raise Damage(f"not an LMDB environment: {error}") from error
     if size < expected:
         env.close()
-        raise Damage(f"expected at least {expected} bytes in `{file}`, found {size}: the file is cut short")
+        raise Damage(f"`{file}` is cut short: expected at least {expected} bytes, found {size}")
 
     def entries() -> Iterator[Entry]:
         try:
@@ -74,7 +74,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                 for number, entry in enumerate(found):
                     # If pages refer to each other in a loop, the entries never end.
                     if number > size or any(part is not None and len(part) > size for part in entry):
-                        raise Damage("the entries exceed the size of the file: damaged")
+                        raise Damage("the file is damaged: its entries exceed its size")
                     yield [None if part is None else bytes(part) for part in entry]
         except lmdb.Error as error:
             raise Damage(f"damaged entries: {error}") from error
@@ -178,7 +178,7 @@ def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
-        return Failed("the process that reads the environment closed its output")
+        return Failed("the process that reads the environment closed its output too early")
     if -code in _OF_BAD_MEMORY:
         how = signal.Signals(-code).name
         return Damage(f"the environment is damaged: {how} killed the process that was reading it")

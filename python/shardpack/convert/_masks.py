@@ -16,7 +16,7 @@ from ._values import is_picture_object, picture_type
 def as_masks(masks: Collection[str]) -> frozenset[str]:
     """Check that the option ``masks`` is a list of names, not a single name, and return the names."""
     if isinstance(masks, str):
-        raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: masks=[{masks!r}]")
+        raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: pass masks=[{masks!r}]")
     return frozenset(masks)
 
 
@@ -38,14 +38,14 @@ def class_numbers(column: str, value: Any) -> Any:
     if is_picture_object(value):
         if value.mode not in ("1", "L", "P", "I", "I;16"):
             hint = "save the class numbers, not their colours"
-            raise SourceError(f"column {column!r}: expected a grey mask or one with a palette, found mode {value.mode}\nhint: {hint}")
+            raise SourceError(f"column {column!r}: expected a mask in grey or with a palette, found a picture of mode {value.mode}\nhint: {hint}")
         return np.asarray(value)
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {type(value).__name__}")
     content = bytes(value)
     found = picture_type(content)
     if found not in ("png", "tiff"):
-        shown = {"jpeg": "a JPEG, which changes the numbers", "webp": "WebP", "bmp": "BMP"}.get(
+        shown = {"jpeg": "a JPEG, whose compression changes the numbers", "webp": "WebP", "bmp": "BMP"}.get(
             found or "", f"bytes that begin with {content[:8].hex(' ') or 'nothing'}"
         )
         raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {shown}")
@@ -70,5 +70,5 @@ def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any
     turned = next((size.orientation for size in sizes if size.stored == mask.shape), None)
     found = f"{mask.shape[0]} × {mask.shape[1]}"
     if turned is not None:
-        found += f"\nhint: the picture has the Exif orientation {turned}: turn the mask in the same way"
+        found += f"\nhint: apply the picture's Exif orientation ({turned}) to the mask too"
     raise SourceError(f"column {column!r}: expected a mask of {expected} pixels, the size of {whose}, found {found}")

@@ -74,7 +74,7 @@ def _picture(data: bytes) -> bytes:
 
 def _pil(data: bytes) -> np.ndarray[Any, Any]:
     if len(data) < 12:
-        raise ValueError(f"expected 12 bytes of sizes, found: {len(data)}")
+        raise ValueError(f"expected a picture header of 12 bytes, found {len(data)} bytes")
     width, height, length = struct.unpack_from("<3I", data)
     mode = data[12 : 12 + length].decode("utf-8")
     shapes = {"L": (height, width), "RGB": (height, width, 3)}
@@ -86,7 +86,7 @@ def _pil(data: bytes) -> np.ndarray[Any, Any]:
 def _reshape(data: bytes, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     expected = math.prod(shape) * np.dtype(dtype).itemsize
     if len(data) != expected:
-        raise ValueError(f"expected {expected} bytes of {dtype} {list(shape)}, found: {len(data)}")
+        raise ValueError(f"expected {expected} bytes for {dtype} of shape {list(shape)}, found {len(data)}")
     return np.frombuffer(data, _NUMBERS[dtype]).reshape(shape).astype(dtype, copy=False)
 
 
@@ -102,17 +102,17 @@ def _array(options: str) -> Decoder:
         if not name:
             code = data[0] if data else -1
             if code not in _ARRAY_CODES:
-                raise ValueError(f"expected the code of an element type, found: {code}")
+                raise ValueError(f"unknown code of an element type: {code}")
             name, at = _ARRAY_CODES[code], 1
         dims = shape
         if dims is None:
             if len(data) <= at:
-                raise ValueError("expected a shape, found nothing")
+                raise ValueError("the value ends before the shape of its array")
             axes, code = data[at] >> 2, data[at] & 3
             stored = np.dtype(_SHAPE_CODES[code])
             end = at + 1 + axes * stored.itemsize
             if len(data) < end:
-                raise ValueError(f"expected a shape of {axes} axes, found {len(data) - at} bytes")
+                raise ValueError(f"the value ends inside the shape of its array: {len(data) - at} bytes are too few for {axes} axes")
             dims, at = tuple(int(dim) for dim in np.frombuffer(data[at + 1 : end], stored)), end
         return _reshape(data[at:], name, dims)
 

@@ -49,14 +49,14 @@ def open_tree(
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
     if not tree:
-        raise SourceError(f"{where}: no arrays or groups")
+        raise SourceError(f"{where}: found no arrays and no groups")
     columns = {} if samples == "groups" else _columns(tree, max_bytes, expansion)
     others = [] if samples == "groups" else _others(tree, columns, drop)
     if samples == "rows" or (columns and not others and _one_length(columns, drop)):
         if len(tree) > _MOST_COLUMNS:
             raise SourceError(
-                f"{where}: expected at most {_MOST_COLUMNS} arrays, each a column, found: {len(tree)} members\n"
-                "hint: samples='groups' makes each member a sample"
+                f"{where}: {len(tree)} members are too many to be columns (the limit is {_MOST_COLUMNS})\n"
+                "hint: pass samples='groups' to make each member a sample"
             )
         return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes, expansion)
     if samples == "auto":
@@ -125,7 +125,7 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     if splits:
         raise SourceError(
             f"{where} has the groups of several splits: {', '.join(splits)}\n"
-            f"hint: group={splits[0]!r}"
+            f"hint: pass group={splits[0]!r} to convert one split"
         )
     if not columns:
         return
@@ -133,8 +133,8 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     if others:
         few = ", ".join(map(repr, others[:10])) + (", …" if len(others) > 10 else "")
         raise SourceError(
-            f"{where}: expected arrays or groups, found both; the arrays are: {found}\n"
-            f"hint: drop=[{few}] leaves the groups out; samples='groups' makes each member a sample"
+            f"{where}: found both arrays and groups, so the samples are ambiguous; the arrays are {found}\n"
+            f"hint: pass drop=[{few}] to leave the groups out, or samples='groups' to make each member a sample"
         )
     if (
         len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1
@@ -142,7 +142,7 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     ):
         raise SourceError(
             f"{where}: the first axes of the arrays differ in length, so the number of samples is unclear: {found}\n"
-            "hint: drop=[…] leaves arrays out; samples='groups' makes each array a sample"
+            "hint: pass drop=[…] to leave arrays out, or samples='groups' to make each array a sample"
         )
 
 
@@ -164,17 +164,17 @@ def _by_rows(
     refused = {
         name: why
         for name, column in taken.items()
-        if (why := column.refused or (None if column.shape else "no axis of samples"))
+        if (why := column.refused or (None if column.shape else "a single value, which has no axis of samples"))
     }
     refuse_columns(where, refused | dict.fromkeys(others, "a group, which has no rows"))
     lengths = {column.shape[0] for column in taken.values()}
     if len(lengths) != 1:
         found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items()) or "none"
         raise SourceError(
-            f"{where}: the first axes of the arrays differ in length: {found}\nhint: drop=[…] leaves arrays out"
+            f"{where}: the first axes of the arrays differ in length: {found}\nhint: pass drop=[…] to leave arrays out"
         )
     if key is not None and (key not in taken or taken[key].kind != "text"):
-        raise SourceError(f"{where}: expected an array of text as `key`, found: {key!r}")
+        raise SourceError(f"{where}: `key` must name an array of text, found: {key!r}")
     _check_size(where, taken, 1, max_bytes)
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
     rows = lengths.pop()
@@ -194,8 +194,8 @@ def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int,
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
         raise SourceError(
-            f"{where}: expected samples of at most {max_bytes} bytes, found {sum(sizes.values())}, "
-            f"{sizes[largest]} of them in array {largest!r}\nhint: raise max_sample_bytes"
+            f"{where}: a sample has {sum(sizes.values())} bytes, but the limit is {max_bytes}; "
+            f"array {largest!r} has {sizes[largest]} of them\nhint: raise max_sample_bytes"
         )
 
 
@@ -310,7 +310,7 @@ def _with_attributes(
             names = ", ".join(map(repr, left))
             notes.append(
                 f"attributes of the samples' groups are not converted: {names} ({at})\n"
-                f"hint: attributes=True makes columns of them; drop=[{names}] leaves them out"
+                f"hint: pass attributes=True to make columns of them, or drop=[{names}] to leave them out"
             )
         return values | {name: None for name in found if name in drop}
     for name in found:
@@ -401,11 +401,11 @@ def _flat(tree: Tree) -> dict[str, Column]:
     def enter(group: Tree, prefix: str, levels: int) -> None:
         nonlocal left
         if levels == 0:
-            raise ValueError(f"expected at most {_MOST_LEVELS} nested groups in a sample, found more")
+            raise ValueError(f"a sample has more than {_MOST_LEVELS} levels of groups")
         for name in group:
             left -= 1
             if left < 0:
-                raise ValueError(f"expected at most {_MOST_OBJECTS} groups and arrays in a sample, found more")
+                raise ValueError(f"a sample has more than {_MOST_OBJECTS} groups and arrays")
             node = group[name]
             if isinstance(node, Column):
                 columns[prefix + name] = node

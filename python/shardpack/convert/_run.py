@@ -140,7 +140,7 @@ class Run:
         if shrinking and self.fields.masks and "image" in self.fields.kinds.values():
             raise SourceError(
                 f"{self.format}: {shrinking[0]} would shrink pictures, but not their masks\n"
-                "hint: `shardpack pack --masks` shrinks masks with their pictures"
+                "hint: use `shardpack pack --masks`, which shrinks masks with their pictures"
             )
 
     def _items(self) -> Iterator[Item]:
@@ -228,7 +228,7 @@ class Run:
         self, message: str, key: str | None = None, cause: Exception | None = None, samples: int | None = 1
     ) -> None:
         if not self.skip:
-            raise SourceError(f"{message}\nhint: on_bad_input='skip' leaves such samples out") from cause
+            raise SourceError(f"{message}\nhint: pass on_bad_input='skip' to leave such samples out") from cause
         self.skipped += 1 if samples is None else samples
         self.skipped_exact &= samples is not None
         if len(self.listed) < _LISTED:

@@ -46,9 +46,9 @@ class SameType:
             return made
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             first = "" if self._asked else self._as
-            hint = "" if "dataset" in first else "\nhint: dtype='float64' can hold the values of all scanners"
+            hint = "" if "dataset" in first else "\nhint: pass dtype='float64', which can hold the values of all scanners"
             raise SourceError(
-                f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} of "
+                f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} from "
                 f"{array.min():g} to {array.max():g}{hint}"
             )
         return made

@@ -151,7 +151,7 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
     listed = "\n".join(f"  {shown(column)}: {reason}" for column, reason in refused.items())
     names = ", ".join(repr(column) for column in refused)
     count = "1 column cannot" if len(refused) == 1 else f"{len(refused)} columns cannot"
-    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: drop=[{names}]")
+    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: pass drop=[{names}]")
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:

@@ -58,7 +58,7 @@ def find(
             if path != start and not follow_links:
                 roots[path] = root
     if not found:
-        raise SourceError(f"`{shown(src)}`: expected files of {what}, found none")
+        raise SourceError(f"`{shown(src)}`: found no {what} files")
 
     def open_found(path: Path) -> BinaryIO:
         return open_inside(roots[path], path.absolute()) if path in roots else open_regular(path)

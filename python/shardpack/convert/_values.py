@@ -80,7 +80,7 @@ def _check_npy(data: bytes) -> None:
     shape, _, dtype = read(file)
     found = len(data) - file.tell()
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > found:
-        raise ValueError(f"expected {math.prod(shape) * dtype.itemsize} bytes of {dtype} {list(shape)}, found {found}")
+        raise ValueError(f"expected {math.prod(shape) * dtype.itemsize} bytes for {dtype} of shape {list(shape)}, found {found}")
 
 
 def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -94,7 +94,7 @@ def parse_json(data: bytes) -> Any:
     """Parse a JSON document strictly: neither NaN nor repeated keys in an object are allowed."""
 
     def refuse(constant: str) -> Any:
-        raise ValueError(f"expected JSON, found: {constant}")
+        raise ValueError(f"{constant} is not valid JSON")
 
     try:
         return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=_object)
@@ -160,7 +160,7 @@ def kind_of(field: str, value: Any) -> str:
     if is_picture_object(value):
         return "image"
     if value is None:
-        raise SourceError("the first sample has None in this column, so its kind is unknown\nhint: schema={...: ...}")
+        raise SourceError("the first sample has None in this column, so its kind is unknown\nhint: pass the kind of the field in `schema`")
     raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
 
 

@@ -76,7 +76,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     except ValueError as error:
         raise SourceError(f"cannot parse the metadata as JSON: {error}") from None
     if not isinstance(document, dict):
-        raise SourceError(f"expected metadata as an object, found: {type(document).__name__}")
+        raise SourceError(f"the metadata must be a JSON object, found: {type(document).__name__}")
     version = _VERSIONS[name]
     if (found := document.get("zarr_format")) != version or isinstance(found, bool):
         raise SourceError(f"expected `zarr_format` {version}, found: {shorten(repr(found))}")
@@ -165,7 +165,7 @@ def _ones(document: dict[str, Any]) -> list[int]:
 def _bound_v2(array: dict[str, Any], most: int) -> None:
     filters, compressor = array.get("filters") or [], array.get("compressor")
     if not isinstance(filters, list) or len(filters) > _MOST_CODECS:
-        raise _Refused(f"filters: expected a list of at most {_MOST_CODECS}, found: {shorten(repr(filters))}")
+        raise _Refused(f"filters: expected a list of at most {_MOST_CODECS} filters, found: {shorten(repr(filters))}")
     names = [_name(one, "id", _PACKED | _CHECKSUMS | _NUMBERS | _TEXT) for one in filters]
     size, count = _chunk(array.get("chunks"), array.get("dtype"), most)
     is_text = bool(_TEXT.intersection(names))
@@ -194,13 +194,13 @@ def _bound_v3(array: dict[str, Any], most: int) -> None:
     if not isinstance(grid, dict) or grid.get("name") != "regular" or not isinstance(settings, dict):
         raise _Refused(f"chunks: expected a regular grid, found: {shorten(repr(grid))}")
     if array.get("storage_transformers"):
-        raise _Refused("storage transformers")
+        raise _Refused("storage transformers are not supported")
     array["codecs"] = _bounded_v3(array.get("codecs"), settings.get("chunk_shape"), array.get("data_type"), most, True)
 
 
 def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool) -> list[dict[str, Any]]:
     if not isinstance(codecs, list) or not 0 < len(codecs) <= _MOST_CODECS:
-        raise _Refused(f"codecs: expected a list of at most {_MOST_CODECS}, found: {shorten(repr(codecs))}")
+        raise _Refused(f"codecs: expected a list of 1 to {_MOST_CODECS} codecs, found: {shorten(repr(codecs))}")
     codecs = [{"name": one} if isinstance(one, str) else one for one in codecs]
     of_numcodecs = {_OF_NUMCODECS + name for name in _PACKED | _CHECKSUMS | _NUMBERS}
     known = _PLAIN_V3 | _PACKED_V3 | {"sharding_indexed"} | of_numcodecs
@@ -236,10 +236,10 @@ def _sharded(codec: dict[str, Any], shard: Any, dtype: Any, most: int) -> dict[s
     _, count = _chunk(shard, "uint8", None)
     _, of_chunk = _chunk(inner, "uint8", None)
     if count // max(1, of_chunk) * 16 > most:
-        raise _Refused(f"shards: expected an index of at most {most} bytes, found {count // max(1, of_chunk)} chunks in a shard")
+        raise _Refused(f"shards: the index of {count // max(1, of_chunk)} chunks in a shard has more than {most} bytes")
     index = settings.get("index_codecs")
     if not isinstance(index, list) or len(index) > _MOST_CODECS:
-        raise _Refused(f"index_codecs: expected a list, found: {shorten(repr(index))}")
+        raise _Refused(f"index_codecs: expected a list of at most {_MOST_CODECS} codecs, found: {shorten(repr(index))}")
     for one in index:
         _name({"name": one} if isinstance(one, str) else one, "name", _INDEX_V3)
     settings["codecs"] = _bounded_v3(settings.get("codecs"), inner, dtype, most, False)
@@ -253,7 +253,7 @@ def _own_v3(codec: dict[str, Any] | None, most: int, count: int | None) -> dict[
 def _settings(codec: dict[str, Any]) -> dict[str, Any]:
     found = codec.get("configuration") or {}
     if not isinstance(found, dict):
-        raise _Refused(f"codecs: expected settings as an object, found: {shorten(repr(found))}")
+        raise _Refused(f"codecs: the settings of a codec must be a JSON object, found: {shorten(repr(found))}")
     return found
 
 
@@ -265,7 +265,7 @@ def _name(codec: Any, key: str, known: Iterable[str]) -> str:
     for settings in (codec, codec.get("configuration")):
         for type in _TYPES if isinstance(settings, dict) else ():
             if type in settings and _itemsize(settings[type]) > 8:
-                raise _Refused(f"codec {name!r}, {type}: expected a type of numbers, found: {shorten(repr(settings[type]))}")
+                raise _Refused(f"codec {name!r}, {type}: expected a numeric type, found: {shorten(repr(settings[type]))}")
     return name
 
 
@@ -273,11 +273,11 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
     """Return the number of bytes and the number of values in a chunk."""
     whole = isinstance(shape, list) and all(isinstance(side, int) and not isinstance(side, bool) and side >= 0 for side in shape)
     if not whole:
-        raise _Refused(f"chunks: expected sides of at least 0, found: {shorten(repr(shape))}")
+        raise _Refused(f"chunks: expected side lengths of at least 0, found: {shorten(repr(shape))}")
     count = math.prod(shape)
     size = count * _itemsize(dtype)
     if most is not None and size > most:
-        raise _Refused(f"chunks of {size} bytes; the limit is {most} (max_sample_bytes)")
+        raise _Refused(f"chunks have {size} bytes, but max_sample_bytes is {most}")
     return size, count
 
 
@@ -348,7 +348,7 @@ def _too_large(most: int) -> str:
 def _check_windows(filters: Any, most: int) -> None:
     for one in filters or ():
         if not isinstance(one, dict) or not isinstance(size := one.get("dict_size", 0), int) or size > _MOST_MEMORY + most:
-            raise ValueError(f"expected filters of LZMA with windows of at most {_MOST_MEMORY} bytes, found: {shorten(repr(one))}")
+            raise ValueError(f"expected LZMA filters with windows of at most {_MOST_MEMORY} bytes, found: {shorten(repr(one))}")
 
 
 def _all(begin: Any, data: bytes, most: int) -> bytes:
@@ -358,13 +358,13 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
     while data:
         streams += 1
         if streams > _MOST_STREAMS:
-            raise ValueError(f"expected at most {_MOST_STREAMS} compressed streams in a chunk, found more")
+            raise ValueError(f"the chunk has more than {_MOST_STREAMS} compressed streams")
         stream = begin()
         out += stream.decompress(data, most + 1 - len(out))
         if len(out) > most:
             raise ValueError(_too_large(most))
         if not stream.eof:
-            raise ValueError("the chunk is cut short: damaged")
+            raise ValueError("the chunk is damaged: it is cut short")
         data = stream.unused_data
     return bytes(out)
 
@@ -381,7 +381,7 @@ def _zstd_size(data: bytes) -> int:
             at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
             continue
         if magic != 0xFD2FB528 or at + 5 > len(data):
-            raise ValueError("the chunk is not zstd: damaged")
+            raise ValueError("the chunk is damaged: it is not a zstd frame")
         flags = data[at + 4]
         single = flags >> 5 & 1
         at += 5 + (not single) + (0, 1, 2, 4)[flags & 3]
@@ -391,7 +391,7 @@ def _zstd_size(data: bytes) -> int:
         unpacked, last = 0, False
         while not last:
             if at + 3 > len(data):
-                raise ValueError("a zstd frame is cut short: damaged")
+                raise ValueError("the chunk is damaged: a zstd frame is cut short")
             head = int.from_bytes(data[at : at + 3], "little")
             last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
             # Raw and run-length blocks state their size. For other blocks, count the maximum block size.

@@ -78,7 +78,7 @@ class CheckedStore(Store):
             try:
                 # Deflate can expand a few bytes to any size.
                 if info.compress_type != zipfile.ZIP_STORED and info.file_size > self._most_chunk:
-                    raise ValueError(f"expected at most {self._most_chunk} bytes, found {info.file_size}")
+                    raise ValueError(f"a compressed member of the .zip has {info.file_size} bytes, but the limit is {self._most_chunk}")
                 with self._zip.open(info) as member:
                     return self._part(member, info.file_size, key, range)
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
@@ -94,7 +94,7 @@ class CheckedStore(Store):
             begin = max(0, size - range.suffix)
         name = key.rpartition("/")[2]
         if name in (*_METADATA, _ATTRIBUTES) and size > _MOST_METADATA:
-            raise SourceError(f"`{self._path / key}`: expected at most {_MOST_METADATA} bytes of metadata, found {size}")
+            raise SourceError(f"`{self._path / key}`: the metadata have {size} bytes, but the limit is {_MOST_METADATA}")
         if begin:
             file.seek(begin)
         data: bytes = file.read(max(0, end - begin))

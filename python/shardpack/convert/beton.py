@@ -78,12 +78,12 @@ class _Values:
         if size is None:
             number = int(np.searchsorted(self._at, np.uint64(at)))
             if number == len(self._at) or int(self._at[number]) != at:
-                raise ValueError(f"expected a value at offset {at}, found none in the table of sizes")
+                raise ValueError(f"the table of sizes has no value at offset {at}")
             size = int(self._sizes[number])
         if size > self._most:
-            raise ValueError(f"expected a value of at most {self._most} bytes, found {size}\nhint: raise max_sample_bytes")
+            raise ValueError(f"a value has {size} bytes, but the limit is {self._most}\nhint: raise max_sample_bytes")
         if at + size > self._size:
-            raise ValueError(f"expected {size} bytes at offset {at}, found the end of the file at {self._size}")
+            raise ValueError(f"a value of {size} bytes at offset {at} exceeds the file, which has {self._size} bytes")
         self._stream.seek(at)
         data = self._stream.read(size)
         if len(data) != size:
@@ -135,8 +135,8 @@ class _Beton:
         rows_end = self._rows_at + self.samples * self._row.itemsize
         if not rows_end <= self._sizes_at <= self._size:
             raise SourceError(
-                f"{self.where}: expected the table of sizes between {rows_end} and {self._size}, found it at {self._sizes_at}\n"
-                "hint: a file whose writing was interrupted has none"
+                f"{self.where}: the table of sizes must begin between offsets {rows_end} and {self._size}, but begins at {self._sizes_at}\n"
+                "hint: write the file again: if writing is interrupted, a file has no such table"
             )
 
     def _fields(self, described: np.ndarray[Any, Any], drop: Collection[str]) -> list[_Field]:
@@ -151,7 +151,7 @@ class _Beton:
                 refused[name] = str(error)
         if refused:
             listed = "\n".join(f"  {shown(name)}: {reason}" for name, reason in refused.items())
-            raise SourceError(f"{self.where}: fields that cannot be read\n{listed}\nhint: write the file again with FFCV's own fields only")
+            raise SourceError(f"{self.where}: some fields cannot be read\n{listed}\nhint: write the file again with FFCV's own field types only")
         twice = next((field.name for number, field in enumerate(fields) if field.name in [other.name for other in fields[:number]]), None)
         if twice is not None:
             raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps only 16 characters)")
@@ -190,7 +190,7 @@ def _read(stream: BinaryIO, kind: np.dtype[Any], count: int, size: int) -> np.nd
     """
     needed = count * kind.itemsize
     if stream.tell() + needed > size:
-        raise ValueError(f"expected {needed} bytes at offset {stream.tell()}, found the end of the file at {size}")
+        raise ValueError(f"the file ends at offset {size}, but {needed} bytes were expected at offset {stream.tell()}")
     return np.frombuffer(stream.read(needed), kind)
 
 
@@ -223,7 +223,7 @@ def _field(name: str, type: int, arguments: np.ndarray[Any, Any]) -> _Field:
         return _Field(name, "array", np.dtype("<u8"), array, (type, dtype.str, shape))
     if type == 5:
         return _Field(name, "json", _BYTES, _json, (type,))
-    raise ValueError("a type of field that a program has added to FFCV" if type == 255 else f"unknown type of field: {type}")
+    raise ValueError("a field type that is not part of FFCV itself" if type == 255 else f"unknown field type: {type}")
 
 
 def _picture(row: Any, values: _Values) -> Any:
@@ -261,10 +261,10 @@ def _array_type(arguments: np.ndarray[Any, Any]) -> tuple[np.dtype[Any], tuple[i
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"an array of an unreadable type: {error}") from error
     if dtype is None or dtype.name not in DTYPES:
-        raise ValueError(f"an array of the type {described}")
+        raise ValueError(f"an array of the unsupported type {described}")
     shape = [int(length) for length in head["shape"]]
     while shape and shape[-1] == 0:
         shape.pop()
     if math.prod(shape) == 0:
-        raise ValueError(f"an array of the shape {shape}")
+        raise ValueError(f"an empty array of shape {shape}")
     return dtype, tuple(shape)

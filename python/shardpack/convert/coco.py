@@ -73,7 +73,7 @@ def open(
     of_picture: defaultdict[int, list[Any]] = defaultdict(list)
     for annotation in annotations:
         if not isinstance(annotation, dict) or not _is_id(annotation.get("image_id")):
-            raise SourceError(f"`{shown(path)}`: expected annotations with an `image_id`, found: {str(annotation)[:100]}")
+            raise SourceError(f"`{shown(path)}`: every annotation needs an `image_id`, found: {str(annotation)[:100]}")
         of_picture[annotation["image_id"]].append(annotation)
     has = {name for name in _OF_ANNOTATIONS if any(name in one for one in annotations)}
     notes = []
@@ -105,7 +105,7 @@ def open(
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         if path.is_dir():
-            raise SourceError(f"`{shown(path)}`: expected a COCO JSON file, found a folder\nhint: pass the file in `annotations`")
+            raise SourceError(f"`{shown(path)}`: expected a COCO JSON file, found a folder\nhint: pass a JSON file of annotations")
         raise FileNotFoundError(2, "no such file", str(path))
     try:
         content = parse_json(path.read_bytes())
@@ -119,7 +119,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise SourceError(f"`{shown(path)}`: expected a list `{shown(name)}`, found: {type(content[name]).__name__}")
     for one in content["images"]:
         if not isinstance(one, dict) or not isinstance(one.get("file_name"), str) or not _is_id(one.get("id")):
-            raise SourceError(f"`{shown(path)}`: expected pictures with `id` and `file_name`, found: {str(one)[:100]}")
+            raise SourceError(f"`{shown(path)}`: every picture needs an `id` and a `file_name`, found: {str(one)[:100]}")
     for name in ("id", "file_name"):
         values = [one[name] for one in content["images"]]
         if len(set(values)) < len(values):
@@ -134,7 +134,7 @@ def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[
     """Return the names of the classes, and a mapping from category id to class number."""
     for one in categories:
         if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
-            raise SourceError(f"`{shown(path)}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
+            raise SourceError(f"`{shown(path)}`: every category needs an `id` and a `name`, found: {str(one)[:100]}")
     ordered = sorted(categories, key=lambda one: one["id"])
     names = [one["name"] for one in ordered]
     ids = {one["id"]: number for number, one in enumerate(ordered)}
@@ -170,8 +170,8 @@ def _folder(
     found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
-            f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
-            "hint: pass the folder with the pictures, images='…'"
+            f"`{shown(path)}`: the picture `{shown(first)}` is in no folder `{shown(split)}` or `images` near this file\n"
+            "hint: pass images='…', the folder with the pictures"
         )
     # The annotation file is in the dataset's folder or a subfolder of it, so accept links within the parent folder.
     return folder(found, "with the pictures", None if follow else path.parent.parent.resolve())
@@ -203,7 +203,7 @@ def _refuse_corners(
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
             f"`{shown(path)}`: read as left, top, width, height, {beyond} of {len(found)} boxes reach beyond their pictures\n"
-            "hint: boxes='xyxy' reads them as left, top, right, bottom; boxes='xywh' as they are"
+            "hint: pass boxes='xyxy' if a box is left, top, right, bottom, or boxes='xywh' if it is left, top, width, height"
         )
 
 
@@ -255,7 +255,7 @@ class _Reader:
         if "iscrowd" in self.columns:
             for one in annotations:
                 if one.get("iscrowd", 0) not in (0, 1):
-                    raise ValueError(f"expected `iscrowd` to be 0 or 1, found: {one['iscrowd']!r}")
+                    raise ValueError(f"`iscrowd` must be 0 or 1, found: {one['iscrowd']!r}")
             values["iscrowd"] = np.array([one.get("iscrowd", 0) for one in annotations], np.uint8)
         if "area" in self.columns:
             values["area"] = numbers([[annotation["area"]] for annotation in annotations], 1, "an `area`")[:, 0]
@@ -268,7 +268,7 @@ class _Reader:
         if "captions" in self.columns:
             captions = [annotation.get("caption", "") for annotation in annotations]
             if not all(isinstance(caption, str) for caption in captions):
-                raise ValueError(f"expected `caption` to be text, found: {str(captions)[:100]}")
+                raise ValueError(f"`caption` must be text, found: {str(captions)[:100]}")
             values["captions"] = captions
         return values
 

@@ -277,13 +277,13 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
 
     found = sum(map(size, slices)) if len(slices) == 1 else size(slices[-1]) * len(slices)
     if found > most:
-        raise SourceError(f"{where}: expected at most max_sample_bytes = {most} bytes, found up to {found}")
+        raise SourceError(f"{where}: a sample needs up to {found} bytes, but max_sample_bytes is {most}")
 
 
 def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
     """Return the values of each slice of a file. Raise an error if they are in colour."""
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
-        raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples per pixel\nhint: samples='files'")
+        raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples per pixel\nhint: pass samples='files'")
     pixels = _pixels(slices)
     return [pixels] if len(slices) == 1 else list(pixels)
 
@@ -342,12 +342,12 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
         row, column = np.reshape(np.asarray(orientations[0], np.float64), (2, 3))
         normal = np.cross(row, column)
         if any(list(one) != list(orientations[0]) for one in orientations):
-            raise SourceError(f"{where}: the slices have different orientations\nhint: samples='files'")
+            raise SourceError(f"{where}: the slices have different orientations\nhint: pass samples='files'")
         places = [(float(np.dot(normal, np.asarray(one, np.float64))), 0.0) for one in positions]
     order = sorted(range(len(slices)), key=places.__getitem__)
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
     if twice is not None:
-        raise SourceError(f"{where}: two slices are at the position {twice[0]:g}\nhint: samples='files'")
+        raise SourceError(f"{where}: two slices are at the position {twice[0]:g}\nhint: pass samples='files'")
     if placed and not uneven:
         _check_even([places[i][0] for i in order], where)
     return order
@@ -363,10 +363,10 @@ def _check_even(places: list[float], where: str) -> None:
     if not odd.any():
         return
     at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
-    others = "" if odd.sum() == 1 else f" and {odd.sum() - 1} more that differ"
+    others = "" if odd.sum() == 1 else f", and {odd.sum() - 1} more uneven gaps"
     raise SourceError(
-        f"{where}: uneven gaps between {len(places)} slices: expected {usual:g}, found {gaps[at]:g} from {places[at]:g} to "
-        f"{places[at + 1]:g}{others}\nhint: a slice may be missing; uneven=True accepts such series"
+        f"{where}: the gaps between {len(places)} slices are uneven: expected {usual:g}, found {gaps[at]:g} from {places[at]:g} to "
+        f"{places[at + 1]:g}{others}\nhint: look for a missing slice, or pass uneven=True to accept the series"
     )
 
 
@@ -375,7 +375,7 @@ def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, 
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
-        raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: samples='files'")
+        raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: pass samples='files'")
     if len(planes) == 1 and planes[0].ndim == 3:
         return planes[0]
     # NumPy chooses the smallest integer type that can hold the values of all slices.

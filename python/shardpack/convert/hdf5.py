@@ -125,7 +125,7 @@ class _Opened:
         node = self.file["/"] if path.startswith("/") else group
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if len(parts) > _MOST_PARTS:
-            raise SourceError(f"expected at most {_MOST_PARTS} groups in the path of a link, found {len(parts)}")
+            raise SourceError(f"the path of a link has {len(parts)} groups, but the limit is {_MOST_PARTS}")
         for part in parts:
             if not isinstance(node, self.h5py.Group):
                 return None
@@ -134,16 +134,16 @@ class _Opened:
                 return None
             if isinstance(link, self.h5py.SoftLink):
                 if links == 0:
-                    raise SourceError(f"`{shown(part)}`: a chain of more than {_MOST_LINKS} links")
+                    raise SourceError(f"`{shown(part)}` leads through more than {_MOST_LINKS} links")
                 node = self.find(node, link.path, links - 1)
             elif isinstance(link, self.h5py.HardLink):
                 node = node[part]
             else:
-                other = f" → `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
-                raise SourceError(f"`{shown(part)}`: a link to another file{other}")
+                other = f", `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
+                raise SourceError(f"`{shown(part)}` is a link to another file{other}")
         # Check the file again, because a hard link may also lead to another file.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
-            raise SourceError(f"`{shown(path)}`: its data are in another file")
+            raise SourceError(f"the data of `{shown(path)}` are in another file")
         return node
 
     def column(self, dataset: Any) -> Column:
@@ -163,7 +163,7 @@ class _Opened:
         chunk_bytes = int(np.prod(chunk or (), dtype=object)) * stored
         packed = bool(filters)
         if chunk is not None and packed and chunk_bytes > self.most_chunk:
-            kind = f"chunks of {chunk_bytes} bytes; the limit is {self.most_chunk} (max_sample_bytes)"
+            kind = f"chunks have {chunk_bytes} bytes, but max_sample_bytes is {self.most_chunk}"
         of_any_size = dataset.id.get_type().detect_class(h5py.h5t.VLEN) or kind == "text" and dataset.dtype.kind == "O"
         if (why := refused_filters(filters, chunk_bytes)) is not None:
             kind = why
@@ -203,10 +203,10 @@ class _Group(Mapping[str, Any]):
             raise
         except Exception as error:
             raise SourceError(
-                f"{self._where}: cannot read the member `{shown(name)}`: damaged, or a dead link: {error}"
+                f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a dead link: {error}"
             ) from error
         if node is None:
-            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`: damaged, or a dead link")
+            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a dead link")
         if isinstance(node, h5py.Group):
             return _Group(self._opened, node, f"{self._where}, `{shown(name)}`")
         if not isinstance(node, h5py.Dataset):

@@ -82,18 +82,18 @@ def _list(hub: Any, api: Any, name: str, revision: str) -> tuple[str, list[_File
     try:
         commit = api.dataset_info(name, revision=revision).sha
         if not isinstance(commit, str) or not re.fullmatch("[0-9a-f]{40}", commit):
-            raise SourceError(f"hf: `{shown(name)}`: expected the commit of `{shown(revision)}`, found: {commit!r}")
+            raise SourceError(f"hf: `{shown(name)}`: the hub returned an invalid commit for `{shown(revision)}`: {commit!r}")
         files = []
         for entry in api.list_repo_tree(name, repo_type="dataset", revision=commit, recursive=True):
             path, size = str(entry.path), getattr(entry, "size", None)
             if isinstance(size, int) and size >= 0 and path.endswith(".parquet") and ".." not in path.split("/"):
                 files.append(_File(path, size))
             if len(files) > _MOST_FILES:
-                raise SourceError(f"hf: `{shown(name)}`: expected at most {_MOST_FILES} Parquet files, found more")
+                raise SourceError(f"hf: `{shown(name)}` has more than {_MOST_FILES} Parquet files")
     except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError) as error:
         raise SourceError(
             f"hf: cannot list the dataset `{shown(name)}` at `{shown(revision)}`: {error}\n"
-            "hint: check the name; for a private or gated dataset set HF_TOKEN"
+            "hint: check the name, and set HF_TOKEN for a private or gated dataset"
         ) from error
     return commit, sorted(files)
 
@@ -105,7 +105,7 @@ def _is_below(path: str, folder: str) -> bool:
 def _choose(files: list[_File], where: str, split: str | None, config: str | None) -> list[_File]:
     """Return the files of one split in one folder, in order."""
     if not files:
-        raise SourceError(f"`{shown(where)}`: expected Parquet files, found: none")
+        raise SourceError(f"`{shown(where)}`: found no Parquet files")
     groups: dict[tuple[str, str], list[_File]] = {}
     for file in files:
         groups.setdefault(_group(file.path), []).append(file)
@@ -114,7 +114,7 @@ def _choose(files: list[_File], where: str, split: str | None, config: str | Non
         if chosen is None and len(known) > 1:
             some = ", ".join(map(repr, known[:20]))
             raise SourceError(
-                f"`{shown(where)}`: expected one {name}, found several: {some}\nhint: {name}={known[-1]!r}"
+                f"`{shown(where)}` has several {name}s: {some}\nhint: pass one of them, such as {name}={known[-1]!r}"
             )
         if chosen is not None and chosen not in known:
             some = ", ".join(map(repr, known[:20]))

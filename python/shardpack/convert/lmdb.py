@@ -64,7 +64,7 @@ def open(
     if not callable(value) and value not in ("auto", "image", "datum", "bytes"):
         raise ValueError(f"value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: {value!r}")
     if prefixes is not None and (value != "auto" or not prefixes):
-        raise ValueError("prefixes: expected at least one column, and no `value`")
+        raise ValueError("prefixes: pass at least one column, and do not pass `value`")
     beginnings = None if prefixes is None else [prefix.encode() for prefix in prefixes.values()]
     try:
         if own_process:
@@ -94,7 +94,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
     except OSError as error:
         raise SourceError(
             f"`{shown(path)}`: cannot start a process to read it: {error}\n"
-            "hint: own_process=False reads it in this process, but damaged data may crash it"
+            "hint: pass own_process=False to read it in this process, which damaged data may crash"
         ) from error
 
 
@@ -185,13 +185,13 @@ def parse_datum(data: bytes) -> dict[str, Any]:
     shape = (numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0))
     if pixels:
         if shape[0] not in (1, 3) or len(pixels) != shape[0] * shape[1] * shape[2]:
-            raise ValueError(f"expected {list(shape)} bytes of 1 or 3 channels, found: {len(pixels)}")
+            raise ValueError(f"expected pixels of shape {list(shape)} with 1 or 3 channels, found {len(pixels)} bytes")
         planes = np.frombuffer(pixels, np.uint8).reshape(shape)
         image = planes[0] if shape[0] == 1 else planes[::-1].transpose(1, 2, 0)
         return {"image": np.ascontiguousarray(image)} | values
     floats = _floats(view)
     if not len(floats) or len(floats) != shape[0] * shape[1] * shape[2]:
-        raise ValueError(f"expected a picture or {list(shape)} floats, found: {len(floats)} floats")
+        raise ValueError(f"expected a picture or {list(shape)} floats, found {len(floats)} floats")
     return {"array": floats.reshape(shape)} | values
 
 
@@ -203,7 +203,7 @@ def _floats(data: memoryview) -> np.ndarray[Any, Any]:
     ]
     joined = b"".join(parts)
     if len(joined) % 4:
-        raise ValueError(f"expected floats of 4 bytes each, found {len(joined)} bytes")
+        raise ValueError(f"expected a list of 4-byte floats, found {len(joined)} bytes")
     return np.frombuffer(joined, "<f4").astype(np.float32, copy=False)
 
 

@@ -57,7 +57,7 @@ def open(
         maximum of the format.
     """
     if not isinstance(max_shard_bytes, int) or isinstance(max_shard_bytes, bool) or max_shard_bytes < 1:
-        raise ValueError(f"max_shard_bytes: expected a number of bytes, found: {max_shard_bytes!r}")
+        raise ValueError(f"max_shard_bytes: expected a positive number of bytes, found: {max_shard_bytes!r}")
     folder = Path(src)
     index = _read_index(folder)
     shards = _entries(index, folder)
@@ -73,7 +73,7 @@ def open(
                 refused[column] = str(error)
     refuse_columns(f"`{shown(folder / 'index.json')}`", refused)
     if key is not None and (key not in decoders or decoders[key].kind != "text"):
-        raise SourceError(f"`{shown(folder)}`: expected a text column as `key`, found: {key!r}")
+        raise SourceError(f"`{shown(folder)}`: `key` must name a text column, found: {key!r}")
     total = sum(_count(shard, "samples", folder) for shard in shards)
     kinds = {name: d.kind for name, d in decoders.items() if d.kind is not None and name != key}
     items = _samples(folder, shards, columns, decoders, key, max_shard_bytes)
@@ -94,7 +94,7 @@ def _read_index(folder: Path) -> Mapping[str, Any]:
         raise SourceError(f"`{shown(file)}`: {error}") from error
     if not isinstance(index, dict) or index.get("version") != 2:
         found = index.get("version") if isinstance(index, dict) else type(index).__name__
-        raise SourceError(f"`{shown(file)}`: expected an index of version 2, found: {found!r}")
+        raise SourceError(f"`{shown(file)}`: only version 2 of the MDS index is supported, found: {found!r}")
     return index
 
 
@@ -140,7 +140,7 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
     for name, size in zip(names, sizes):
         if name in decoders and decoders[name].size != size:
             raise SourceError(
-                f"`{shown(folder / 'index.json')}`: expected {decoders[name].size} as the size of column {name!r}, "
+                f"`{shown(folder / 'index.json')}`: the size of column {name!r} must be {decoders[name].size} bytes, as in its encoding, "
                 f"found: {size}"
             )
     return sizes
@@ -149,7 +149,7 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
 def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
     value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise SourceError(f"`{shown(folder / 'index.json')}`: expected a count as `{shown(name)}`, found: {value!r}")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: `{shown(name)}` must be an integer of at least 0, found: {value!r}")
     return value
 
 
@@ -217,7 +217,7 @@ def _read_shard(folder: Path, shard: Mapping[str, Any], max_bytes: int) -> bytes
 
 
 def _too_large(max_bytes: int, found: int) -> str:
-    return f"expected a shard of at most {max_bytes} bytes, found {found}\nhint: raise max_shard_bytes"
+    return f"the shard has {found} bytes, but the limit is {max_bytes}\nhint: raise max_shard_bytes"
 
 
 def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
@@ -251,7 +251,7 @@ def _check_digest(data: bytes, entry: Mapping[str, Any]) -> None:
         if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
             found = hashlib.new(name, data).hexdigest()
             if found != expected:
-                raise ValueError(f"expected the {name} {expected}, found: {found}")
+                raise ValueError(f"the file is damaged: expected its {name} to be {expected}, found: {found}")
 
 
 def _unpack(data: bytes, compression: str, size: int) -> bytes:
@@ -287,12 +287,12 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
     """Return the start of each sample and the end of the last."""
     head = 4 * (samples + 2)
     if len(data) < head:
-        raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
+        raise ValueError(f"the table of {samples} samples needs {head} bytes, but the shard has only {len(data)}")
     count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
     if count != samples:
         raise ValueError(f"expected {samples} samples, as in the index, found: {count}")
     if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
-        raise ValueError(f"expected ascending offsets from at least {head} to {len(data)}")
+        raise ValueError(f"the offsets of the samples must ascend from at least {head} to {len(data)}, the size of the shard")
     return tuple(offsets)
 
 
@@ -302,7 +302,7 @@ def _decode(
     """Decode one sample: the lengths of the varying columns, followed by all values."""
     varying = sum(size is None for size in sizes)
     if len(data) < 4 * varying:
-        raise ValueError(f"expected the lengths of {varying} columns, found {len(data)} bytes")
+        raise ValueError(f"the sample has {len(data)} bytes, which are too few for the lengths of {varying} columns")
     lengths = iter(struct.unpack_from(f"<{varying}I", data))
     at = 4 * varying
     values: dict[str, Any] = {}
@@ -319,5 +319,5 @@ def _decode(
             values[column] = None
         at += length
     if at != len(data):
-        raise ValueError(f"expected {at} bytes, found: {len(data)}")
+        raise ValueError(f"the columns take {at} bytes, but the sample has {len(data)}")
     return values

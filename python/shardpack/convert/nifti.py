@@ -131,7 +131,7 @@ def _volume(nibabel: Any, opened: Open, path: Path, scaled: bool, most: int) -> 
         versions = (nibabel.Nifti1Image, nibabel.Nifti2Image)
         version = next((one for one in versions if one.header_class.may_contain_header(head)), None)
         if version is None:
-            raise ValueError("no header")
+            raise ValueError("it has no NIfTI header")
         image = version.from_file_map({"image": nibabel.FileHolder(fileobj=stream)})
         return _values(image, path, scaled, most)
 
@@ -143,7 +143,7 @@ def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
     # Check the size before reading anything, because a small file may claim any size.
     size = item * int(np.prod(shape, dtype=object))
     if size > most:
-        raise SourceError(f"`{shown(path)}`: expected at most max_sample_bytes = {most} bytes, found {size}")
+        raise SourceError(f"`{shown(path)}`: a sample needs {size} bytes, but max_sample_bytes is {most}")
     meta: dict[str, Any] = {
         "axes": ["x", "y", "z", "t", "u", "v", "w"][: len(shape)][::-1],
         "zooms": [float(zoom) for zoom in image.header.get_zooms()][::-1],
@@ -162,7 +162,7 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
     return (
         f"field `volume`: the axes are [{axes}] ({where}); the first is treated as time, because the file does not say "
         "whether it is time or channels\n"
-        "hint: channels='last' stores [z, y, x, c], which loaders can cut into boxes; channels='first' stores [c, z, y, x]"
+        "hint: pass channels='last' to store [z, y, x, c], which loaders can cut into boxes, or channels='first' to store [c, z, y, x]"
     )
 
 
@@ -177,7 +177,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
     if volume.ndim == 3:
         volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
     if volume.ndim != 4:
-        raise SourceError(f"`{shown(path)}`: expected volumes with three axes and channels, found {volume.ndim} axes of {list(volume.shape)}")
+        raise SourceError(f"`{shown(path)}`: expected a volume with three axes and channels, found shape {list(volume.shape)}")
     meta["axes"][0] = "c"
     if channels == "last":
         volume = np.moveaxis(volume, 0, -1)
@@ -206,7 +206,7 @@ def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> n
         return mask
     whole = mask.astype(np.int64)
     if not np.array_equal(whole, mask):
-        raise SourceError(f"`{shown(path)}`: expected class numbers, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
+        raise SourceError(f"`{shown(path)}`: expected whole class numbers, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
     narrow = next(dtype for dtype in (np.uint8, np.int16, np.int32, np.int64) if _holds(dtype, whole))
     return whole.astype(narrow)
 
@@ -222,8 +222,8 @@ def _check_affine(
     # `not <=` also refuses NaN, because a damaged header may contain it.
     if not apart <= _APART * voxel:
         raise SourceError(
-            f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"
-            "hint: resample the mask to the volume; any_affine=True ignores affines"
+            f"`{shown(path)}`: the affine of the mask, {_rows(mask)}, differs from the affine of its volume `{shown(of)}`, {_rows(volume)}: their corners are up to {apart:.3g} apart\n"
+            "hint: resample the mask to the volume, or pass any_affine=True to ignore affines"
         )
 
 

@@ -292,7 +292,7 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
         array = np.array(value)
     except ValueError:
         raise ValueError(
-            "the lists differ in length\nhint: schema={…: 'json'} keeps them as they are"
+            "the lists differ in length\nhint: pass schema={…: 'json'} to keep the lists as they are"
         ) from None
     if array.dtype == object:
         raise ValueError("a list of numbers contains nulls")
@@ -307,7 +307,7 @@ def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable
     column, _, part = key.rpartition(".")
     if part == "path" and column in schema.names and types.is_struct(schema.field(column).type):
         return column, lambda value: None if value is None else value.get("path")
-    raise SourceError(f"{where}: expected a column of text as `key`, or 'COLUMN.path' of a picture, found: {key!r}")
+    raise SourceError(f"{where}: `key` must name a column of text, or the path of a picture ('COLUMN.path'), found: {key!r}")
 
 
 def _samples(
@@ -328,7 +328,7 @@ def _samples(
             try:
                 name = None if key is None else key_of(values[key])
                 if key is not None and not isinstance(name, str):
-                    raise ValueError(f"expected a key in {key!r}, found: {name!r}")
+                    raise ValueError(f"expected text as the key in column {key!r}, found: {name!r}")
                 sample = {
                     column: _taken(column, take, values[column])
                     for column, take in takes.items()
@@ -406,5 +406,5 @@ def _check_classes(table: Table, classes: dict[str, list[str]], columns: list[st
             raise SourceError(
                 f"`{shown(table.file)}`: column {column!r}: expected the classes of `{shown(first)}`, "
                 f"{shorten(str(expected))}, found: {shorten(str(found))}\n"
-                "hint: convert such files separately; sp.concat joins datasets and matches classes by name"
+                "hint: convert these files separately, and join the datasets with sp.concat, which matches classes by name"
             )

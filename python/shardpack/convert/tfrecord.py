@@ -82,7 +82,7 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
                 where = f"`{shown(file)}`, record {number}"
                 try:
                     if record is None:
-                        raise ValueError("the CRC32C of the record does not match: damaged")
+                        raise ValueError("the record is damaged: its CRC32C does not match")
                     key, values = features.take(parse_example(record))
                 except ValueError as error:
                     yield Problem(f"{where}: {error}")
@@ -102,18 +102,18 @@ def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | Non
         stream = cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if packed else plain
         while head := stream.read(12):
             if len(head) < 12:
-                raise ValueError(f"expected a record's length in 12 bytes, found {len(head)}: the file is cut short")
+                raise ValueError(f"the file is cut short: expected a record header of 12 bytes, found {len(head)}")
             length, crc = struct.unpack("<QI", head)
             if _mask(crc32c(head[:8])) != crc:
                 raise ValueError(
-                    "the CRC32C of a record's length does not match: damaged, or not a TFRecord"
+                    "the file is damaged or not a TFRecord: the CRC32C of a record's length does not match"
                 )
             if length > _MOST_RECORD_BYTES:
                 raise ValueError(f"expected a record of at most {_MOST_RECORD_BYTES} bytes, found: {length}")
             data = stream.read(length)
             tail = stream.read(4)
             if len(data) < length or len(tail) < 4:
-                raise ValueError(f"expected a record of {length} bytes, found {len(data)}: the file is cut short")
+                raise ValueError(f"the file is cut short: expected a record of {length} bytes, found {len(data)}")
             yield data if _mask(crc32c(data)) == struct.unpack("<I", tail)[0] else None
 
 
@@ -168,14 +168,14 @@ class _Features:
                 else (lambda stored: _numbers(stored, dtype))
             )
         if not stored:
-            raise ValueError("the first record has no values here")
+            raise ValueError("the first record has no values for this feature")
         is_text = name in self.text if self.text is not None else all(_is_text(value) for value in stored)
         if name == self.key:
             is_text = True
         if len(stored) == 1:
             return (lambda stored: _one(stored).decode("utf-8")) if is_text else _one
         if not is_text:
-            raise ValueError(f"expected one byte string, found: {len(stored)}")
+            raise ValueError(f"expected one byte string, found {len(stored)}")
         return lambda stored: [value.decode("utf-8") for value in _strings(stored)]
 
 
@@ -198,7 +198,7 @@ def _strings(stored: Any) -> list[bytes]:
 def _one(stored: Any) -> bytes:
     strings = _strings(stored)
     if len(strings) != 1:
-        raise ValueError(f"expected one byte string, found: {len(strings)}")
+        raise ValueError(f"expected one byte string, found {len(strings)}")
     return strings[0]
 
 
@@ -213,8 +213,8 @@ def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
     numbers = _numbers(stored, dtype)
     if len(numbers) != 1:
         raise ValueError(
-            f"expected one number, as in the first record, found: {len(numbers)}\n"
-            "hint: drop the feature, or write lists of one length"
+            f"expected one number, as in the first record, found {len(numbers)}\n"
+            "hint: drop the feature, or write it as lists of one length"
         )
     return numbers[0]
 
@@ -224,4 +224,4 @@ def _raw_array(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...] | None)
         array = np.frombuffer(data, dtype)
         return (array if shape is None else array.reshape(shape)).astype(dtype.newbyteorder("="), copy=False)
     except ValueError:
-        raise ValueError(f"expected {dtype.name} {list(shape or ())}, found {len(data)} bytes") from None
+        raise ValueError(f"expected {dtype.name} of shape {list(shape or ())}, found {len(data)} bytes") from None

@@ -60,7 +60,7 @@ def open(
     ):
         raise SourceError(
             f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}\n"
-            "hint: `shardpack.pack` packs folders of pictures"
+            "hint: use `shardpack.pack` for folders of pictures"
         )
     classes = getattr(dataset, "classes", None)
     names = [str(name) for name in classes] if isinstance(classes, (list, tuple)) else None
@@ -139,7 +139,7 @@ class _Items:
         if len(item) != len(self.columns):
             raise ValueError(
                 f"expected {len(self.columns)} values ({', '.join(self.columns)}), found: {len(item)}\n"
-                "hint: columns=('image', 'label', …)"
+                "hint: name every value: columns=('image', 'label', …)"
             )
         return dict(zip(self.columns, item))
 

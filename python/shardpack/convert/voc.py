@@ -56,7 +56,7 @@ def open(
     follow_links
         Follow links that lead out of the folder. Default: they are refused.
     """
-    root = folder(Path(src), "of VOC")
+    root = folder(Path(src), "of a VOC dataset")
     inside = None if follow_links else root.resolve()
     pictures = folder(root / "JPEGImages", "with the pictures", inside)
     annotations = folder(root / "Annotations", "with the annotations", inside)
@@ -76,7 +76,7 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         path = root / "ImageSets" / ("Segmentation" if masks else "Main") / f"{split}.txt"
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
-            raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: split is one of {', '.join(there) or 'none'}")
+            raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: pass one of these as `split`: {', '.join(there) or 'none'}")
         # The list of a class, such as `cat_train`, names all pictures, with -1 after pictures without the class.
         try:
             lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
@@ -87,7 +87,7 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         of = root / masks if masks else annotations
         keys = sorted(file.stem for file in of.iterdir() if file.suffix in (".xml", ".png"))
     if not keys:
-        raise SourceError(f"`{shown(root)}`: no pictures with annotations")
+        raise SourceError(f"`{shown(root)}`: found no pictures with annotations")
     return keys
 
 
@@ -140,7 +140,7 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
         raise ValueError(f"`{shown(path.name)}` is not XML: {error}") from None
     except _DocumentType:
-        raise ValueError(f"`{shown(path.name)}` has a document type, which could define entities") from None
+        raise ValueError(f"`{shown(path.name)}` has a document type declaration, which could define entities and is refused") from None
     found = []
     for one in tree.iter("object"):
         name, box = one.findtext("name"), one.find("bndbox")

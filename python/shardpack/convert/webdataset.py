@@ -94,7 +94,7 @@ def open(
         With URLs: options of the store, as for :class:`shardpack.Dataset`.
     """
     if not isinstance(max_sample_bytes, int) or isinstance(max_sample_bytes, bool) or max_sample_bytes < 1:
-        raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_sample_bytes!r}")
+        raise ValueError(f"max_sample_bytes: expected a positive number of bytes, found: {max_sample_bytes!r}")
     files, listed = list_objects(src, _SUFFIXES, "WebDataset", storage_options)
     classes = None
     if listed is not None:
@@ -105,7 +105,7 @@ def open(
         _samples(files, frozenset(drop), prefix_keys, max_sample_bytes, frames),
         classes=classes,
         field_name=field_name,
-        repeated_keys="prefix_keys=True puts the tar's name before each",
+        repeated_keys="pass prefix_keys=True to put the tar's name before each key",
         masks=as_masks(masks),
     )
 
@@ -137,7 +137,7 @@ def _names(file: Path | ObjectFile, text: bytes) -> list[str]:
     except ValueError as error:
         raise SourceError(f"`{shown(file)}`: {error}") from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SourceError(f"`{shown(file)}`: expected a list of names, found: {json.dumps(names)[:80]}")
+        raise SourceError(f"`{shown(file)}`: expected a list of class names, found: {json.dumps(names)[:80]}")
     return names
 
 
@@ -207,25 +207,25 @@ class _Bounded(tarfile.TarInfo):
         # `count` is the size of a member or of a header. Newer versions of Python treat a negative size as the end of
         # the tar, not as an error.
         if count < 0:
-            raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
+            raise tarfile.ReadError(f"the size of a member is invalid: {count} bytes")
         return int(super()._block(count))  # type: ignore[misc]
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
         if self.size < 0:
-            raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {self.size}")
+            raise tarfile.ReadError(f"the size of a member is invalid: {self.size} bytes")
         lengthy = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
         if self.type not in (*lengthy, tarfile.SOLARIS_XHDTYPE):
             tar.headers = 0  # type: ignore[attr-defined]
             return super()._proc_member(tar)  # type: ignore[misc]
         if self.size > _MAX_HEADER:
-            raise tarfile.ReadError(f"expected a header of at most {_MAX_HEADER} bytes, found {self.size}")
+            raise tarfile.ReadError(f"a header has {self.size} bytes, but the limit is {_MAX_HEADER}")
         tar.headers += 1  # type: ignore[attr-defined]
         if tar.headers > _MOST_HEADERS:  # type: ignore[attr-defined]
-            raise tarfile.ReadError(f"expected at most {_MOST_HEADERS} headers before a member, found more")
+            raise tarfile.ReadError(f"a member has more than {_MOST_HEADERS} headers")
         if self.type == tarfile.XGLTYPE:
             tar.global_bytes += self.size  # type: ignore[attr-defined]
             if tar.global_bytes > _MAX_GLOBAL:  # type: ignore[attr-defined]
-                raise tarfile.ReadError(f"expected at most {_MAX_GLOBAL} bytes of global headers, found more")
+                raise tarfile.ReadError(f"the global headers have more than {_MAX_GLOBAL} bytes")
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
@@ -279,16 +279,15 @@ def _one_tar(
                 tar.members.clear()  # type: ignore[attr-defined]
                 # Check the size again here, because it may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
-                    raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {member.size}")
+                    raise tarfile.ReadError(f"the size of a member is invalid: {member.size} bytes")
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
                     yield from group.before(member)
-                    raise tarfile.ReadError(f"unexpected end of data: found a member of {member.size} bytes")
+                    raise tarfile.ReadError(f"the tar ends inside a member of {member.size} bytes")
                 at = tar.offset
                 if not plain and member.size > max_bytes:
-                    expected = f"members of at most {max_bytes} bytes in a compressed tar"
                     hint = "hint: unpack the tar, or raise max_sample_bytes"
                     yield from group.before(member)
-                    raise _TooLarge(f"expected {expected}, found `{shown(shorten(member.name))}` of {member.size}\n{hint}")
+                    raise _TooLarge(f"member `{shown(shorten(member.name))}` of a compressed tar has {member.size} bytes, but the limit is {max_bytes}\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
     except _TooLarge as error:
@@ -335,7 +334,7 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise tarfile.ReadError(f"expected a block of zeros at offset {tar.offset}")
+        raise tarfile.ReadError(f"the end of the tar is missing or damaged: expected a block of zeros at offset {tar.offset}")
     at = tar.offset + tarfile.BLOCKSIZE
     while piece := tar.fileobj.read(_PIECE):
         if rest := piece.lstrip(b"\0"):
@@ -345,7 +344,7 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
             return True
         at += len(piece)
         if not plain and at - tar.offset > max_bytes:
-            raise tarfile.ReadError(f"expected at most {max_bytes} bytes of zeros at the end, found more")
+            raise tarfile.ReadError(f"the tar ends with more than {max_bytes} bytes of zeros")
     return False
 
 
@@ -396,7 +395,7 @@ class _Group:
         if self.members > _MOST_MEMBERS or self.frames > MOST_FRAMES:
             self.values.clear()
             of = f"{_MOST_MEMBERS} members" if self.members > _MOST_MEMBERS else f"{MOST_FRAMES} frames"
-            self.fault = f"expected at most {of}, found more"
+            self.fault = f"the sample has more than {of}"
         elif extension in self.drop:
             self.values[extension] = None
         elif self.bytes > self.max_bytes:
@@ -404,7 +403,7 @@ class _Group:
             if self.fault is not None:
                 return
             self.fault = (
-                f"expected at most {self.max_bytes} bytes, found more: `{shown(member.name)}`\nhint: raise max_sample_bytes"
+                f"the sample has more than {self.max_bytes} bytes at `{shown(member.name)}`\nhint: raise max_sample_bytes"
             )
         elif extension in self.values:
             self.fault = f"two members have the same extension: `{shown(member.name)}`"
@@ -451,7 +450,7 @@ def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any
         return data
     if last in PICKLES or (last not in TEXTS and looks_pickled(data)):
         raise ValueError(
-            f"expected data, found a pickle, which is not loaded because it can run code: `.{extension}`\nhint: drop=[{extension!r}]"
+            f"expected data, found a pickle, which is not loaded because it can run code: `.{extension}`\nhint: pass drop=[{extension!r}]"
         )
     if last in NUMBERS:
         return _number(data)

@@ -83,7 +83,7 @@ def open(
     check_drop(f"`{shown(path)}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
     files = sorted(file for file in images.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
     if not files:
-        raise SourceError(f"`{shown(images)}`: no pictures")
+        raise SourceError(f"`{shown(images)}`: found no pictures")
     labels = _labels(images, inside)
     stray = _stray(images, labels, files)
     shape = None if points is None else (points[0], points[1])
@@ -97,7 +97,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
             f"`{shown(path)}` has the pictures of several splits: {', '.join(splits)}\n"
-            f"hint: split='{next(iter(splits))}'; sp.concat reads several datasets as one"
+            f"hint: pass split='{next(iter(splits))}', or convert each split and join them with sp.concat"
         )
     split = split or next(iter(splits), None)
     entry = config.get(split, f"images/{split}") if split else "images"
@@ -112,7 +112,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     try:
         return folder(found, f"with the pictures for {split!r}" if split else "with the pictures", inside)
     except SourceError as error:
-        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: pass the folder of the dataset, root='…'"
+        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: pass root='…', the folder of the dataset"
         raise SourceError(f"`{shown(path)}`: {error}{hint}") from None
 
 
@@ -121,14 +121,14 @@ def _merged(root: Path) -> list[str]:
     splits = [name for name in SPLITS if (root / name).is_dir()]
     if len(splits) < 2:
         return []
-    return [f"`{shown(root)}`: all splits are converted into one dataset: {', '.join(splits)}\nhint: split='{splits[0]}' selects one"]
+    return [f"`{shown(root)}`: all splits are converted into one dataset: {', '.join(splits)}\nhint: pass split='{splits[0]}' to convert only one"]
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
     """Return the label folder: the path of the pictures with ``labels`` in place of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
-        raise SourceError(f"`{shown(root)}`: expected an `images` folder in its path, with a `labels` folder next to it")
+        raise SourceError(f"`{shown(root)}`: the path must contain a folder `images`, with a folder `labels` next to it")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
     return folder(Path(*parts), "with the labels", inside)
 
@@ -141,7 +141,7 @@ def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
         some = f"only {len(found)} others, such as `{shown(min(found))}`" if found else "no label files"
         raise SourceError(
             f"`{shown(labels)}`: no picture has a label file such as `{shown(min(expected))}`; found {some}\n"
-            "hint: a label file has the folder and name of its picture, and ends in .txt"
+            "hint: give each label file the folder and the name of its picture, with the ending .txt"
         )
     return sorted(found - expected)
 
@@ -159,7 +159,7 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     except Exception as error:  # Its constructors of dates and numbers raise anything.
         raise SourceError(f"`{shown(path)}`: not YAML: {error}") from None
     if not isinstance(config, dict):
-        raise SourceError(f"`{shown(path)}`: expected a YOLO data.yaml, found: {type(config).__name__}")
+        raise SourceError(f"`{shown(path)}`: expected a mapping, as in a YOLO data.yaml, found: {type(config).__name__}")
     return config
 
 
@@ -171,7 +171,7 @@ def _names(path: Path, names: Any) -> list[str] | None:
             raise SourceError(f"`{shown(path)}`: expected names for classes 0 to {len(names) - 1}, found: {short(list(names))}")
         names = [names[number] for number in range(len(names))]
     if not isinstance(names, list):
-        raise SourceError(f"`{shown(path)}`: expected a list or a mapping `names`, found: {type(names).__name__}")
+        raise SourceError(f"`{shown(path)}`: `names` must be a list or a mapping, found: {type(names).__name__}")
     wrong = next((name for name in names if not isinstance(name, (str, int, float))), None)
     if wrong is not None:
         raise SourceError(f"`{shown(path)}`: expected class names, found: {short(wrong)}")
@@ -194,7 +194,7 @@ class _Reader:
             if not words:
                 continue
             if len(words) != width + 1:
-                hint = "" if self.points or len(words) < 7 else "\nhint: points=(17, 3) for poses; polygons are not supported"
+                hint = "" if self.points or len(words) < 7 else "\nhint: pass points=(17, 3) for poses; polygons are not supported"
                 raise ValueError(f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
             try:
                 of_class, row = parse_int(words[0]), [float(word) for word in words[1:]]
@@ -213,7 +213,7 @@ class _Reader:
         beyond = outside(np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1), 1, 1)
         if beyond.any():
             at = int(np.argmax(beyond))
-            raise ValueError(f"`{shown(path)}`, line {lines[at]}: expected a box in the picture, found: {rows[at][:4]}")
+            raise ValueError(f"`{shown(path)}`, line {lines[at]}: the box lies outside the picture: {rows[at][:4]}")
         values = {"image": picture(file, self.inside), "boxes": boxes, "classes": np.array(classes, np.int64)}
         if self.points is not None:
             values["keypoints"] = all_numbers[:, 4:].reshape(-1, *self.points).copy()

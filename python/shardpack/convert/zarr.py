@@ -100,7 +100,7 @@ def open(
             store.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"{where}: no Zarr group or array, or it is damaged: {error}") from error
+        raise SourceError(f"{where}: not a Zarr group or array, or damaged: {error}") from error
     source.close = store.close
     return source
 
@@ -110,7 +110,7 @@ def _check_numcodecs(version: str) -> None:
     if found < _NUMCODECS:
         needed = ".".join(map(str, _NUMCODECS))
         raise ImportError(
-            f"converting zarr needs the package `numcodecs` of at least version {needed}, found: {version}\n"
+            f"converting zarr needs version {needed} or later of the package `numcodecs`, found: {version}\n"
             f"hint: pip install 'numcodecs>={needed}'",
             name="numcodecs",
         )
@@ -163,7 +163,7 @@ def _column(array: Any) -> Column:
     def read(index: Any) -> Any:
         try:
             if filled > MOST_CHUNK_BYTES:
-                raise ValueError(f"expected chunks of at most {MOST_CHUNK_BYTES} bytes, found {filled} of fill values")
+                raise ValueError(f"a chunk of fill values has {filled} bytes, but the limit is {MOST_CHUNK_BYTES}")
             if array.ndim and math.prod(array.chunks) * size > _LARGE_CHUNK_BYTES:
                 return _by_chunks(array, index)
             return array[index]

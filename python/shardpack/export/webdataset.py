@@ -45,7 +45,7 @@ def write(
             if name in seen:
                 raise ValueError(
                     f"the keys `{seen[name]}` and `{key}` both become `{name}` in a tar\n"
-                    "hint: keys='number'"
+                    "hint: pass keys='number'"
                 )
             seen[name] = key
             members = []
@@ -53,8 +53,8 @@ def write(
                 if isinstance(value, list):
                     if len(value) > MOST_FRAMES:
                         raise ValueError(
-                            f"sample `{key}`, field `{field}`: expected at most {MOST_FRAMES} frames, the limit of `convert`, "
-                            f"found {len(value)}\nhint: leave the field out with fields=[…]"
+                            f"sample `{key}`, field `{field}`: `convert` reads at most {MOST_FRAMES} frames, but the sample has "
+                            f"{len(value)}\nhint: leave the field out with fields=[…]"
                         )
                     places.setdefault(field, f"{field}.000.jpg")
                     members += [(f"{name}.{field}.{at:03}.jpg", frame) for at, frame in enumerate(value)]

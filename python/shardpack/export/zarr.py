@@ -37,7 +37,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
     size = parse_size(shard_size)
     if taken := [name for name in samples.kinds if name in _TAKEN]:
         others = [name for name in samples.kinds if name not in _TAKEN]
-        raise ValueError(f"field `{taken[0]}`: the name is reserved for Zarr's files and keys\nhint: fields={others}")
+        raise ValueError(f"field `{taken[0]}`: the name is reserved for Zarr's files and keys\nhint: pass fields={others}")
     with warnings.catch_warnings():
         # Zarr warns that variable-length strings are not part of the core specification.
         warnings.simplefilter("ignore")
@@ -72,7 +72,7 @@ class _Texts:
     def add(self, value: Any) -> None:
         if value is None:
             raise ValueError(
-                f"`{self.name}`: sample {len(self.values)} has no value, and Zarr has no missing values"
+                f"`{self.name}`: sample {len(self.values)} has no value, and Zarr cannot store missing values"
             )
         self.values.append(json.dumps(value, ensure_ascii=False) if self.kind == "json" else str(value))
 
@@ -105,7 +105,7 @@ class _Arrays:
     def add(self, value: Any) -> None:
         if value is None:
             raise ValueError(
-                f"`{self.name}`: sample {self.written + len(self.block)} has no value, and Zarr has no missing values"
+                f"`{self.name}`: sample {self.written + len(self.block)} has no value, and Zarr cannot store missing values"
             )
         array = np.frombuffer(value, np.uint8) if isinstance(value, (bytes, memoryview)) else np.asarray(value)
         if self.ragged is not None:
