@@ -191,10 +191,10 @@ impl VolumeWarp {
             // The floor of the position, as in `along`. Truncation is faster.
             let near = at + NEAR;
             let truncated = near as i64;
-            let number = truncated - i64::from(truncated as f64 > near);
+            let number = truncated.saturating_sub(i64::from(truncated as f64 > near));
             let beyond = at - number as f64;
             let voxel = (number as u64).wrapping_sub(reach.origin[axis]);
-            let has_both = number >= 0 && voxel < reach.size[axis] - 1;
+            let has_both = number >= 0 && voxel < reach.size[axis].saturating_sub(1);
             (has_both && beyond >= NEAR && beyond as f32 != 1.0).then_some((voxel, beyond as f32))
         };
         let ((plane, deep), (row, high), (column, wide)) = (first(z - 0.5, 0)?, first(y - 0.5, 1)?, first(x - 0.5, 2)?);
@@ -324,6 +324,9 @@ mod tests {
                 inside += 1;
             }
             assert_eq!(moved.nearest(place, reach).is_some(), moved.nearest(place, within).is_some());
+        }
+        for far in [f64::NAN, f64::INFINITY, -1e300, 1e300] {
+            assert_eq!(moved.neighbours([far, 2.0, 2.0], reach), None);
         }
         assert!(inside > 400, "{inside} positions");
         let [mut away, one] = [map; 2];
