@@ -280,7 +280,6 @@ def training():
     return bars.svg("Training ResNet-18: pictures a second", under, rows, accent=1)
 
 
-
 def accuracy():
     """Draws the accuracies of all seeds from the run of benches/accuracy.py that docs/training.md quotes."""
     run = json.loads(ACCURACY.read_text(encoding="utf-8"))

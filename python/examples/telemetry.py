@@ -20,7 +20,7 @@ from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExpo
 import shardpack as sp
 import tiny
 
-# Figures that may fall. All other figures only grow until the loader is closed.
+# Beginnings of the names of figures that may fall, and of maxima. All other figures only grow until the loader is closed.
 GAUGES = ("peak_", "predicted_", "resident_", "window_", "queue_")
 
 

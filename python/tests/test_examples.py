@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import shardpack as sp
 from PIL import Image
+from shardpack import _metrics
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -257,6 +258,9 @@ def test_telemetry() -> None:
     assert samples["is_monotonic"] and samples["data_points"][0]["value"] == 144
     assert "is_monotonic" not in predicted and predicted["data_points"][0]["value"] > 0
     assert metrics["shardpack.loader.read"]["data_points"][0]["attributes"] == {"rank": 0}
+    grows = {f"shardpack.loader.{name.removesuffix('_s')}" for name in (*_metrics.COUNTERS, "refused")}
+    assert {name for name, data in metrics.items() if data.get("is_monotonic")} <= grows
+    assert metrics.keys() - grows == {f"shardpack.loader.{name}" for name in _metrics.GAUGES}
 
 
 def test_dataloader() -> None:

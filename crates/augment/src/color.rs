@@ -161,3 +161,21 @@ pub(crate) fn equalize(picture: &mut Picture<'_>) {
     });
     look_up_channels(picture, &tables);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_extremes_of_groups_are_those_of_single_pixels() {
+        for count in 0..3 * GROUP {
+            let pixels: Vec<[u8; 3]> = (0..count).map(|n| [n * 89, n * 31 + 7, n * n].map(|x| x as u8)).collect();
+            let grays = pixels.iter().map(|pixel| gray(pixel.map(f32::from)) as u64);
+            assert_eq!(gray_sum(&pixels), grays.sum::<u64>());
+            let channel = |n: usize| pixels.iter().map(move |pixel| pixel[n]);
+            let low = [0, 1, 2].map(|n| channel(n).min().unwrap_or(u8::MAX));
+            let high = [0, 1, 2].map(|n| channel(n).max().unwrap_or(0));
+            assert_eq!(extremes(&pixels), [low, high], "{count} pixels");
+        }
+    }
+}

@@ -50,3 +50,53 @@ fn turned([r, g, b]: [f32; 3], by: f32) -> [f32; 3] {
     };
     [of_sector([v, q, p, p, t, v]), of_sector([t, v, v, q, p, p]), of_sector([p, p, t, v, v, q])]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picture::level;
+
+    /// Torchvision's formulas for one pixel, with branches and remainders.
+    fn expected(pixel: [u8; 3], by: f32) -> [u8; 3] {
+        let [r, g, b] = pixel.map(|x| f32::from(x) * (1.0 / 255.0));
+        let (low, high) = (r.min(g).min(b), r.max(g).max(b));
+        let range = high - low;
+        let saturation = if range == 0.0 { 0.0 } else { range / high };
+        let [rc, gc, bc] = [r, g, b].map(|x| if range == 0.0 { 0.0 } else { (high - x) / range });
+        let sixths = if high == r {
+            bc - gc
+        } else if high == g {
+            rc + 2.0 - bc
+        } else {
+            gc + 4.0 - rc
+        };
+        let hue = ((sixths * (1.0 / 6.0) + 1.0) % 1.0 + by).rem_euclid(1.0);
+        let within = hue * 6.0 - (hue * 6.0).floor();
+        let bounded = |x: f32| (x * high).clamp(0.0, 1.0);
+        let (q, v) = (bounded(1.0 - saturation * within), high);
+        let (t, p) = (bounded(saturation * within + (1.0 - saturation)), bounded(1.0 - saturation));
+        let colours = match level((hue * 6.0).floor()) {
+            1 => [q, v, p],
+            2 => [p, v, t],
+            3 => [p, q, v],
+            4 => [t, p, v],
+            5 => [v, p, q],
+            _ => [v, t, p],
+        };
+        colours.map(|x| level(x * (256.0 - 1e-3)))
+    }
+
+    #[test]
+    fn every_colour_is_turned_by_the_formulas() {
+        for by in [-0.5, -0.1, -1e-8, 0.0, 0.033, 0.5] {
+            let colours = (0..1_u32 << 24).step_by(509).map(|n| [(n >> 16) as u8, (n >> 8) as u8, n as u8]);
+            let grays = (0..=u8::MAX).map(|x| [x; 3]);
+            let colours: Vec<[u8; 3]> = colours.chain(grays).collect();
+            let mut found = colours.clone();
+            hue(&mut Picture::new(found.as_flattened_mut(), 1, colours.len()).unwrap(), by);
+            for (colour, found) in colours.into_iter().zip(found) {
+                assert_eq!(found, expected(colour, by as f32), "{colour:?} by {by}");
+            }
+        }
+    }
+}

@@ -114,19 +114,48 @@ fn change_group(pixels: &mut [[u8; 3]; GROUP], change: &impl Fn([f32; 3]) -> [f3
     }
 }
 
-/// Converts a float to a level. Clamps it to 0 to 255 and truncates it, like torch's conversion to uint8.
+/// Converts a float to a level. Clamps it to 0 to 255 and truncates it, like torch's conversion to uint8. NaN becomes 0.
 #[expect(clippy::cast_possible_truncation, reason = "the last byte is the level")]
+#[expect(clippy::manual_clamp, reason = "`clamp` keeps NaN")]
 #[inline(always)]
 pub(crate) fn level(value: f32) -> u8 {
-    /// 2²³, from which on all floats are integers. The last bits of a sum with it are the other summand. Processors
-    /// convert several floats at once in this way, but not with `as`.
+    /// 2²³, from which on all floats are integers. The last bits of a sum with it are the other summand, rounded.
+    /// Processors convert several floats at once in this way, but not with `as`.
     const INTEGERS: f32 = 8_388_608.0;
-    // The last byte of NaN is 0.
-    (value.clamp(0.0, 255.0).floor() + INTEGERS).to_bits() as u8
+    let limited = value.max(0.0).min(255.0);
+    let rounded = limited + INTEGERS;
+    (rounded.to_bits() - u32::from(rounded - INTEGERS > limited)) as u8
 }
 
 /// Rounds a float64 to the nearest float32, in the same way as torch converts Python numbers.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_limited_and_truncated() {
+        let steps = (0..=255 * 64).map(|n| n as f32 / 64.0);
+        let below = (1..=255_u8).map(|n| f32::from(n).next_down());
+        let far = [f32::NAN, -0.0, -1e-30, -7.5, 255.0, 255.5, 1e30, f32::INFINITY, f32::NEG_INFINITY];
+        for value in steps.chain(below).chain(far) {
+            assert_eq!(level(value), value.clamp(0.0, 255.0) as u8, "{value}");
+        }
+    }
+
+    #[test]
+    fn groups_of_pixels_change_like_single_pixels() {
+        for count in 0..3 * GROUP {
+            let mut pixels: Vec<u8> = (0..3 * count).map(|n| (n * 89) as u8).collect();
+            let change = |[r, g, b]: [f32; 3]| [g * 0.7, b + 40.0, r - g];
+            let expected: Vec<u8> =
+                pixels.as_chunks::<3>().0.iter().flat_map(|pixel| change(pixel.map(f32::from)).map(level)).collect();
+            Picture::new(&mut pixels, 1, count).unwrap().change_pixels(change);
+            assert_eq!(pixels, expected, "{count} pixels");
+        }
+    }
 }

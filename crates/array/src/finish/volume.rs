@@ -162,8 +162,8 @@ impl Made<'_> {
                 let side = self.part.size[axis];
                 (0..to_usize(side)).map(|at| low_taps(at, low[axis], side)).collect()
             };
-            let (wide, mut at, mut lines) = (taps(2), channel, Vec::new());
-            for (deep, high) in taps(0).iter().flat_map(|deep| taps(1).into_iter().map(move |high| (deep, high))) {
+            let (high, wide, mut at, mut lines) = (taps(1), taps(2), channel, Vec::new());
+            for (deep, high) in taps(0).iter().flat_map(|deep| high.iter().map(move |high| (deep, high))) {
                 // The weighted rows of voxels between which this row lies.
                 lines.clear();
                 deep.weighted(|z, deep| {

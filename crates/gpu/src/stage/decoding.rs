@@ -76,9 +76,12 @@ impl Decoding {
             _ if self == Self::Host => 0,
             FieldSource::Picture { view, changes, is_shown_before, .. } => {
                 let levels = pictures::most_level_bytes(changes, elements / 3);
-                // All crops of a picture share its samples.
-                let samples = if is_shown_before { 0 } else { sizes.pixels.saturating_mul(3) };
-                levels.saturating_add(samples).saturating_add(view_table_bytes(view, sizes))
+                // All crops of a picture share its samples, of which there are at most three for each pixel.
+                // `memory_bytes` derives three bytes from each byte of the record.
+                let samples = sizes.pixels.saturating_sub(sizes.record_bytes).saturating_mul(3);
+                let samples = if is_shown_before { 0 } else { samples };
+                let tables = rows.saturating_mul(view_table_bytes(view, elements / rows.max(1) / 3));
+                levels.saturating_add(samples).saturating_add(tables)
             }
             FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
                 let part = part_of(&field.source);
@@ -129,16 +132,16 @@ fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
     }
 }
 
-/// Returns the size in bytes of the tables that the kernels build for pictures: four Huffman tables each, and spans and
-/// weights for resizing.
-fn view_table_bytes(view: View, sizes: &FieldRows) -> u64 {
-    /// Size of the Huffman tables and spans of a picture, and of its weights unless the interpolation is bicubic.
+/// Returns the size in bytes of the tables that the kernels build for a picture whose view has `pixels` pixels: four
+/// Huffman tables, and spans and weights for resizing.
+fn view_table_bytes(view: View, pixels: u64) -> u64 {
+    /// Size of the Huffman tables and spans, and of the weights unless the interpolation is bicubic.
     const FRAME_BYTES: u64 = 8 << 10;
-    /// Height plus width of the crop that bicubic interpolation reads, after the inverse transform has reduced it as
-    /// far as possible. Each row and column has four weights of four bytes.
-    const BICUBIC_SIDES: u64 = 1 << 10;
-    let weights = if view.interpolation == Interpolation::Bicubic { 16 * BICUBIC_SIDES } else { 0 };
-    sizes.rows.saturating_mul(FRAME_BYTES + weights)
+    // The inverse transform reduces a crop to less than twice the height and width of the view. Each of its rows and
+    // columns then has four weights of four bytes. The view is assumed to be at most twice as wide as high.
+    let sides = 3 * pixels.isqrt();
+    let weights = if view.interpolation == Interpolation::Bicubic { (32 * sides).max(16 << 10) } else { 0 };
+    FRAME_BYTES.saturating_add(weights)
 }
 
 fn level_bytes(field: &FieldSpec<'_>, rows: &FieldRows) -> u64 {

@@ -66,13 +66,16 @@ impl CropField {
         Crops { views: &self.views, key }
     }
 
-    /// Returns the number of pixels of the whole picture, or 0 if the index does not contain it. Also returns 0 if
-    /// the number is implausible for the size of the record.
+    /// Returns the number of pixels of the whole picture, or 0 if the dataset does not store it. A number that is
+    /// impossible for the size of the record counts as 0.
     pub(crate) fn pixels(&self, shard: &Shard, record: u64) -> u64 {
+        /// A byte of a baseline JPEG holds fewer pixels: with chroma of half the height and width, 256 pixels have six
+        /// blocks, and a block has at least two bits.
+        const PIXELS_A_BYTE: u64 = 256;
         let side = |column: &Col| column.length(shard, record).unwrap_or(0);
         let pixels = self.size.as_ref().map_or(0, |[height, width]| side(height).saturating_mul(side(width)));
-        let most = shard.index().row(record).map_or(0, |row| row.length);
-        if pixels <= most.saturating_mul(shard.options().limits.max_expansion) { pixels } else { 0 }
+        let length = shard.index().row(record).map_or(0, |row| row.length);
+        if pixels <= length.saturating_mul(PIXELS_A_BYTE) { pixels } else { 0 }
     }
 }
 

@@ -197,8 +197,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Returns the number of values that a stage decodes for a batch, and the number of bytes that they take up in the
-/// records.
+/// Returns the sizes of the rows that a stage decodes for a batch, without their output.
 fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> Result<FieldRows> {
     let of_batch = |size: fn(&FieldRows) -> u64| {
         let row = |shard: &Shard, record| Some(size(&field.staged_row(shard, record, 0)));
@@ -210,7 +209,10 @@ fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> 
             staged.rows = of_batch(|row| row.rows)?;
             staged.record_bytes = of_batch(|row| row.record_bytes)?;
         }
-        FieldType::Picture(PictureField { crop: Some(_), .. }) => staged.pixels = of_batch(|row| row.pixels)?,
+        // The other crops use the samples of the first.
+        FieldType::Picture(PictureField { crop: Some(_), .. }) if !field.is_further_crop() => {
+            staged.pixels = of_batch(|row| row.pixels)?;
+        }
         _ => {}
     }
     Ok(staged)

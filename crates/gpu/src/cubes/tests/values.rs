@@ -178,7 +178,8 @@ fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference)
 #[test]
 fn an_array_of_several_frames() {
     let array = array(Dtype::U16, vec![1100, 2000], Fill::Counts, 3);
-    // Every layout needs a whole array and a part, and the kernels take seconds to decode one.
+    // Frames are decoded in the same way in both layouts. One is uploaded from staging memory and cast, the other not,
+    // because the emulated kernels take seconds for an array.
     for layout in [ArrayLayout::AsShape, ArrayLayout::BandMajor] {
         let (values, coder, filter) = (ValueRule::Keep, Coder::Zstd, Filter::None);
         let settings = ArraySettings { values, coder, level: Some(1), filter, band_difference: false, layout };
