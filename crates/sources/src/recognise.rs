@@ -101,7 +101,7 @@ fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The cancellation flag is checked again elsewhere, and this error is then dropped.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
-        CubeError::Format { .. } | CubeError::Damaged { .. } => BadKind::Damaged,
+        CubeError::Damaged { .. } => BadKind::Damaged,
         // A file that does not match the options or exceeds a limit may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };

@@ -28,19 +28,6 @@ pub enum CubeError {
         error: Cause,
     },
     /// The file violates its format, or is truncated.
-    Format {
-        /// Path of the file.
-        path: Box<Path>,
-        /// Part of the file, named as in its format's specification.
-        what: Box<str>,
-        /// Expected content.
-        expected: Box<str>,
-        /// Actual content.
-        found: Box<str>,
-        /// Hint for the user.
-        hint: Option<Box<Hint>>,
-    },
-    /// The file violates its format, or is truncated; `text` is a sentence.
     Damaged {
         /// Path of the file.
         path: Box<Path>,
@@ -92,7 +79,6 @@ impl CubeError {
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
-            | Self::Format { path, .. }
             | Self::Damaged { path, .. }
             | Self::Unsupported { path, .. }
             | Self::Usage { path, .. }
@@ -106,7 +92,6 @@ impl CubeError {
     pub fn reason(&self) -> String {
         match self {
             Self::Io { what, error, .. } => format!("{what}: {error}"),
-            Self::Format { what, expected, found, .. } => format!("{what}: expected {expected}, found {found}"),
             Self::Damaged { text, .. } | Self::Unsupported { text, .. } | Self::Usage { text, .. } => text.to_string(),
             Self::Limit { what, limit, found, .. } => {
                 format!("{what} takes {found} bytes of memory, but the limit is {limit} bytes")
@@ -119,10 +104,9 @@ impl CubeError {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Format { hint, .. }
-            | Self::Damaged { hint, .. }
-            | Self::Unsupported { hint, .. }
-            | Self::Usage { hint, .. } => hint.as_deref().cloned(),
+            Self::Damaged { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } => {
+                hint.as_deref().cloned()
+            }
             Self::Limit { .. } => {
                 Some(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
             }
@@ -144,7 +128,7 @@ impl CubeError {
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) -> Self {
-        Self::Format { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
+        Self::damaged(path, format_args!("{what}: expected {expected}, found {found}"))
     }
 
     pub(super) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
@@ -165,11 +149,7 @@ impl CubeError {
 
     #[must_use]
     pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
-        if let Self::Format { hint, .. }
-        | Self::Damaged { hint, .. }
-        | Self::Unsupported { hint, .. }
-        | Self::Usage { hint, .. } = &mut self
-        {
+        if let Self::Damaged { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
             *hint = Some(Box::new(next.into()));
         }
         self
@@ -193,7 +173,7 @@ impl Explain for CubeError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Io,
-            Self::Format { .. } | Self::Damaged { .. } => ErrorKind::Format,
+            Self::Damaged { .. } => ErrorKind::Format,
             Self::Limit { .. } => ErrorKind::Limit,
             Self::Unsupported { .. } | Self::Usage { .. } => ErrorKind::Usage,
             Self::Cancelled { .. } => ErrorKind::Cancelled,

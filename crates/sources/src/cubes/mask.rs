@@ -34,7 +34,7 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of};
 /// let error = mask_of("a.seg.png".as_ref(), b"no picture".to_vec(), &CubeOptions::default()).unwrap_err();
-/// assert!(matches!(error, CubeError::Format { .. } | CubeError::Unsupported { .. }));
+/// assert!(matches!(error, CubeError::Damaged { .. } | CubeError::Unsupported { .. }));
 /// ```
 ///
 /// # Errors
