@@ -360,8 +360,9 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        # The device decoded every cube.
-        assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
+        # The host decodes plain zstd.
+        rows = 0 if codec == "zstd" else len(cube_values) // 6 * 6
+        assert (stats["refused"], stats["device_rows"]) == ({}, rows), codec
 
 
 def test_fields_that_the_device_does_not_decode(big: Path, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ pub(super) enum Decoding {
 
 impl Decoding {
     /// Returns true for pictures, and for arrays and boxes of volumes if the kernels accept all examples. Pictures
-    /// that the kernels do not accept are rejected later, one by one. Returns false for parts of plain zstd arrays.
-    /// The host decompresses the whole array and cuts out the part, so that only the part is uploaded.
+    /// that the kernels do not accept are rejected later, one by one. Returns false if all arrays are plain zstd,
+    /// because two threads of the host decompress their long frames faster than a device does.
     ///
     /// If the host decodes, returns true only for single pictures, whose rows its threads copy to staging memory.
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
@@ -34,8 +34,8 @@ impl Decoding {
             }
             FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
                 let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
-                let is_decompressed = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
-                !stored.is_empty() && stored.iter().all(fits) && !(part_of(&field.source).is_some() && is_decompressed)
+                let is_plain_zstd = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
+                !stored.is_empty() && stored.iter().all(fits) && !is_plain_zstd
             }
             FieldSource::Mask { stored } => {
                 !stored.is_empty() && stored.iter().all(|(codec, descriptor)| cubes::takes(*codec, descriptor))

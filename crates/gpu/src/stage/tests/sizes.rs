@@ -72,9 +72,9 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
     }
 }
 
-/// For parts of plain zstd arrays, the host decompresses the whole array, cuts out the part, and uploads it.
+/// Two threads of the host decompress the long frames of plain zstd faster than a device does.
 #[test]
-fn parts_of_plain_zstd_are_for_the_host() {
+fn arrays_of_plain_zstd_are_for_the_host() {
     let cube = array(Dtype::U16, vec![9, 8, 5], Fill::Counts, 1);
     let (values, coder) = (ValueRule::Keep, Coder::Zstd);
     let settings = ArraySettings {
@@ -91,9 +91,6 @@ fn parts_of_plain_zstd_are_for_the_host() {
     let region = Region::new(0, 0, 4, 4);
     for part in [None, Some(&region)] {
         let source = FieldSource::Array { stored: &stored, part };
-        assert_eq!(
-            Decoding::Records.takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }),
-            part.is_none()
-        );
+        assert!(!Decoding::Records.takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }));
     }
 }
