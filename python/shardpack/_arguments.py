@@ -128,7 +128,7 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
         raise _shardpack.UsageError(f"shuffle: expected True, False, 'windowed' or 'full', found {shuffle!r}")
     if weights is not None and shuffle is not True:
         raise _shardpack.UsageError(
-            f"weights need shuffle=True, found shuffle={shuffle!r}"
+            f"weights need shuffle=True, but shuffle is {shuffle!r}"
         )
     return orders[shuffle]
 
@@ -138,7 +138,7 @@ def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
         return _shardpack.LANES
     if weights is not None or shuffle not in (True, "windowed"):
         found = f"shuffle={shuffle!r}" if weights is None else "weights"
-        raise _shardpack.UsageError(f"lanes need shuffle=True and no weights, found {found}")
+        raise _shardpack.UsageError(f"lanes can be used only with shuffle=True and without weights, found {found}")
     return _number("lanes", lanes, 1, 2**32 - 1)
 
 
@@ -186,7 +186,7 @@ def _fields(
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
-        raise _shardpack.UsageError(f"fields: a name occurs twice in the list: {', '.join(chosen)}")
+        raise _shardpack.UsageError(f"fields: the list names a field twice: {', '.join(chosen)}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
@@ -242,7 +242,7 @@ def _normalised(
         return (_numbers("mean", mean, 0.0), _numbers("std", std, 1.0)), []
     means, stds = ({} if one is None else one for one in (mean, std))
     if not isinstance(means, Mapping) or not isinstance(stds, Mapping):
-        raise TypeError("mean and std: only one of them is a mapping from field names; pass mappings for both or for neither")
+        raise TypeError("mean and std must either both be mappings from field names, or neither")
     pictures: tuple[Numbers, Numbers] | None = None
     arrays: list[tuple[str, Numbers, Numbers]] = []
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -253,7 +253,7 @@ def _normalised(
         elif pictures in (None, pair):
             pictures = pair
         else:
-            raise _shardpack.UsageError("mean and std differ between picture fields, but all picture fields must have the same")
+            raise _shardpack.UsageError("mean and std must be the same for all picture fields")
     return pictures, arrays
 
 
@@ -300,7 +300,7 @@ def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
         names = [one.name] if one.name is None or one.times == 1 else [f"{one.name}_{n}" for n in range(one.times)]
         several += [Crop(one.view, one.augment, 1, name) for name in names * (one.times // len(names))]
     if not several:
-        raise _shardpack.UsageError("crops: the list is empty")
+        raise _shardpack.UsageError("crops: the list is empty; pass at least one view")
     return several
 
 
@@ -330,7 +330,7 @@ def _mix_batch(
             return texts, 0
         if dataset.classes is None:
             raise _shardpack.UsageError(
-                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: pass it, such as num_classes=1000"
+                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: pass num_classes, such as num_classes=1000"
             )
         num_classes = len(dataset.classes)
     return texts, _number("num_classes", num_classes, 1, 2**24)
@@ -348,7 +348,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
             )
         chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
         if not chosen:
-            raise _shardpack.UsageError(f"bands: {bands} selects no band")
+            raise _shardpack.UsageError(f"bands: {bands} selects no bands")
         return chosen
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
@@ -379,13 +379,13 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     is_grid = kind == "grid"
     by_class = kind == "balanced" or weights is not None
     if by_class and each == 1:
-        raise _shardpack.UsageError("patches by class need several patches per sample\nhint: pass patches_per_sample=8")
+        raise _shardpack.UsageError("patches drawn by class need more than one patch per sample\nhint: pass a larger number, such as patches_per_sample=8")
     if is_grid and each != 1:
         raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which returns all patches')
     if not is_grid and any(numbers):
         raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", found patches="random"')
     if scenes is not None and not is_grid and each == 1:
-        raise _shardpack.UsageError(f"open_scenes={scenes!r} needs several patches per sample")
+        raise _shardpack.UsageError(f"open_scenes={scenes!r} needs more than one patch per sample\nhint: pass a larger number, such as patches_per_sample=8")
     open_scenes = 0 if scenes is None else _number("open_scenes", scenes, 1, 2**32 - 1)
     return {
         "patches": 0 if is_grid else each,
@@ -430,7 +430,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 
 def _label(label: object, dataset: Dataset) -> int:
     if not isinstance(label, str):
-        return _number("label of a weight", label, -(2**63), 2**63 - 1)
+        return _number("label in weights", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
     if label not in names:
         near = difflib.get_close_matches(label, names, n=1)
@@ -446,7 +446,7 @@ def _mix(
     if mix is None:
         return None
     if not isinstance(dataset, Concat):
-        raise _shardpack.UsageError(f"mix: expected a dataset made by `concat`, found {dataset!r}")
+        raise _shardpack.UsageError(f"mix: the dataset must come from sp.concat, found {dataset!r}")
     if weights is not None:
         raise _shardpack.UsageError("mix and weights cannot be combined")
     if len(mix) != len(dataset.parts):

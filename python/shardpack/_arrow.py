@@ -32,8 +32,8 @@ def table(dataset: Dataset) -> pyarrow.Table:
     for name, values in dataset.columns.items():
         if name in made:
             raise _shardpack.UsageError(
-                f"arrow: the dataset has a column {name!r}, but the table has its own column of this name\n"
-                f"hint: use dataset.columns[{name!r}]"
+                f"arrow: the dataset has a column {name!r}, but arrow() adds a column with the same name\n"
+                f"hint: read this column with dataset.columns[{name!r}]"
             )
         made[name] = values
     return pa.table(made)

@@ -96,7 +96,7 @@ _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 _UNKNOWN = (
     "{} is not available, because another library rebuilt this batch from its fields\n"
-    "hint: iterate over the Loader itself, and do not pass it to `prepare` of Accelerate or a similar library"
+    "hint: iterate over the Loader directly, instead of passing it to accelerator.prepare() or a similar function"
 )
 
 
@@ -210,7 +210,7 @@ class Batch(MutableMapping[str, Any]):
         return name, self.pop(name)
 
     def _unknown(self, field: object) -> KeyError:
-        return KeyError(f"no field {field}; the fields are {', '.join(self._names)}")
+        return KeyError(f"the batch has no field {field}; its fields are {', '.join(self._names)}")
 
     def _make(self, field: str) -> Any:
         core, form = self._core, self._format
@@ -305,7 +305,7 @@ class Batch(MutableMapping[str, Any]):
         ``None``) and rows without a sample are zeros in the batch.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("present: this batch is a copy, and only the batch that the loader returned has this information")
+            raise RuntimeError("present is available only on the batch that the loader returned, not on a copy of it")
         assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
@@ -330,12 +330,12 @@ class Batch(MutableMapping[str, Any]):
             The field does not hold decoded pictures, or the dataset does not store their sizes.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("views: this batch is a copy, and only the batch that the loader returned has this information")
+            raise RuntimeError("views is available only on the batch that the loader returned, not on a copy of it")
         if field is None:
             pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:
                 found = ", ".join(pictures) or "none"
-                raise ValueError(f"views: pass the name of a picture field; the batch has {found}")
+                raise ValueError(f"views: pass the name of a picture field; the picture fields of this batch are: {found}")
             field = pictures[0]
         if field not in self._names:
             raise self._unknown(field)
@@ -366,7 +366,7 @@ class Batch(MutableMapping[str, Any]):
         if self._patches is None:
             patches = None if self._core is None else self._core.patches()
             if patches is None:
-                raise AttributeError('origins: the loader does not cut patches\nhint: pass cube="patch64x64" to the loader')
+                raise AttributeError('origins are not available, because the loader does not cut patches\nhint: pass cube="patch64x64" to the loader')
             axes, origins, scenes = patches
             self._patches = origins.reshape(-1, axes), scenes.reshape(-1, axes)
         return self._patches

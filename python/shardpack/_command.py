@@ -75,10 +75,10 @@ def _convert(args: Sequence[str]) -> int:
     common.add_argument("--image", metavar="COLUMN", help="the column that becomes the field `image`")
     common.add_argument("--label", metavar="COLUMN", help="the column that becomes the field `label`")
     _add_names(common, "--classes", "Names of the classes, in the order of their labels.")
-    common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="field name for another column; may be repeated")
+    common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="store a column as a field with another name; may be repeated")
     common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
-    common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do with samples that cannot be converted [default: stop]")
+    common.add_argument("--on-bad-input", choices=("stop", "skip"), help="stop at a sample that cannot be converted, or skip it [default: stop]")
     added = parser.add_argument_group("adding to an existing dataset")
     added.add_argument(
         "--append",
@@ -89,7 +89,7 @@ def _convert(args: Sequence[str]) -> int:
     added.add_argument(
         "--on-known-key",
         choices=("stop", "skip"),
-        help="with --append: what to do with samples whose keys the dataset already has [default: stop]",
+        help="with --append: stop at a sample whose key the dataset already has, or skip it [default: stop]",
     )
     own = _of_format(parser, opener)
     storage = parser.add_argument_group("storage options, as for `shardpack pack`; by default, JPEGs stay unchanged and arrays keep all bits")
@@ -99,7 +99,7 @@ def _convert(args: Sequence[str]) -> int:
     given = vars(parser.parse_args(args[1:]))
     paths, as_json = given.pop("paths"), given.pop("json")
     if len(paths) < 2:
-        parser.error("expected at least one SRC, and OUT")
+        parser.error("pass at least one SRC, then OUT")
     *sources, out = paths
     options = {name: value for name, value in given.items() if value is not None}
     for name in _NAMES & set(options):
@@ -137,7 +137,7 @@ def _export(args: Sequence[str]) -> int:
     parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty, or must not exist yet")
     parser.add_argument("--generation", metavar="N", type=int, help="generation of the dataset, from 1 [default: the newest]")
     parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
-    parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")
+    parser.add_argument("--shard-size", metavar="SIZE", help="maximum size of a tar [default: 1GiB], or of a file of a Zarr array [default: 64MiB]")
     parser.add_argument(
         "--keys",
         choices=("dataset", "number"),
@@ -196,7 +196,7 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
             group.add_argument(flag, action="append", metavar="NAME", help=f"{text} May be repeated.")
         elif (opener.__module__, name) == ("shardpack.convert.tfrecord", "arrays"):
             several[name] = "pairs"
-            text = "Element type of a feature of raw bytes, little-endian, and its shape. May be repeated."
+            text = "Element type and shape of a feature that holds raw little-endian values. May be repeated."
             group.add_argument(flag, action="append", type=_layout, metavar="NAME=TYPE[:N,N,…]", help=text)
         elif kind.startswith("Mapping[str, "):
             several[name] = "pairs"

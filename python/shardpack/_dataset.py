@@ -113,7 +113,7 @@ class Dataset:
         cache_bytes: Size | None = None,
     ) -> None:
         if generation is not None and (isinstance(generation, bool) or not isinstance(generation, int) or not 0 < generation < 1 << 32):
-            raise ValueError(f"generation: expected an integer of at least 1, found {generation!r}")
+            raise ValueError(f"generation: expected a positive integer, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
         # Make the path absolute, because the program may change its working directory before the files are opened.
@@ -455,7 +455,7 @@ class Subset(Dataset):
         if len(self._members) != len(members):
             twice = np.sort(members)[:-1][np.diff(np.sort(members)) == 0][0]
             raise _shardpack.UsageError(
-                f"subset: sample {twice} occurs twice\n"
+                f"subset: the list contains sample {twice} twice\n"
                 "hint: pass weights to the Loader to draw samples several times"
             )
         self._path, self._verify_crc = self._whole._path, self._whole._verify_crc
@@ -511,7 +511,7 @@ def _reopened(
         )
     if dataset._opened.version != expected:
         raise _shardpack.UsageError(
-            f"`{path}` was packed again: generation {generation} was {expected} and is now "
+            f"`{path}` was packed again after this dataset was opened: generation {generation} was {expected} and is now "
             f"{dataset._opened.version}\n"
             "hint: open the dataset again and create a new loader"
         )

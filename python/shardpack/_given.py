@@ -211,7 +211,7 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
 
 def no_fraction(field: str, taken: Given) -> None:
     if isinstance(taken, tuple) and isinstance(taken[0], float):
-        hint = f'pass int(label); without classes, or with schema={{{field!r}: "float64"}}, a label may be any number'
+        hint = f'pass int(label), or pass schema={{{field!r}: "float64"}} to store numbers that are not classes'
         raise _shardpack.UsageError(f"field {field!r}: expected a class number or name, found {taken[0]}\nhint: {hint}")
 
 

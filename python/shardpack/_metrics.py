@@ -22,9 +22,9 @@ COUNTERS = {
     "skipped": "Damaged samples skipped.",
     "narrowed_pictures": "Pictures with more than 8 bits per sample, decoded to 8 bits.",
     "wrong_indexes": "Pictures whose segment index was wrong, decoded without it.",
-    "extra_slots": "Slots added because the program kept all others.",
-    "grown_slots": "Slots that needed more memory than predicted.",
-    "device_rows": "Values decoded by the device.",
+    "extra_slots": "Batch slots added because the program kept all others.",
+    "grown_slots": "Batch slots that needed more memory than predicted.",
+    "device_rows": "Values decoded on the device.",
     "requests": "Requests to the store, by all loaders of the dataset.",
     "retried_requests": "Requests repeated after an error or a time-out.",
     "hedged_requests": "Requests sent a second time because the first was slow.",
@@ -47,13 +47,13 @@ COUNTERS = {
 GAUGES = {
     "resident_values": "Values that stay on the device.",
     "peak_run_bytes": "Largest size of the read buffers.",
-    "peak_rss_bytes": "Largest memory of the process.",
-    "predicted_bytes": "Predicted memory of the loader.",
-    "predicted_device_bytes": "Predicted device memory of the loader.",
+    "peak_rss_bytes": "Peak resident memory of the process.",
+    "predicted_bytes": "Memory that the loader was predicted to need.",
+    "predicted_device_bytes": "Device memory that the loader was predicted to need.",
     "window_in_page_cache": "1 if the current epoch uses the page cache as its window.",
     "peak_requests_in_flight": "Largest number of requests in flight.",
-    "peak_fetched_bytes_held": "Largest number of received bytes that were held.",
-    "queue_fill": "Number of batches that were ready when the program asked for one, on average.",
+    "peak_fetched_bytes_held": "Largest number of received bytes held in memory at once.",
+    "queue_fill": "Average number of batches that were ready when the program asked for one.",
 }
 
 REFUSED = "Values that the host decoded because the device refused them, by reason."
@@ -64,8 +64,8 @@ def text(stats: Mapping[str, Any], labels: Mapping[str, object]) -> str:
     for name in labels:
         if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "reason":
             raise _shardpack.UsageError(
-                f"metrics: {name!r} cannot be the name of a label\n"
-                "hint: use letters, digits and _, and no digit first; `reason` is reserved for refused rows"
+                f"metrics: {name!r} cannot be used as a label name\n"
+                "hint: use only letters, digits and _, and do not begin with a digit; the name `reason` is reserved"
             )
     return "\n".join([*_lines(stats, labels), "# EOF", ""])
 

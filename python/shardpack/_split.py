@@ -42,12 +42,12 @@ def parts(
 def _shares(given: float | Sequence[float]) -> list[float]:
     """Return the shares of the parts. A single number gives two parts."""
     if isinstance(given, str):
-        raise TypeError(f"split: expected a share such as 0.8, or a list of shares, found the string {given!r}")
+        raise TypeError(f"split: shares must be a fraction such as 0.8, or a list of fractions, found the string {given!r}")
     if not isinstance(given, Sequence | np.ndarray):
         share = float(given)
         if not 0 < share < 1:
-            expected = "a share between 0 and 1, or shares that sum to 1"
-            raise _shardpack.UsageError(f"split: expected {expected}, found {given!r}")
+            expected = "a fraction between 0 and 1, or fractions that sum to 1"
+            raise _shardpack.UsageError(f"split: shares must be {expected}, found {given!r}")
         return [share, 1 - share]
     return [float(share) for share in given]
 
@@ -63,9 +63,8 @@ def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, data
             raise _shardpack.UsageError(f"{option}: the dataset has no scalar field {given!r}; its scalar fields are {scalars}")
         if kinds.get(given, "scalar") != "scalar":
             raise _shardpack.UsageError(
-                f"{option}: expected a scalar field, but {given!r} is of kind {kinds[given]}, "
-                "whose values are not stored in the indexes\n"
-                f"hint: pass {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
+                f"{option}: {given!r} must be a scalar field, but is of kind {kinds[given]}\n"
+                f"hint: pass the values instead: {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
             )
         return given
     values = [given(key) for key in dataset.keys] if callable(given) else given

@@ -27,12 +27,12 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     unit = state.get("unit", "samples")
     state = {name: value for name, value in state.items() if name not in ("generation", "unit")}
     if set(state) != set(names):
-        raise ValueError(f"loader state: expected the keys {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
+        raise ValueError(f"loader state: the dict must have the keys {', '.join(names)}, but has {', '.join(map(str, state)) or 'nothing'}")
     bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
     for name, value in state.items():
         fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
         if not fits:
-            expected = "a string" if name == "fingerprint" else f"an integer of {bits[name]} bits"
+            expected = "a string" if name == "fingerprint" else f"an integer from 0 to 2**{bits[name]} - 1"
             raise ValueError(f"loader state: {name!r} must be {expected}, found {value!r}")
     if not isinstance(unit, str):
         raise ValueError(f"loader state: 'unit' must be a string, found {unit!r}")

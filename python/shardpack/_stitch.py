@@ -196,8 +196,8 @@ class Stitcher:
         axes = len(self._size)
         if values.shape[axes:] != scene.sums.shape[axes:]:
             raise ValueError(
-                f"predictions of {scene.key!r} have {list(values.shape[axes:])} channels, "
-                f"but its other patches have {list(scene.sums.shape[axes:])}"
+                f"the predictions of {scene.key!r} have {list(values.shape[axes:])} channels, "
+                f"but its earlier patches have {list(scene.sums.shape[axes:])}"
             )
         scene.came.add(origin)
         here = tuple(slice(start, start + side) for start, side in zip(origin, self._size, strict=True))
@@ -234,7 +234,7 @@ class Stitcher:
         self._open.clear()
         self._skipped.clear()
         some = ", ".join(f"{key!r} lacks {count} of {wanted[key]}" for key, count in list(missing.items())[:3])
-        more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
+        more = f", and {len(missing) - 3} more scenes" if len(missing) > 3 else ""
         raise _shardpack.UsageError(
             f"patches are missing: {some}{more}\n"
             "hint: add every batch of the epoch; damaged scenes that the loader skipped have no patches"

@@ -31,8 +31,8 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 
 _ALL_BITS = (
-    "hint: to load all bits, store arrays: pack PNG and TIFF files with kind=\"cubes\", or write uint16 arrays with a "
-    "Writer; dataset.raw(i, field) is the original file"
+    "hint: to load all bits, pack PNG and TIFF files with kind=\"cubes\", or write uint16 arrays with a Writer; "
+    "dataset.raw(i, field) returns the original file"
 )
 
 
@@ -53,7 +53,7 @@ def of_more_bands(pictures: int) -> None:
     """Warn that loading drops an extra band of stored pictures, such as an alpha channel."""
     if pictures > 0:
         have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
-        warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loaders drop the band")
+        warn(f"{have} an alpha channel or other extra band: the {files} stored unchanged, but loaders drop the band")
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:

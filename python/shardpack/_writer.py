@@ -143,7 +143,7 @@ class Writer:
         if append:
             refuse("append", hint=COPY_AND_SEND, path=path)
             if storage_options:
-                raise TypeError("Writer(): storage_options needs a URL")
+                raise TypeError("Writer(): storage_options can be used only with a URL")
         elif on_known_key != "stop":
             raise TypeError("Writer(): on_known_key needs append=True")
         fields = None if schema is None else list(schema.items())
@@ -165,7 +165,7 @@ class Writer:
         )
         if append and not shuffle and not self._inner.keeps_order():
             self._inner.abort()
-            hint = "leave the option out: the existing dataset determines it"
+            hint = "leave the option out, because the existing dataset determines it"
             raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}")
         self._classes = self._inner.classes()
         if append:

@@ -191,7 +191,7 @@ def pack(
     started = time.monotonic()
     for name, hint in (("part", "pass the number of parts as `parts`"), ("force", "remove the old dataset first")):
         if name in options:
-            raise UsageError(f"{name}={options[name]!r} is not allowed here\nhint: {hint}")  # type: ignore[literal-required]
+            raise UsageError(f"{name}={options[name]!r} cannot be passed to shardpack.ray.pack\nhint: {hint}")  # type: ignore[literal-required]
     given: dict[str, Any] = {"threads": cpus, **options}
     given |= {name: absolute(given[name]) for name in _PATHS if given.get(name) is not None}
     keywords("pack", given, _pack.PackOptions)
@@ -201,7 +201,7 @@ def pack(
     slots = int(ray.cluster_resources().get("CPU", 1)) // max(cpus, 1)
     count = parts if parts is not None else _PARTS_PER_SLOT * max(slots, 1)
     if min(count, cpus) < 1 or retries < 0:
-        raise UsageError(f"parts and cpus must be at least 1, and retries at least 0, found parts={count}, cpus={cpus}, retries={retries}")
+        raise UsageError(f"parts and cpus must be at least 1, and retries at least 0, but found parts={count}, cpus={cpus}, retries={retries}")
     show = progress if callable(progress) else _Line() if progress or (progress is None and sys.stderr.isatty()) else None
 
     board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()

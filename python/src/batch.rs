@@ -270,9 +270,9 @@ impl PyTensor {
         match self.elements() {
             // Expose the provenance, because NumPy turns the address back into a pointer.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
-            Elements::Device { .. } => {
-                Err(PyAttributeError::new_err("the tensor has no array interface, because it is on a device"))
-            }
+            Elements::Device { .. } => Err(PyAttributeError::new_err(
+                "the tensor has no array interface, because it is on a device\nhint: call to_host() first",
+            )),
         }
     }
 
@@ -302,7 +302,7 @@ impl PyTensor {
                 let (batch, field, shape) = (self.batch.clone(), self.field.clone(), self.shape.clone());
                 Ok(Self { batch, field, dtype: Dtype::U16.into(), shape })
             }
-            other => Err(PyAttributeError::new_err(format!("bits: expected bfloat16, found {other}"))),
+            other => Err(PyAttributeError::new_err(format!("bits: the tensor must be bfloat16, but is {other}"))),
         }
     }
 

@@ -88,7 +88,7 @@ impl PyDataset {
             None => {
                 let known: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
                 let known = known.join(", ");
-                let text = format!("no field `{}`; the fields are {known}", name.escape_debug());
+                let text = format!("the dataset has no field `{}`; its fields are {known}", name.escape_debug());
                 Err(UsageError::new_err(text))
             }
         };

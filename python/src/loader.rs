@@ -63,7 +63,7 @@ impl PyLoader {
         let begun = self.with(py, |loader| {
             if loader.phase() != EpochPhase::Fresh {
                 let epoch = loader.state().epoch;
-                let most = format!("0 to {}", u32::MAX);
+                let most = format!("a number from 0 to {}", u32::MAX);
                 let next = epoch.checked_add(1);
                 let next = next
                     .ok_or_else(|| Error::usage(format!("epoch: expected {most}, found {}", u64::from(epoch) + 1)))?;

@@ -61,8 +61,8 @@ impl CropOption {
             Some(text) => parse_augment(text).map_err(raise)?,
         };
         if !augment.arrays.is_none() || !augment.bands.is_empty() {
-            let text = "crops: a crop can only have augmentations for pictures, but this one is for arrays";
-            return Err(UsageError::new_err(format!("{text}\nhint: pass it to `augment` of the loader")));
+            let text = "crops: a crop can have only augmentations for pictures, but this one is for arrays";
+            return Err(UsageError::new_err(format!("{text}\nhint: pass it as augment=… to the Loader")));
         }
         Ok(PictureCrop { view, augment: augment.pictures, name: self.name.clone() })
     }

@@ -92,7 +92,7 @@ impl Workers {
             }
             Ok(Some(text)) => {
                 self.ended(number);
-                format!("in the worker: {text}").into()
+                format!("in a worker process: {text}").into()
             }
             Err(_) => Note::from(format!("a worker process {} before it was ready", self.ended(number))).with_hint(
                 "see its output for the reason; each worker imports your program again, so put the work of the program \
@@ -124,7 +124,7 @@ impl Workers {
             Err(_) => {
                 // If the process is still running, closing the socket ends it.
                 drop(process);
-                Err(format!("a worker {}", self.ended(number)).into())
+                Err(format!("a worker process {}", self.ended(number)).into())
             }
         }
     }

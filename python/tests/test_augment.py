@@ -269,7 +269,7 @@ def test_arguments_that_do_not_fit(cubes: Path, options: dict[str, Any], match: 
     "options", [{"augment": [1]}, {"mean": {"cube": "white"}}, {"mean": {"cube": 1}, "std": 2.0}, {"mean": {"cube": [[1]]}}]
 )
 def test_arguments_of_other_types(cubes: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="augment: expected names|mean of cube: expected a number|only one of them is a mapping"):
+    with pytest.raises(TypeError, match="augment: expected names|mean of cube: expected a number|mean and std must either both be mappings"):
         sp.Loader(sp.Dataset(cubes), **options)
 
 

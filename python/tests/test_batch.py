@@ -47,7 +47,7 @@ def test_a_batch_is_a_mapping(mixed: sp.Dataset) -> None:
     assert model(**batch)
     assert [value is batch[name] for name, value in batch.items()] == [True, True] and len(batch.items()) == 2
     assert len(batch.values()) == 2 and batch.get("label") is batch["label"] and batch.get("nothing", 3) == 3
-    with pytest.raises(KeyError, match="no field images; the fields are image, label"):
+    with pytest.raises(KeyError, match="the batch has no field images; its fields are image, label"):
         batch["images"]
     assert batch == batch and batch != copy.copy(batch) and {batch}
 
@@ -160,7 +160,7 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
     ]
     part = mixed.subset([5, 6])
     assert part.get(1, ["label"])["label"] == mixed.labels[6] and part.get_many([0], [])[0] == {"__key__": mixed.keys[5]}
-    with pytest.raises(sp.UsageError, match=r"no field `captions`; the fields are image, label, caption"):
+    with pytest.raises(sp.UsageError, match=r"the dataset has no field `captions`; its fields are image, label, caption"):
         mixed.get(0, fields=["captions"])
     with pytest.raises(TypeError, match=r"hint: pass fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")

@@ -65,7 +65,7 @@ def test_convert_is_the_function(rows: Path, tmp_path: Path) -> None:
 def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     error = run("convert", "hdf5", rows, tmp_path / "out", "--key", "nome", code=2).stderr
     assert error.startswith("error: ") and "nome" in error
-    assert "expected at least one SRC, and OUT" in run("convert", "hdf5", rows, code=2).stderr
+    assert "pass at least one SRC, then OUT" in run("convert", "hdf5", rows, code=2).stderr
     assert "invalid choice: 'hdf'" in run("convert", "hdf", rows, tmp_path / "out", code=2).stderr
     assert "unrecognized arguments: --group-by" in run("convert", "hdf5", rows, tmp_path / "out", "--group-by", "x", code=2).stderr
     assert "cannot pass a dataset object" in run("convert", "torchvision", "x", "y", code=2).stderr

@@ -119,7 +119,7 @@ def test_several_files_and_classes(tmp_path: Path) -> None:
 
 def test_fields_of_other_programs_are_refused(tmp_path: Path) -> None:
     write_beton(tmp_path / "a.beton", {"image": (2, b""), "own": (255, b"")}, [])
-    with pytest.raises(ValueError, match="own: a field type that is not part of FFCV"):
+    with pytest.raises(ValueError, match="own: a custom field type, which is not part of FFCV"):
         sp.convert("beton", tmp_path / "a.beton", tmp_path / "out")
     write_beton(tmp_path / "b.beton", {"cube": (4, array_arguments("|O", 2))}, [])
     with pytest.raises(ValueError, match="an array of the unsupported type"):
@@ -166,7 +166,7 @@ def test_hostile_rows_and_holes_take_neither_memory_nor_time(tmp_path: Path) -> 
     rows = 24 + len(FIELDS) * 1041
     data = bytearray(file.read_bytes())
     # Damage the offset of the first picture, its mode and its sides.
-    for at, changed, said in ((5, b"\xff" * 8, "value at offset"), (0, b"\x07", "mode 7"), (0, b"\x01\xff\xff\xff\xff\0\0\0\0\0\0\0\0", "but the limit is|exceeds the file")):
+    for at, changed, said in ((5, b"\xff" * 8, "value at offset"), (0, b"\x07", "mode 7"), (0, b"\x01\xff\xff\xff\xff\0\0\0\0\0\0\0\0", "but the limit is|extends beyond the end of the file")):
         damaged = bytearray(data)
         damaged[rows + at : rows + at + len(changed)] = changed
         file.write_bytes(damaged)

@@ -295,7 +295,7 @@ MANY = 1 << 40
 
 
 def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
-    message = "stored bytes, but the source has \\d+\nhint: raise max_expansion if nearly all values are fill values"
+    message = "stored bytes, less than the \\d+ expected\nhint: raise max_expansion if nearly all values are fill values"
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
@@ -335,7 +335,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")
     items = sp.convert.__globals__["importlib"].import_module("shardpack.convert.zarr").open(tmp_path / "b.zarr", max_expansion=10**9)
     assert items.total == 200_000
-    with pytest.raises(ValueError, match="max_expansion: expected an integer of at least 1, found: 0"):
+    with pytest.raises(ValueError, match="max_expansion: expected a positive integer, found: 0"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out", max_expansion=0)
 
 
@@ -591,7 +591,7 @@ def test_links_within_the_file_are_followed(tmp_path: Path) -> None:
         file["view/label"] = h5py.SoftLink("../view/other")
         file["now"] = h5py.SoftLink("data")
         file["loop/a"], file["loop/b"] = h5py.SoftLink("/loop/b"), h5py.SoftLink("/loop/a")
-    with pytest.raises(ValueError, match="cannot read the member `label`, which is damaged or a dead link"):
+    with pytest.raises(ValueError, match="cannot read the member `label`, which is damaged or a broken link"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="view")
     with pytest.raises(ValueError, match="leads through more than 16 links"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="loop")

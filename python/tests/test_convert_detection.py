@@ -254,8 +254,8 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "two categories have the same id or name"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "expected 4 numbers for a `bbox`"),
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "unknown `category_id`: 4"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"at least 0, found: \[9, 9, -3, 4\]"),
-        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "is in no folder `val2017` or `images`"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"non-negative width and height, found: \[9, 9, -3, 4\]"),
+        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "cannot find the picture .* in a folder `val2017` or `images`"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "in the range of float32"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "in the range of float32"),
         ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"unknown `category_id`: \[1\]"),
@@ -345,7 +345,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     corners = [[1, 2, 11, 22], [20, 0, 40, 24], [20, 12, 30, 20]] * 3
     annotations = [{"image_id": 70, "category_id": 3, "bbox": box} for box in corners]
     path = write_coco(tmp_path / "coco", images=images, annotations=annotations)
-    said = r"2017.json`: read as left, top, width, height, 6 of 9 boxes reach beyond their pictures\nhint: pass boxes='xyxy'"
+    said = r"2017.json`: 6 of 9 boxes extend beyond their pictures if read as left, top, width, height\nhint: pass boxes='xyxy'"
     for on_bad_input in ("stop", "skip"):
         with pytest.raises(sp.SourceError, match=said):
             sp.convert("coco", path, tmp_path / "never", on_bad_input=on_bad_input)
@@ -392,7 +392,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     (root / "data.yaml").write_text("train: images/train\nval: images/train\n")
     assert sp.convert("yolo", root, tmp_path / "same")["samples"] == len(OBJECTS)
     (root / "data.yaml").write_text("train: images/gone\n")
-    with pytest.raises(sp.SourceError, match="images/gone`: expected a folder with the pictures for 'train', found nothing"):
+    with pytest.raises(sp.SourceError, match="images/gone`: expected a folder with the pictures for 'train', but it does not exist"):
         sp.convert("yolo", root, tmp_path / "never")
 
 

@@ -170,13 +170,13 @@ def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path)
 
 def test_frames_that_are_no_volume_are_refused(tmp_path: Path) -> None:
     enhanced(tmp_path / "twice" / "a", plane(0, (2, 6, 5)), [1, 1], [3.0, 3.0])
-    with pytest.raises(ValueError, match="two slices are at the position 3"):
+    with pytest.raises(ValueError, match="two slices have the same position, 3"):
         sp.convert("dicom", tmp_path / "twice", tmp_path / "out")
     enhanced(tmp_path / "less" / "a", plane(0, (3, 6, 5)), [1, 1], [3.0, 4.0])
     with pytest.raises(ValueError, match="a`: .*expected a functional group for each of 3 frames, found 2"):
         sp.convert("dicom", tmp_path / "less", tmp_path / "out")
     save(tmp_path / "colours" / "a", plane(0, (6, 5, 3)), SamplesPerPixel=3, PlanarConfiguration=0, PhotometricInterpretation="RGB", Rows=6, Columns=5, NumberOfFrames=1)
-    with pytest.raises(ValueError, match="expected grey slices, found 3 samples per pixel\nhint: pass samples='files'"):
+    with pytest.raises(ValueError, match="expected greyscale slices, found 3 values per pixel\nhint: pass samples='files'"):
         sp.convert("dicom", tmp_path / "colours", tmp_path / "out")
 
 
@@ -186,7 +186,7 @@ def test_a_missing_slice_is_named(tmp_path: Path) -> None:
     sp.convert("dicom", tmp_path / "src", tmp_path / "whole")
     (tmp_path / "src" / "3.dcm").unlink()
     save(tmp_path / "src" / "other.dcm", plane(9), series=SERIES + ".9", **oriented(0))
-    said = r"series `1.2.826.0.1.3680043.8.498.1` .*: the gaps between 5 slices are uneven: expected 2.5, found 5 from 0 to 5\nhint: look for a missing slice"
+    said = r"series `1.2.826.0.1.3680043.8.498.1` .*: the gaps between 5 slices are uneven: expected 2.5 mm, found 5 mm between 0 and 5 mm\nhint: look for a missing slice"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("dicom", tmp_path / "src", tmp_path / "out")
     report = sp.convert("dicom", tmp_path / "src", tmp_path / "some", on_bad_input="skip")
@@ -194,7 +194,7 @@ def test_a_missing_slice_is_named(tmp_path: Path) -> None:
     sp.convert("dicom", tmp_path / "src", tmp_path / "uneven", uneven=True)
     assert content(tmp_path / "uneven")[SERIES]["volume"].shape == (5, 6, 5)
     (tmp_path / "src" / "1.dcm").unlink()
-    with pytest.raises(sp.SourceError, match="4 slices are uneven: expected 5, found 2.5 from 5 to 7.5"):
+    with pytest.raises(sp.SourceError, match="4 slices are uneven: expected 5 mm, found 2.5 mm between 5 and 7.5 mm"):
         sp.convert("dicom", tmp_path / "src", tmp_path / "out")
     # These positions are rounded.
     for number, z in enumerate([0, 0.6, 1.3, 1.9, 2.5, 3.1]):
@@ -212,11 +212,11 @@ def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
         return str(raised.value)
 
-    assert "two slices are at the position 3" in why("twice", oriented(3), oriented(3))
+    assert "two slices have the same position, 3" in why("twice", oriented(3), oriented(3))
     turned = oriented(4) | {"ImageOrientationPatient": [0, 1, 0, 0, 0, 1]}
     assert "the slices have different orientations" in why("turned", oriented(3), turned)
-    assert "expected slices of one shape, found [4, 5] and [6, 5]" in why("shapes", oriented(3), oriented(4) | {"shape": (4, 5)})
-    assert "some of the 2 files have neither a position nor a number" in why("bare", {}, {"InstanceNumber": 1})
+    assert "the slices have different shapes: [4, 5] and [6, 5]" in why("shapes", oriented(3), oriented(4) | {"shape": (4, 5)})
+    assert "some of the 2 files have neither a slice position nor an instance number" in why("bare", {}, {"InstanceNumber": 1})
     assert "but max_sample_bytes is" in why("huge", {"Rows": 65535, "Columns": 65535})
     save(tmp_path / "cut" / "a.dcm", plane(0))
     whole = (tmp_path / "cut" / "a.dcm").read_bytes()

@@ -82,7 +82,7 @@ def test_attributes_of_samples_are_columns_or_a_note(tmp_path: Path) -> None:
             group.attrs.update({"label": i, "place": "field", "centre": np.float32([i, 2]), "TITLE": b"of PyTables"})
     with pytest.warns(UserWarning, match="attributes of the samples' groups are not converted: 'label', 'place', 'centre'|'centre', 'label', 'place'"):
         report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out")
-    assert kinds(tmp_path / "out") == {"cube": "array"} and "hint: pass attributes=True to make columns of them, or drop=[" in report["notes"][0]
+    assert kinds(tmp_path / "out") == {"cube": "array"} and "hint: pass attributes=True to convert them to columns, or drop=[" in report["notes"][0]
     report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "taken", attributes=True, drop=["place"])
     assert report["notes"] == [] and report["dropped"] == {"place": 3}
     found = content(tmp_path / "taken")
@@ -147,7 +147,7 @@ def test_lengths_that_differ_are_said(tmp_path: Path) -> None:
     refuse(path, r"differ in length.*: .*\nhint: pass drop=.*\n`drop` names an unknown column: 'means'\nhint: did you mean 'mean'\?", drop=["means"])
     refuse(path, r"`key` must name an array of text, found: 'cube'", key="cube", drop=["mean"])
     refuse(path, r"samples: expected 'auto', 'rows' or 'groups', found: 'row'", samples="row")
-    refuse(path, r"no group 'train'", group="train")
+    refuse(path, r"has no group 'train'", group="train")
 
 
 def test_a_wrong_name_in_drop_is_said(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_groups_beside_arrays_are_left_out_by_name_alone(tmp_path: Path) -> None
         file["boxes/first"] = [[0, 1]]
         file["boxes/second"] = [[0, 1]]
         file["notes/by"] = "me"
-    refuse(path, r"found both arrays and groups, so the samples are ambiguous; the arrays are 'x' \[3\]\nhint: pass drop=\['boxes', 'notes'\] to leave the groups out")
+    refuse(path, r"has both arrays and groups, so it is unclear which of them are the samples; the arrays are 'x' \[3\]\nhint: pass drop=\['boxes', 'notes'\] to leave the groups out")
     message = r"2 columns cannot be converted\n  boxes: a group, which has no rows\n  notes: a group.*\nhint: pass drop=\['boxes', 'notes'\]"
     refuse(path, message, samples="rows")
     refuse(path, "1 column cannot be converted\n  notes: a group", samples="rows", drop=["boxes"])

@@ -159,7 +159,7 @@ def test_masks_of_objects_and_of_hdf5(tmp_path: Path) -> None:
     for sample in content(tmp_path / "pets").values():
         assert sample["mask"].dtype == np.uint8 and np.array_equal(sample["mask"], CLASSES)
     Pets.masks = [pil.open(io.BytesIO(jpeg(1)))]
-    with pytest.raises(ValueError, match="column 'mask': expected a mask in grey or with a palette, found a picture of mode RGB"):
+    with pytest.raises(ValueError, match="column 'mask': expected a mask in greyscale or with a palette, found a picture of mode RGB"):
         sp.convert("torchvision", Pets(), tmp_path / "no", masks=["mask"])
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:

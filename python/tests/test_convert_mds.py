@@ -169,7 +169,7 @@ def test_damaged_shards_are_named(tmp_path: Path) -> None:
         b"\xff" * len(whole),
     ):
         shard.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"shard\.00000\.mds`: the file is damaged: expected its sha1"):
+        with pytest.raises(ValueError, match=r"shard\.00000\.mds`: the file is damaged: its sha1 must be"):
             sp.convert("mds", tmp_path / "src", tmp_path / "out")
     report = sp.convert("mds", tmp_path / "src", tmp_path / "out", on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (1, 3, True)
@@ -184,8 +184,8 @@ def test_damage_without_digests(tmp_path: Path) -> None:
     whole = (src / "shard.00000.mds").read_bytes()
     begin = struct.unpack_from("<I", whole, 4)[0]
     cases = {
-        r"expected \d+ bytes, as in the index": whole[:-1],
-        r"expected 3 samples, as in the index, found: 4": b"\4" + whole[1:],
+        r"the shard has \d+ bytes, but the index says": whole[:-1],
+        r"the shard has 4 samples, but the index says 3": b"\4" + whole[1:],
         r"the offsets of the samples must ascend": whole[:4] + b"\xff\xff" + whole[6:],
         r"sample 0: column 'image': expected 4294967295 bytes": whole[:begin] + b"\xff" * 4 + whole[begin + 4 :],
     }

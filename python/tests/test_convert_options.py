@@ -41,7 +41,7 @@ def test_names_that_are_said(tmp_path: Path) -> None:
     )
     assert report["fields"] == {"img": "photo", "target": "odd", "score": "label"}
     for options in ({"image": "jpg"}, {"label": "cls"}, {"rename": {"cls": "x"}}):
-        with pytest.raises(ValueError, match=r"no column '(jpg|cls)'; the columns are 'img', 'target', 'score'"):
+        with pytest.raises(ValueError, match=r"no column '(jpg|cls)'; its columns are 'img', 'target', 'score'"):
             sp.convert("torchvision", items(), tmp_path / "other", **options)
 
 
@@ -98,7 +98,7 @@ def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
 def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
     format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
     options: dict[str, Any] = {option: True}
-    message = rf"neither {format} nor Writer has an option '{option}'\nhint: did you mean '\w+'\?"
+    message = rf"neither the format {format} nor Writer has an option '{option}'\nhint: did you mean '\w+'\?"
     with pytest.raises(TypeError, match=message):
         sp.convert(format, tmp_path, tmp_path / "out", **options)
 
@@ -179,7 +179,7 @@ def test_a_folder_of_several_splits_is_refused(tmp_path: Path) -> None:
 def test_a_set_of_files_without_one_of_them_is_refused(tmp_path: Path) -> None:
     for number in (0, 2):
         (tmp_path / f"train-{number:05d}-of-00003.parquet").write_bytes(b"")
-    message = r"expected 3 files `.*train-00000-of-00003.parquet` …, found 2: `.*train-00001-of-00003.parquet` is missing\nhint: "
+    message = r"expected 3 files `.*train-00000-of-00003.parquet` …, but found only 2: `.*train-00001-of-00003.parquet` is missing\nhint: "
     for source in (tmp_path, tmp_path / "train-*", tmp_path / "*-of-00003.parquet"):
         with pytest.raises(sp.SourceError, match=message):
             list_files(source, [".parquet"], "Parquet")

@@ -188,19 +188,19 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
         (whole, {}), (whole, {"height": None, "width": None}), (whole, {"height": 0, "width": 0}), (whole, {"height": 24.0, "width": 40}),
     ]:  # fmt: skip
         assert said_of_coco(tmp_path, image, sides, box)["samples"] == 2
-    said = "picture `a.jpg`: expected `height` 24 and `width` 40, the size of the upright picture, found 24 and 400\nhint: pass on_bad_input"
+    said = "picture `a.jpg`: `height` and `width` must be 24 and 40, the size of the upright picture, but are 24 and 400\nhint: pass on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
     said = (
-        "expected `height` 40 and `width` 24, the size of the upright picture, found 24 and 40\n"
-        "hint: apply the picture's Exif orientation .6. to its objects too"
+        "`height` and `width` must be 40 and 24, the size of the upright picture, but are 24 and 40\n"
+        "hint: give the size and the objects in pixels of the upright picture; its Exif orientation is 6"
     )
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box)
     report = said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (1, 1) and report["skipped"][0]["key"] is None
     for found in ("24", [24], True):
-        with pytest.raises(sp.SourceError, match="the size of the upright picture, found"):
+        with pytest.raises(sp.SourceError, match="the size of the upright picture, but are"):
             said_of_coco(tmp_path, whole, {"height": found, "width": 40}, box)
     # No converted column is in pixels, so the wrong size does not matter.
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7})
@@ -233,17 +233,17 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     for sizes in ("", "<size><width>40</width><height>24</height></size>", "<size><width>0</width><height>0</height></size>", "<size/>"):
         assert convert(sizes)["samples"] == 3
     wrong = "<size><width>24</width><height>40</height></size>"
-    with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, the size of the upright picture, found 40 and 24\n"):
+    with pytest.raises(sp.SourceError, match="picture `a`: `height` and `width` must be 24 and 40, the size of the upright picture, but are 40 and 24\n"):
         convert(wrong)
     assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
     # An empty `height` is ignored.
     assert convert("<size><width>40</width><height/></size>")["samples"] == 3
-    with pytest.raises(sp.SourceError, match="expected `height` 24 and `width` 40, the size of the upright picture, found None and 24\n"):
+    with pytest.raises(sp.SourceError, match="`height` and `width` must be 24 and 40, the size of the upright picture, but are None and 24\n"):
         convert("<size><width>24</width><height/></size>")
     with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: 'tall'"):
         convert("<size><width>40</width><height>tall</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
-    with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: apply the picture's Exif orientation \(6\) to its objects too"):
+    with pytest.raises(sp.SourceError, match="but are 24 and 40\nhint: give the size and the objects in pixels of the upright picture; its Exif orientation is 6"):
         convert("<size><width>40</width><height>24</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(jpeg(0))
     path.write_text(good.replace("<xmin>2<", "<xmin>45<").replace("<xmax>11<", "<xmax>48<"))

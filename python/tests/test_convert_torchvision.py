@@ -82,7 +82,7 @@ def test_dicts_tuples_and_single_values(tmp_path: Path) -> None:
     assert content(tmp_path / "dicts")["00000001"]["cube"].tolist() == [[1, 1, 1], [1, 1, 1]]
     triples = Items((pixels(i), i, np.ones((2, 2), np.uint8)) for i in range(2))
     with pytest.raises(
-        ValueError, match=r"`Items`, sample 0: expected 2 values \(image, label\), found: 3\nhint: name every value: columns="
+        ValueError, match=r"`Items`, sample 0: expected 2 values \(image, label\), found: 3\nhint: pass a name for every value, such as columns="
     ):
         sp.convert("torchvision", triples, tmp_path / "out")
     sp.convert("torchvision", triples, tmp_path / "triples", columns=("image", "label", "mask"))

@@ -76,7 +76,7 @@ def test_floats_name_the_picture(photos: Path) -> None:
         (lambda data: sp.Loader(data, crops=["rrc8"], image="rrc8"), sp.UsageError, "crops: each crop has its own view"),
         (lambda data: sp.Loader(data, crops=["raw"]), sp.UsageError, "crops: `raw` returns stored bytes"),
         (lambda data: sp.Loader(data, crops=["rcr8"]), sp.UsageError, "picture view: expected"),
-        (lambda data: sp.Loader(data, crops=[sp.view.crop("rrc8", "hflip")]), sp.UsageError, "crops: a crop can only have augmentations for pictures"),
+        (lambda data: sp.Loader(data, crops=[sp.view.crop("rrc8", "hflip")]), sp.UsageError, "crops: a crop can have only augmentations for pictures"),
         (lambda data: sp.Loader(data, crops=["rrc8"], fields=["label"]), sp.UsageError, "crops: no picture field is loaded"),
         (lambda data: sp.Loader(data, crops=[sp.view.crop("rrc8", name="label")]), sp.UsageError, "two fields have the name `label`"),
     ],

@@ -84,11 +84,11 @@ def test_columns_need_no_record(dataset: sp.Dataset) -> None:
         dataset.column("image")
     with pytest.raises(KeyError) as caught:
         dataset.columns["widht"]
-    expected = "no column 'widht'; the columns are label, height, width, orientation, gpu_jpeg"
+    expected = "the dataset has no column 'widht'; its columns are label, height, width, orientation, gpu_jpeg"
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
         assert str(error).startswith(expected) and str(error).endswith("\nhint: did you mean 'width'?")
         assert error.args == ("widht",)
-    with pytest.raises(KeyError, match="^no column 'nothing'; the columns are label, "):
+    with pytest.raises(KeyError, match="^the dataset has no column 'nothing'; its columns are label, "):
         dataset.columns["nothing"]
     assert dataset.columns.get("image") is None
     assert "label" in dataset.columns and "image" not in dataset.columns
@@ -152,7 +152,7 @@ def test_subsets_are_datasets(dataset: sp.Dataset) -> None:
     assert list(few.keys) == [dogs.keys[0], dogs.keys[2], dogs.keys[19]], "in stored order"
     assert [sample["__key__"] for sample in few[::-1]] == list(few.keys)[::-1]
     assert repr(few).endswith("3 of 60 samples)")
-    with pytest.raises(sp.UsageError, match="sample 4 occurs twice"):
+    with pytest.raises(sp.UsageError, match="the list contains sample 4 twice"):
         dataset.subset([4, 1, 4])
     with pytest.raises(IndexError):
         few.subset([3])

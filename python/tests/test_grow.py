@@ -49,7 +49,7 @@ def test_generations_are_opened_by_number(grown: Path) -> None:
         assert newest[newest.index_of(key)]["label"] == label
     with pytest.raises(sp.UsageError, match="has no generation 3: the newest is 2"):
         sp.Dataset(grown, generation=3)
-    with pytest.raises(ValueError, match="expected an integer of at least 1"):
+    with pytest.raises(ValueError, match="expected a positive integer"):
         sp.Dataset(grown, generation=0)
     with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*, which is a file: only the folder of a dataset has generations"):
         sp.Dataset(grown / "manifest.json", generation=1)

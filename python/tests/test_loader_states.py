@@ -83,7 +83,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
             other.load_state_dict(state)
     with pytest.raises(sp.UsageError, match="the state was saved with the seed"):
         sp.Loader(dataset, seed=1).load_state_dict(state)
-    with pytest.raises(ValueError, match="expected the keys fingerprint"):
+    with pytest.raises(ValueError, match="must have the keys fingerprint"):
         sp.Loader(dataset).load_state_dict({"epoch": 1})
 
 
@@ -122,9 +122,9 @@ def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     [
         ({"lanes": 0}, "lanes: expected"),
         ({"lanes": 2.5}, "lanes"),
-        ({"lanes": 30, "shuffle": False}, "lanes need shuffle=True and no weights, found shuffle=False"),
-        ({"lanes": 30, "shuffle": "full"}, "lanes need shuffle=True and no weights, found shuffle='full'"),
-        ({"lanes": 30, "weights": np.ones(24)}, "lanes need shuffle=True and no weights, found weights"),
+        ({"lanes": 30, "shuffle": False}, "lanes can be used only with shuffle=True and without weights, found shuffle=False"),
+        ({"lanes": 30, "shuffle": "full"}, "lanes can be used only with shuffle=True and without weights, found shuffle='full'"),
+        ({"lanes": 30, "weights": np.ones(24)}, "lanes can be used only with shuffle=True and without weights, found weights"),
     ],
 )
 def test_lanes_that_would_do_nothing_are_refused(runs: sp.Dataset, options: dict[str, Any], said: str) -> None:
@@ -166,5 +166,5 @@ def test_a_loader_of_a_subclass_travels_as_a_loader(dataset: sp.Dataset) -> None
 def test_the_last_epoch_of_all(dataset: sp.Dataset) -> None:
     loader = sp.Loader(dataset, 20, epoch=2**32 - 1)
     assert len(list(loader)) == 3
-    with pytest.raises(sp.UsageError, match="epoch: expected 0 to 4294967295, found 4294967296"):
+    with pytest.raises(sp.UsageError, match="epoch: expected a number from 0 to 4294967295, found 4294967296"):
         iter(loader)

@@ -42,7 +42,7 @@ def test_arrays_of_several_lengths_come_as_a_list(odd: sp.Dataset, to: str) -> N
 def test_patches_and_names_do_without_them(odd: sp.Dataset) -> None:
     (batch, *_) = sp.Loader(odd, 8, fields=["number"])
     assert list(batch.keys()) == ["number"]
-    with pytest.raises(sp.UsageError, match="a name occurs twice in the list"):
+    with pytest.raises(sp.UsageError, match="the list names a field twice"):
         sp.Loader(odd, 8, fields=["number", "number"])
 
 
@@ -52,7 +52,7 @@ def test_a_missing_value_is_told_from_zeros(odd: sp.Dataset) -> None:
         assert batch.present("depth").tolist() == there.tolist()
         assert not batch["depth"][~there].any()
         assert batch.present("tokens").tolist() == batch.mask.tolist()
-    with pytest.raises(KeyError, match="no field deep; the fields are depth"):
+    with pytest.raises(KeyError, match="the batch has no field deep; its fields are depth"):
         batch.present("deep")
 
 
@@ -120,7 +120,7 @@ def test_element_types_of_other_libraries(odd: sp.Dataset) -> None:
 
 
 def test_bands_that_are_none(odd: sp.Dataset) -> None:
-    with pytest.raises(sp.UsageError, match=r"bands: slice\(5, 5, None\) selects no band"):
+    with pytest.raises(sp.UsageError, match=r"bands: slice\(5, 5, None\) selects no bands"):
         sp.Loader(odd, 8, bands=slice(5, 5))
 
 
@@ -142,7 +142,7 @@ def test_the_state_of_a_loader_is_checked(odd: sp.Dataset) -> None:
     for name, bad in (("epoch", -1), ("epoch", "1"), ("samples_consumed", 2**70), ("fingerprint", 3)):
         with pytest.raises(ValueError, match="loader state"):
             loader.load_state_dict(state | {name: bad})
-    for bad, said in ((json.dumps(state), "expected a dict, found str\nhint: parse the text"), ([], "found list"), ({}, "found nothing")):
+    for bad, said in ((json.dumps(state), "expected a dict, found str\nhint: parse the text"), ([], "found list"), ({}, "but has nothing")):
         with pytest.raises(ValueError, match=f"loader state: .*{said}"):
             loader.load_state_dict(bad)  # type: ignore[arg-type]
     loader.load_state_dict(state)

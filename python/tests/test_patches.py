@@ -119,7 +119,7 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
         ({"patches": "all"}, "patches: expected 'random', 'grid', 'balanced' or class weights, found 'all'"),
-        ({"patches": "balanced"}, "patches by class need several patches per sample"),
+        ({"patches": "balanced"}, "patches drawn by class need more than one patch per sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: the weight of class 1 must be finite and not negative, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
         ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no mask of integers is loaded"),
@@ -127,7 +127,7 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
         ({"patches": "grid", "overlap": 12}, "the overlap of patches (12 × 12) must be smaller than a patch (16 × 12)"),
-        ({"open_scenes": 3}, "open_scenes=3 needs several patches"),
+        ({"open_scenes": 3}, "open_scenes=3 needs more than one patch"),
         ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a patch size"),
         ({"patches_per_sample": 3, "cube": "center8x8"}, "random or a grid, found Center"),
         ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "a batch has 100 patches, but an epoch has only 24"),
@@ -192,7 +192,7 @@ def test_origins_of_one_patch_and_of_none(scenes: sp.Dataset, values: list[NDArr
     assert batch.origins[8:].tolist() == [[-1, -1]] * 8 == batch.scene_sizes[8:].tolist()
     for row, (y, x) in enumerate(batch.origins[:8].tolist()):
         np.testing.assert_array_equal(batch["cube"][row], values[int(batch.indices[row])][y : y + 16, x : x + 12])
-    with pytest.raises(AttributeError, match="origins: the loader does not cut patches"):
+    with pytest.raises(AttributeError, match="origins are not available, because the loader does not cut patches"):
         _ = next(iter(sp.Loader(scenes, 2, fields=["height"]))).origins
     kept = pickle.loads(pickle.dumps(batch))
     np.testing.assert_array_equal(kept.origins, batch.origins)

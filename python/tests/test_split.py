@@ -128,7 +128,7 @@ def test_parts_are_subsets(dataset: sp.Dataset) -> None:
 
 def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
     for given, error, said in [
-        ({"shares": 1.5}, sp.UsageError, "a share between 0 and 1"),
+        ({"shares": 1.5}, sp.UsageError, "a fraction between 0 and 1"),
         ({"shares": [0.5, 0.4]}, sp.UsageError, "a sum of 1, found 0.9"),
         ({"shares": [160, 40]}, sp.UsageError, "a sum of 1"),
         ({"shares": [1.0]}, sp.UsageError, "two or more"),
@@ -137,7 +137,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 0.5, "seed": 0.5}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "stratify": "lable"}, sp.UsageError, "the dataset has no scalar field 'lable'; its scalar fields are label, site, weight"),
         ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify` needs a field of integers, but field `weight` has the type float64"),
-        ({"shares": 0.5, "groups": "note"}, sp.UsageError, "expected a scalar field, but 'note' is of kind text, whose values are not stored in the indexes"),
+        ({"shares": 0.5, "groups": "note"}, sp.UsageError, "'note' must be a scalar field, but is of kind text"),
         ({"shares": 0.5, "groups": [1, 2]}, sp.UsageError, "`groups` has 2 values, but there are 200 samples"),
         ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "integers, booleans or strings"),
         ({"shares": 0.5, "groups": lambda key: None}, TypeError, "integers, booleans or strings"),

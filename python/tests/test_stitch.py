@@ -131,7 +131,7 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
         with pytest.raises(ValueError, match=r"predictions: expected the shape \[6, 16, 12\] or \[6, 16, 12, channels\], found"):
             stitcher.add(first, wrong)
     second = next(batches)
-    with pytest.raises(ValueError, match=r"predictions of 's0' have \[2\] channels, but its other patches have \[6\]"):
+    with pytest.raises(ValueError, match=r"predictions of 's0' have \[2\] channels, but its earlier patches have \[6\]"):
         stitcher.add(second, second["cube"][..., :2])
     with pytest.raises(TypeError, match="predictions: expected numbers"):
         stitcher.add(second, np.full((6, 16, 12), "a"))

@@ -116,8 +116,8 @@ def test_what_goes_wrong_names_the_sample_and_the_next_batch_comes(photos: Path)
     options = OPTIONS | {"shuffle": False, "batch_size": 1, "threads": 2}
     said = {
         20: r"^sample 20, `.*`: transform failed: ZeroDivisionError: by nothing \(`.*test_transform_workers.py`, line \d+\)",
-        21: r"^sample 21, `.*`: transform failed: a worker was killed by SIGKILL",
-        22: r"^sample 22, `.*`: transform failed: a worker ended with exit code 3",
+        21: r"^sample 21, `.*`: transform failed: a worker process was killed by SIGKILL",
+        22: r"^sample 22, `.*`: transform failed: a worker process ended with exit code 3",
         23: r"field 'label': expected int64 \[\], found int64 \[2\]",
     }
     with sp.Loader(sp.Dataset(photos), transform=odd, transform_workers=2, **options) as loader:
@@ -159,7 +159,7 @@ def test_a_function_without_a_name_travels_by_cloudpickle(photos: Path) -> None:
 
 def test_a_program_that_wants_sigpipe_hears_of_a_worker_that_is_gone(photos: Path, program: list[str]) -> None:
     done = subprocess.run([*program, str(photos), "gone"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stdout == "a worker was killed by SIGKILL\n", done.stderr
+    assert done.returncode == 0 and done.stdout == "a worker process was killed by SIGKILL\n", done.stderr
 
 
 def test_functions_of_a_program_without_a_file_need_cloudpickle(photos: Path) -> None:

@@ -180,9 +180,9 @@ def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:
         batch.views()
     with pytest.raises(KeyError, match="nothing"):
         batch.views("nothing")
-    with pytest.raises(ValueError, match="the batch has none"):
+    with pytest.raises(ValueError, match="the picture fields of this batch are: none"):
         next(iter(sp.Loader(sp.Dataset(cubes), 4))).views()
-    with pytest.raises(RuntimeError, match="this batch is a copy"):
+    with pytest.raises(RuntimeError, match="not on a copy of it"):
         sp.Batch({"image": np.zeros(3)}).views("image")
     views = next(iter(sp.Loader(ramps, 4, image="rrc8"))).views("image")
     with pytest.raises(ValueError, match="expected an array whose last axis has x and y"):

@@ -48,7 +48,7 @@ class Column:
         if self.kind not in ("numbers", "text", "json", "bytes", "ragged"):
             return self.kind
         if self.kind == "numbers" and self.dtype not in DTYPES:
-            return f"elements of type {self.dtype}"
+            return f"unsupported element type {self.dtype}"
         return None
 
     def bytes_of(self, axes: int) -> int:

@@ -21,7 +21,7 @@ _SAMPLE_BYTES = 10_000
 def check_whole(name: str, value: object) -> int:
     """Check that an option is a number of at least 1."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}: expected an integer of at least 1, found: {value!r}")
+        raise ValueError(f"{name}: expected a positive integer, found: {value!r}")
     return value
 
 
@@ -53,6 +53,6 @@ class Expansion:
         found = self._stored(needed)
         if found < needed:
             raise SourceError(
-                f"{self._where}: samples of {self._claimed} bytes in memory need at least {needed} stored bytes, but the source "
-                f"has {found}\nhint: raise max_expansion if nearly all values are fill values"
+                f"{self._where}: the samples would take {self._claimed} bytes in memory, but the source has only {found} stored "
+                f"bytes, less than the {needed} expected\nhint: raise max_expansion if nearly all values are fill values"
             )

@@ -31,7 +31,7 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
     if inside is not None and not real.is_relative_to(inside):
         raise SourceError(_elsewhere(path, inside, real))
     if not is_folder(path):
-        raise SourceError(f"`{shown(path)}`: expected a folder {what}, found {'a file' if is_file(path) else 'nothing'}")
+        raise SourceError(f"`{shown(path)}`: expected a folder {what}, but {'this is a file' if is_file(path) else 'it does not exist'}")
     return path
 
 
@@ -68,7 +68,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
         why = "no such file" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
         raise ValueError(f"cannot read `{shown(path)}`: {why}") from None
     if most is not None and len(content) > most:
-        raise ValueError(f"`{shown(path)}` has more bytes than the limit of {most}")
+        raise ValueError(f"`{shown(path)}` is larger than the limit of {most} bytes")
     return content
 
 
@@ -98,9 +98,9 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
         return found
-    text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, the size of the upright picture, found {short(height)} and {short(width)}"
+    text = f"`height` and `width` must be {found.upright[0]} and {found.upright[1]}, the size of the upright picture, but are {short(height)} and {short(width)}"
     if found.stored == (height, width):
-        text += f"\nhint: apply the picture's Exif orientation ({found.orientation}) to its objects too"
+        text += f"\nhint: give the size and the objects in pixels of the upright picture; its Exif orientation is {found.orientation}"
     raise ValueError(text)
 
 

@@ -27,7 +27,7 @@ def parse_example(data: bytes) -> dict[str, Any]:
     features: dict[str, Any] = {}
     # The context of a SequenceExample parses like the features of an Example, but its feature lists would be lost.
     if any(number == 2 for number, _, _ in wire_fields(memoryview(data))):
-        raise ValueError("expected a tf.train.Example, found a SequenceExample: its lists of features cannot be converted")
+        raise ValueError("expected a tf.train.Example, found a SequenceExample, which cannot be converted")
     for message in messages(memoryview(data), 1):
         for entry in messages(message, 1):
             name, values = _entry(entry)

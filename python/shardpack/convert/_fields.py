@@ -96,7 +96,7 @@ class Fields:
         for column, name in self.names.items():
             if name not in known:
                 raise SourceError(
-                    f"{where}: the dataset has no field `{shown(name)}` for the column {column!r}; it has {', '.join(known)}\n"
+                    f"{where}: the dataset has no field `{shown(name)}` for the column {column!r}; its fields are {', '.join(known)}\n"
                     f"hint: pass drop=[{column!r}], or rename={{{column!r}: …}}"
                 )
         for name, kind in known.items():
@@ -188,7 +188,7 @@ class Fields:
         for column in said:
             if column not in columns:
                 raise SourceError(
-                    f"{where}: no column {column!r}; the columns are {', '.join(map(repr, columns)) or 'none'}"
+                    f"{where}: the source has no column {column!r}; its columns are {', '.join(map(repr, columns)) or 'none'}"
                 )
         names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
         for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):
@@ -231,7 +231,7 @@ class Fields:
             return name
         known = ", ".join(map(repr, self.names))
         raise SourceError(
-            f"column {column!r} is not in the first sample ({known})\nhint: pass drop=[{column!r}]"
+            f"column {column!r} is not in the first sample, whose columns are {known}\nhint: pass drop=[{column!r}]"
         )
 
 
@@ -248,10 +248,10 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
     if has_option:
         hint = f"pass masks=[{column!r}] to store the class numbers"
     else:
-        hint = f"give arrays of class numbers, or use a format that has the option masks=[{column!r}]"
+        hint = f"give arrays of class numbers, or convert from a format that has the option masks=[{column!r}]"
     return (
         f"field `{shown(name)}` is named like a mask, but contains pictures, which loaders treat as photos: they are loaded as RGB and scaled\n"
-        f"hint: {hint}, or schema={{{name!r}: 'image'}} to declare photos"
+        f"hint: {hint}, or pass schema={{{name!r}: 'image'}} if these are photos"
     )
 
 

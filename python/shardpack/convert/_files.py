@@ -215,8 +215,8 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:
             raise SourceError(
-                f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}: `{shown(lost)}` is missing\n"
-                "hint: pass a list, or a pattern such as {00000..00003}, to convert only a part"
+                f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, but found only {len(numbers)}: `{shown(lost)}` is missing\n"
+                "hint: to convert only some of the files, pass a list, or a pattern such as {00000..00003}"
             )
 
 
@@ -238,16 +238,16 @@ def expand_braces(text: str) -> list[str]:
     while rest:
         plain, brace, rest = rest.partition("{")
         if "}" in plain:
-            raise SourceError(f"brace pattern: a closing brace has no opening one: {text!r}")
+            raise SourceError(f"brace pattern: a closing brace has no opening brace: {text!r}")
         names = [name + plain for name in names]
         if not brace:
             break
         inside, closing, rest = rest.partition("}")
         if not closing or "{" in inside:
-            raise SourceError(f"brace pattern: a brace is not closed, or is inside another: {text!r}")
+            raise SourceError(f"brace pattern: every brace must be closed, and braces cannot be nested: {text!r}")
         choices = _choices(inside, text)
         if len(names) * len(choices) > _MOST_FILES:
-            raise SourceError(f"brace pattern: expected at most {_MOST_FILES} files, found more: {text!r}")
+            raise SourceError(f"brace pattern: {text!r} stands for more than {_MOST_FILES} files")
         names = [name + choice for name in names for choice in choices]
     return names
 

@@ -74,7 +74,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                 for number, entry in enumerate(found):
                     # If pages refer to each other in a loop, the entries never end.
                     if number > size or any(part is not None and len(part) > size for part in entry):
-                        raise Damage("the file is damaged: its entries exceed its size")
+                        raise Damage("the file is damaged: its entries are larger than the file")
                     yield [None if part is None else bytes(part) for part in entry]
         except lmdb.Error as error:
             raise Damage(f"damaged entries: {error}") from error

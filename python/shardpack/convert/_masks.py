@@ -38,7 +38,7 @@ def class_numbers(column: str, value: Any) -> Any:
     if is_picture_object(value):
         if value.mode not in ("1", "L", "P", "I", "I;16"):
             hint = "save the class numbers, not their colours"
-            raise SourceError(f"column {column!r}: expected a mask in grey or with a palette, found a picture of mode {value.mode}\nhint: {hint}")
+            raise SourceError(f"column {column!r}: expected a mask in greyscale or with a palette, found a picture of mode {value.mode}\nhint: {hint}")
         return np.asarray(value)
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {type(value).__name__}")

@@ -57,7 +57,7 @@ def decoder(encoding: str) -> Decoder:
     if name in _SIMPLE:
         return _SIMPLE[name]
     if name == "pkl":
-        raise ValueError("pickle, which can run code")
+        raise ValueError("pickle, which is not loaded because it can run code")
     raise ValueError(f"unknown encoding: {encoding!r}")
 
 
@@ -102,7 +102,7 @@ def _array(options: str) -> Decoder:
         if not name:
             code = data[0] if data else -1
             if code not in _ARRAY_CODES:
-                raise ValueError(f"unknown code of an element type: {code}")
+                raise ValueError(f"unknown element type code: {code}")
             name, at = _ARRAY_CODES[code], 1
         dims = shape
         if dims is None:

@@ -133,7 +133,7 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     if others:
         few = ", ".join(map(repr, others[:10])) + (", …" if len(others) > 10 else "")
         raise SourceError(
-            f"{where}: found both arrays and groups, so the samples are ambiguous; the arrays are {found}\n"
+            f"{where} has both arrays and groups, so it is unclear which of them are the samples; the arrays are {found}\n"
             f"hint: pass drop=[{few}] to leave the groups out, or samples='groups' to make each member a sample"
         )
     if (
@@ -164,7 +164,7 @@ def _by_rows(
     refused = {
         name: why
         for name, column in taken.items()
-        if (why := column.refused or (None if column.shape else "a single value, which has no axis of samples"))
+        if (why := column.refused or (None if column.shape else "a single value, instead of one value per sample"))
     }
     refuse_columns(where, refused | dict.fromkeys(others, "a group, which has no rows"))
     lengths = {column.shape[0] for column in taken.values()}
@@ -310,7 +310,7 @@ def _with_attributes(
             names = ", ".join(map(repr, left))
             notes.append(
                 f"attributes of the samples' groups are not converted: {names} ({at})\n"
-                f"hint: pass attributes=True to make columns of them, or drop=[{names}] to leave them out"
+                f"hint: pass attributes=True to convert them to columns, or drop=[{names}] to leave them out"
             )
         return values | {name: None for name in found if name in drop}
     for name in found:

@@ -48,7 +48,7 @@ class SameType:
             first = "" if self._asked else self._as
             hint = "" if "dataset" in first else "\nhint: pass dtype='float64', which can hold the values of all scanners"
             raise SourceError(
-                f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} from "
+                f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} values from "
                 f"{array.min():g} to {array.max():g}{hint}"
             )
         return made

@@ -53,7 +53,7 @@ def find(
                 raise SourceError(f"`{shown(path)}`: expected a regular file, found a pipe, socket or device")
             key = path.relative_to(start).as_posix() if path != start else path.name
             if key in found:
-                raise SourceError(f"{what}: two files have the key {key!r}: `{shown(found[key])}`, `{shown(path)}`")
+                raise SourceError(f"{what}: two files have the key {key!r}: `{shown(found[key])}` and `{shown(path)}`")
             found[key] = path
             if path != start and not follow_links:
                 roots[path] = root

@@ -273,7 +273,7 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
     """Return the number of bytes and the number of values in a chunk."""
     whole = isinstance(shape, list) and all(isinstance(side, int) and not isinstance(side, bool) and side >= 0 for side in shape)
     if not whole:
-        raise _Refused(f"chunks: expected side lengths of at least 0, found: {shorten(repr(shape))}")
+        raise _Refused(f"chunks: expected non-negative side lengths, found: {shorten(repr(shape))}")
     count = math.prod(shape)
     size = count * _itemsize(dtype)
     if most is not None and size > most:

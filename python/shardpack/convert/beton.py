@@ -83,7 +83,7 @@ class _Values:
         if size > self._most:
             raise ValueError(f"a value has {size} bytes, but the limit is {self._most}\nhint: raise max_sample_bytes")
         if at + size > self._size:
-            raise ValueError(f"a value of {size} bytes at offset {at} exceeds the file, which has {self._size} bytes")
+            raise ValueError(f"a value of {size} bytes at offset {at} extends beyond the end of the file, which has {self._size} bytes")
         self._stream.seek(at)
         data = self._stream.read(size)
         if len(data) != size:
@@ -136,7 +136,7 @@ class _Beton:
         if not rows_end <= self._sizes_at <= self._size:
             raise SourceError(
                 f"{self.where}: the table of sizes must begin between offsets {rows_end} and {self._size}, but begins at {self._sizes_at}\n"
-                "hint: write the file again: if writing is interrupted, a file has no such table"
+                "hint: write the file again, because its writing was probably interrupted"
             )
 
     def _fields(self, described: np.ndarray[Any, Any], drop: Collection[str]) -> list[_Field]:
@@ -154,7 +154,7 @@ class _Beton:
             raise SourceError(f"{self.where}: some fields cannot be read\n{listed}\nhint: write the file again with FFCV's own field types only")
         twice = next((field.name for number, field in enumerate(fields) if field.name in [other.name for other in fields[:number]]), None)
         if twice is not None:
-            raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps only 16 characters)")
+            raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps only the first 16 characters of a name)")
         return fields
 
     def described(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -223,7 +223,7 @@ def _field(name: str, type: int, arguments: np.ndarray[Any, Any]) -> _Field:
         return _Field(name, "array", np.dtype("<u8"), array, (type, dtype.str, shape))
     if type == 5:
         return _Field(name, "json", _BYTES, _json, (type,))
-    raise ValueError("a field type that is not part of FFCV itself" if type == 255 else f"unknown field type: {type}")
+    raise ValueError("a custom field type, which is not part of FFCV" if type == 255 else f"unknown field type: {type}")
 
 
 def _picture(row: Any, values: _Values) -> Any:
@@ -259,7 +259,7 @@ def _array_type(arguments: np.ndarray[Any, Any]) -> tuple[np.dtype[Any], tuple[i
         ((_, text),) = described
         dtype = np.dtype(text) if isinstance(text, str) else None
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"an array of an unreadable type: {error}") from error
+        raise ValueError(f"cannot read the type of the array: {error}") from error
     if dtype is None or dtype.name not in DTYPES:
         raise ValueError(f"an array of the unsupported type {described}")
     shape = [int(length) for length in head["shape"]]

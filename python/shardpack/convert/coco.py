@@ -170,7 +170,7 @@ def _folder(
     found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
-            f"`{shown(path)}`: the picture `{shown(first)}` is in no folder `{shown(split)}` or `images` near this file\n"
+            f"`{shown(path)}`: cannot find the picture `{shown(first)}` in a folder `{shown(split)}` or `images` near this file\n"
             "hint: pass images='…', the folder with the pictures"
         )
     # The annotation file is in the dataset's folder or a subfolder of it, so accept links within the parent folder.
@@ -202,8 +202,8 @@ def _refuse_corners(
     as_corners = ((high >= low) & (high <= edge)).all(axis=1).mean()
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
-            f"`{shown(path)}`: read as left, top, width, height, {beyond} of {len(found)} boxes reach beyond their pictures\n"
-            "hint: pass boxes='xyxy' if a box is left, top, right, bottom, or boxes='xywh' if it is left, top, width, height"
+            f"`{shown(path)}`: {beyond} of {len(found)} boxes extend beyond their pictures if read as left, top, width, height\n"
+            "hint: pass boxes='xyxy' if a box is left, top, right, bottom, or boxes='xywh' if it really is left, top, width, height"
         )
 
 
@@ -247,7 +247,7 @@ class _Reader:
                 boxes[:, 2:] -= boxes[:, :2]
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
-                expected = "x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1" if self.corners else "width and height of at least 0"
+                expected = "x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1" if self.corners else "non-negative width and height"
                 raise ValueError(f"expected a `bbox` with {expected}, found: {annotations[row]['bbox']}")
             corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
             if "boxes" in self.taken:

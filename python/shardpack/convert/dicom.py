@@ -283,7 +283,7 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
 def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
     """Return the values of each slice of a file. Raise an error if they are in colour."""
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
-        raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples per pixel\nhint: pass samples='files'")
+        raise ValueError(f"expected greyscale slices, found {dataset.SamplesPerPixel} values per pixel\nhint: pass samples='files' to make each file a sample")
     pixels = _pixels(slices)
     return [pixels] if len(slices) == 1 else list(pixels)
 
@@ -336,18 +336,18 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
             numbers = [0] * len(slices)
         if any(number is None for number in numbers):
             files = len({id(one.dataset) for one in slices})
-            raise SourceError(f"{where}: some of the {files} files have neither a position nor a number")
+            raise SourceError(f"{where}: some of the {files} files have neither a slice position nor an instance number")
         places = [(float(number), float(one.frame)) for number, one in zip(numbers, slices, strict=True)]
     else:
         row, column = np.reshape(np.asarray(orientations[0], np.float64), (2, 3))
         normal = np.cross(row, column)
         if any(list(one) != list(orientations[0]) for one in orientations):
-            raise SourceError(f"{where}: the slices have different orientations\nhint: pass samples='files'")
+            raise SourceError(f"{where}: the slices have different orientations\nhint: pass samples='files' to make each file a sample")
         places = [(float(np.dot(normal, np.asarray(one, np.float64))), 0.0) for one in positions]
     order = sorted(range(len(slices)), key=places.__getitem__)
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
     if twice is not None:
-        raise SourceError(f"{where}: two slices are at the position {twice[0]:g}\nhint: pass samples='files'")
+        raise SourceError(f"{where}: two slices have the same {'position' if placed else 'instance number'}, {twice[0]:g}\nhint: pass samples='files' to make each file a sample")
     if placed and not uneven:
         _check_even([places[i][0] for i in order], where)
     return order
@@ -365,8 +365,8 @@ def _check_even(places: list[float], where: str) -> None:
     at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
     others = "" if odd.sum() == 1 else f", and {odd.sum() - 1} more uneven gaps"
     raise SourceError(
-        f"{where}: the gaps between {len(places)} slices are uneven: expected {usual:g}, found {gaps[at]:g} from {places[at]:g} to "
-        f"{places[at + 1]:g}{others}\nhint: look for a missing slice, or pass uneven=True to accept the series"
+        f"{where}: the gaps between {len(places)} slices are uneven: expected {usual:g} mm, found {gaps[at]:g} mm between "
+        f"{places[at]:g} and {places[at + 1]:g} mm{others}\nhint: look for a missing slice, or pass uneven=True to accept the series"
     )
 
 
@@ -375,7 +375,7 @@ def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, 
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
-        raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: pass samples='files'")
+        raise SourceError(f"{where}: the slices have different shapes: {found}\nhint: pass samples='files' to make each file a sample")
     if len(planes) == 1 and planes[0].ndim == 3:
         return planes[0]
     # NumPy chooses the smallest integer type that can hold the values of all slices.

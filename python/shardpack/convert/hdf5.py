@@ -87,7 +87,7 @@ def open(
         opened = _Opened(h5py, file, on_disk(os.stat(path)), max(max_sample_bytes, MOST_CHUNK_BYTES))
         root = opened.find(file["/"], group)
         if not isinstance(root, h5py.Group):
-            raise SourceError(f"`{shown(path)}`: no group {group!r}")
+            raise SourceError(f"`{shown(path)}` has no group {group!r}")
         tree = _Group(opened, root, where)
         classes = _classes(file, root)
         expansion = Expansion(where, lambda most: min(most, opened.file_bytes), max_expansion)
@@ -140,10 +140,10 @@ class _Opened:
                 node = node[part]
             else:
                 other = f", `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
-                raise SourceError(f"`{shown(part)}` is a link to another file{other}")
+                raise SourceError(f"`{shown(part)}` is a link to another file{other}; such links are not followed")
         # Check the file again, because a hard link may also lead to another file.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
-            raise SourceError(f"the data of `{shown(path)}` are in another file")
+            raise SourceError(f"the data of `{shown(path)}` are in another file, which is not read")
         return node
 
     def column(self, dataset: Any) -> Column:
@@ -203,10 +203,10 @@ class _Group(Mapping[str, Any]):
             raise
         except Exception as error:
             raise SourceError(
-                f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a dead link: {error}"
+                f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a broken link: {error}"
             ) from error
         if node is None:
-            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a dead link")
+            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a broken link")
         if isinstance(node, h5py.Group):
             return _Group(self._opened, node, f"{self._where}, `{shown(name)}`")
         if not isinstance(node, h5py.Dataset):
@@ -231,7 +231,7 @@ def _kind(h5py: Any, dataset: Any) -> tuple[str, str]:
         return "bytes", ""
     if dtype.kind in "biuf":
         return "numbers", dtype.newbyteorder("=").name
-    return f"elements of type {dtype}", ""
+    return f"unsupported element type {dtype}", ""
 
 
 def _classes(*holders: Any) -> list[str] | None:

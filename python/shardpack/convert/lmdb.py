@@ -93,7 +93,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
         return read_in_child(path, prefixes)
     except OSError as error:
         raise SourceError(
-            f"`{shown(path)}`: cannot start a process to read it: {error}\n"
+            f"`{shown(path)}`: cannot start the process that reads it: {error}\n"
             "hint: pass own_process=False to read it in this process, which damaged data may crash"
         ) from error
 

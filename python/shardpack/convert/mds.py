@@ -149,7 +149,7 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
 def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
     value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise SourceError(f"`{shown(folder / 'index.json')}`: `{shown(name)}` must be an integer of at least 0, found: {value!r}")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: `{shown(name)}` must be a non-negative integer, found: {value!r}")
     return value
 
 
@@ -212,7 +212,7 @@ def _read_shard(folder: Path, shard: Mapping[str, Any], max_bytes: int) -> bytes
         _check_digest(stored, packed)
         data = _unpack(stored, str(shard.get("compression")), expected)
     if len(data) != expected:
-        raise ValueError(f"expected {expected} bytes, as in the index, found: {len(data)}")
+        raise ValueError(f"the shard has {len(data)} bytes, but the index says {expected}")
     return data
 
 
@@ -251,7 +251,7 @@ def _check_digest(data: bytes, entry: Mapping[str, Any]) -> None:
         if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
             found = hashlib.new(name, data).hexdigest()
             if found != expected:
-                raise ValueError(f"the file is damaged: expected its {name} to be {expected}, found: {found}")
+                raise ValueError(f"the file is damaged: its {name} must be {expected}, but is {found}")
 
 
 def _unpack(data: bytes, compression: str, size: int) -> bytes:
@@ -290,7 +290,7 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
         raise ValueError(f"the table of {samples} samples needs {head} bytes, but the shard has only {len(data)}")
     count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
     if count != samples:
-        raise ValueError(f"expected {samples} samples, as in the index, found: {count}")
+        raise ValueError(f"the shard has {count} samples, but the index says {samples}")
     if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
         raise ValueError(f"the offsets of the samples must ascend from at least {head} to {len(data)}, the size of the shard")
     return tuple(offsets)

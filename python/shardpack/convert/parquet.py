@@ -230,7 +230,7 @@ def _column(kind: Any) -> tuple[str | None, Take]:
             return "array", lambda value: _array(value, dtype)
     if (types.is_struct(kind) or _is_list(kind)) and _is_json(kind):
         return "json", _same
-    raise ValueError(f"values of type {kind}")
+    raise ValueError(f"the type {kind} is not supported")
 
 
 def _is_list(kind: Any) -> bool:
@@ -280,7 +280,7 @@ def _picture(value: dict[str, Any] | None) -> bytes | None:
     if value["bytes"] is None:
         raise ValueError(
             f"expected the picture's bytes, found only its path: {value.get('path')!r}\n"
-            "hint: embed the files first (datasets: `embed_table_storage`)"
+            "hint: embed the files first, with `embed_table_storage` from the package `datasets`"
         )
     return _bytes(value["bytes"])
 

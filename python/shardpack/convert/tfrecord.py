@@ -214,7 +214,7 @@ def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
     if len(numbers) != 1:
         raise ValueError(
             f"expected one number, as in the first record, found {len(numbers)}\n"
-            "hint: drop the feature, or write it as lists of one length"
+            "hint: leave the feature out with drop=[…], or write the same number of values in every record"
         )
     return numbers[0]
 

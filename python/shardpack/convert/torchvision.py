@@ -139,7 +139,7 @@ class _Items:
         if len(item) != len(self.columns):
             raise ValueError(
                 f"expected {len(self.columns)} values ({', '.join(self.columns)}), found: {len(item)}\n"
-                "hint: name every value: columns=('image', 'label', …)"
+                "hint: pass a name for every value, such as columns=('image', 'label', …)"
             )
         return dict(zip(self.columns, item))
 

@@ -140,12 +140,12 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
         raise ValueError(f"`{shown(path.name)}` is not XML: {error}") from None
     except _DocumentType:
-        raise ValueError(f"`{shown(path.name)}` has a document type declaration, which could define entities and is refused") from None
+        raise ValueError(f"`{shown(path.name)}` has a document type declaration, which is refused because it could define entities") from None
     found = []
     for one in tree.iter("object"):
         name, box = one.findtext("name"), one.find("bndbox")
         if name is None or box is None:
-            raise ValueError(f"an object in `{shown(path.name)}` has no `name` or no `bndbox`")
+            raise ValueError(f"an object in `{shown(path.name)}` lacks a `name` or a `bndbox`")
         sides = []
         for side in ("xmin", "ymin", "xmax", "ymax"):
             sides.append(_side(path, box, side))

@@ -193,7 +193,7 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
         steps = {b - a: (a, b) for a, b in itertools.pairwise(numbers)}
         if len(steps) > 1 or (len(numbers) == 2 and 1 not in steps):
             before, after = steps[max(steps)]
-            raise ValueError(f"clip `{shown(name)}`: the frames have a gap: number {after} after {before}")
+            raise ValueError(f"clip `{shown(name)}`: frames are missing: frame {after} follows frame {before}")
         lists[name] = [frames[number] for number in numbers] or None
     return {**others, **lists}
 
@@ -285,7 +285,7 @@ def _one_tar(
                     raise tarfile.ReadError(f"the tar ends inside a member of {member.size} bytes")
                 at = tar.offset
                 if not plain and member.size > max_bytes:
-                    hint = "hint: unpack the tar, or raise max_sample_bytes"
+                    hint = "hint: decompress the tar, or raise max_sample_bytes"
                     yield from group.before(member)
                     raise _TooLarge(f"member `{shown(shorten(member.name))}` of a compressed tar has {member.size} bytes, but the limit is {max_bytes}\n{hint}")
                 if not member.isdir():
@@ -301,7 +301,7 @@ def _one_tar(
             raise
         why = error if str(error) else type(error).__name__
         # Leave out the current sample too, because it may lack some members.
-        yield Problem(f"`{shown(file)}`: damage {group.place()}: {why}", samples=None)
+        yield Problem(f"`{shown(file)}`: the tar is damaged {group.place()}: {why}", samples=None)
         return
     finally:
         if opened is not None:
@@ -380,7 +380,7 @@ class _Group:
         length = len(path.encode("utf-8", "replace"))
         name = _NAME.fullmatch(path) if length <= _MAX_NAME else None
         if name is None:
-            expected = f"names of at most {_MAX_NAME} bytes" if length > _MAX_NAME else "members named `KEY.EXTENSION`"
+            expected = f"member names of at most {_MAX_NAME} bytes" if length > _MAX_NAME else "members named `KEY.EXTENSION`"
             yield Problem(f"`{shown(self.file)}`: expected {expected}, found: `{shown(shorten(member.name))}`")
             return
         key, extension = name.group(1), name.group(2).lower()
@@ -403,7 +403,7 @@ class _Group:
             if self.fault is not None:
                 return
             self.fault = (
-                f"the sample has more than {self.max_bytes} bytes at `{shown(member.name)}`\nhint: raise max_sample_bytes"
+                f"with the member `{shown(member.name)}`, the sample has more than {self.max_bytes} bytes\nhint: raise max_sample_bytes"
             )
         elif extension in self.values:
             self.fault = f"two members have the same extension: `{shown(member.name)}`"

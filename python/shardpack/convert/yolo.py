@@ -79,7 +79,7 @@ def open(
     names = check_names(names, f"{said}names") if names else None
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
-        raise SourceError(f"{said}points: expected a number of points and 2 or 3 numbers for each, such as (17, 3), found: {short(points)}")
+        raise SourceError(f"{said}points: expected the number of points and the number of values per point (2 or 3), such as (17, 3), found: {short(points)}")
     check_drop(f"`{shown(path)}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
     files = sorted(file for file in images.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
     if not files:
@@ -102,7 +102,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     split = split or next(iter(splits), None)
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
-        raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
+        raise SourceError(f"`{shown(path)}`: expected one folder of pictures for the split {split!r}, found: {short(entry)}")
     # Many files write `../train/images` for a folder next to them, or contain a `path` from another machine.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
     # Try the folder of the file first, because a copied file may still contain its original path.
@@ -141,7 +141,7 @@ def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
         some = f"only {len(found)} others, such as `{shown(min(found))}`" if found else "no label files"
         raise SourceError(
             f"`{shown(labels)}`: no picture has a label file such as `{shown(min(expected))}`; found {some}\n"
-            "hint: give each label file the folder and the name of its picture, with the ending .txt"
+            "hint: give each label file the subfolder and the name of its picture, but the extension .txt"
         )
     return sorted(found - expected)
 

@@ -198,7 +198,7 @@ def _kind(dtype: Any) -> tuple[str, str]:
         return "text", ""
     if dtype.kind in "biuf":
         return "numbers", dtype.newbyteorder("=").name
-    return f"elements of type {dtype}", ""
+    return f"unsupported element type {dtype}", ""
 
 
 def _classes(node: Any) -> list[str] | None:

@@ -127,7 +127,7 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
     """
     target = Path(out)
     if "\0" in str(target):
-        raise ValueError(f"out: expected the name of a folder, found: {str(target)!r}")
+        raise ValueError(f"out: a folder name cannot contain a null character, found: {str(target)!r}")
     if target.is_symlink() and target.is_dir():
         target = target.resolve()
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):

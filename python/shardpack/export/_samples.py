@@ -36,7 +36,7 @@ class Samples:
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
-                raise ValueError(f"fields: no field {name!r}; the fields are {', '.join(kinds)}")
+                raise ValueError(f"fields: the dataset has no field {name!r}; its fields are {', '.join(kinds)}")
         own = {field.name for field in self.dataset.schema}
         chosen = own - added(self.dataset) if fields is None else set(fields)
         if not chosen:

@@ -64,7 +64,7 @@ def write(
                     members.append((f"{name}.{extension}", data))
             if not members:
                 raise ValueError(
-                    f"sample `{key}` has no value in {', '.join(values)}, and a tar cannot hold an empty sample"
+                    f"sample `{key}` has no value in any of the fields {', '.join(values)}, and a tar cannot hold an empty sample"
                 )
             tars.add(members)
     finally:

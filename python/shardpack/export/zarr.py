@@ -72,7 +72,7 @@ class _Texts:
     def add(self, value: Any) -> None:
         if value is None:
             raise ValueError(
-                f"`{self.name}`: sample {len(self.values)} has no value, and Zarr cannot store missing values"
+                f"field `{self.name}`: sample {len(self.values)} has no value, and Zarr cannot store missing values"
             )
         self.values.append(json.dumps(value, ensure_ascii=False) if self.kind == "json" else str(value))
 
@@ -105,7 +105,7 @@ class _Arrays:
     def add(self, value: Any) -> None:
         if value is None:
             raise ValueError(
-                f"`{self.name}`: sample {self.written + len(self.block)} has no value, and Zarr cannot store missing values"
+                f"field `{self.name}`: sample {self.written + len(self.block)} has no value, and Zarr cannot store missing values"
             )
         array = np.frombuffer(value, np.uint8) if isinstance(value, (bytes, memoryview)) else np.asarray(value)
         if self.ragged is not None:
