@@ -220,7 +220,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
     hint = r'`boxes` is not aligned with its picture(.|\n)*hint: pass schema=\{\'boxes\': "array:float32"\} to sp.Writer.*align=\{\'boxes\': None\}'
     with pytest.warns(UserWarning, match=hint):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"])
-    with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: only array fields can be aligned, but this field has the kind Json\nhint: write the values as arrays"):
+    with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: only array fields can be aligned, but this field has the kind `json`\nhint: write the values as arrays"):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": sp.align.boxes("xywh")})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -283,7 +283,7 @@ def test_a_sample_that_is_not_as_it_is_said_names_itself(tmp_path: Path) -> None
     loader = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize8", align={"boxes": "boxes"}, shuffle=False)
     batches = iter(loader)
     assert next(batches)["boxes"][0].shape == (0, 4)
-    expected = r"^sample 1, `three`: field `boxes`, aligned as boxes xyxy in pixels: expected the shape \[boxes, 4\], found \[1, 3\]"
+    expected = r"^sample 1, `three`: field `boxes`, aligned as xyxy boxes in pixels: the shape must be \[boxes, 4\], but is \[1, 3\]"
     with pytest.raises(sp.UsageError, match=expected):
         next(batches)
 
@@ -298,7 +298,7 @@ def test_boxes_of_another_form_are_an_error_that_is_not_skipped(tmp_path: Path) 
     options = {"image": "resize200x400", "align": {"boxes": sp.align.boxes()}, "shuffle": False}
     for skip_corrupt in (0, 100):
         loader = sp.Loader(dataset, 2, skip_corrupt=skip_corrupt, **options)
-        expected = r'^sample \d+, `other`: field `boxes`, aligned as boxes xyxy in pixels: .* negative length: .*\n.*format="xywh"'
+        expected = r'^sample \d+, `other`: field `boxes`, aligned as xyxy boxes in pixels: .* negative length: .*\n.*format="xywh"'
         with pytest.raises(sp.UsageError, match=expected):
             next(iter(loader))
         assert loader.stats()["skipped"] == 0

@@ -171,7 +171,7 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
 
 def test_ranges_are_checked_where_they_are_written() -> None:
     for make, said in [
-        (lambda: sp.augment.random_erasing(p=1.5), "the probability of an augmentation must be from 0 to 1, found 1.5"),
+        (lambda: sp.augment.random_erasing(p=1.5), "the probability of an augmentation must be from 0 to 1, but is 1.5"),
         (lambda: sp.augment.band_dropout(p=-0.1), "`p` in band_dropout"),
         (lambda: sp.augment.gaussian_noise(-1), "`sigma` in gaussian_noise"),
         (lambda: sp.augment.random_posterize(9), "`bits` in posterize"),
@@ -238,7 +238,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"augment": "cutmix(alpha=0.5)"}, "\nhint: use `augment_batch` to mix"),
         ({"mean": 0.5}, r"mean and std without a field name apply to pictures, but `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
         ({"mean": [1, 2, 3]}, r'mean must be at most 1, .*, found 2\nhint: .*name the field if it is a cube: mean=\{"cube": …\}'),
-        ({"augment": "band_dropout(p=2)"}, "`p` in band_dropout: expected LOW..HIGH from 0 to 1"),
+        ({"augment": "band_dropout(p=2)"}, "`p` in band_dropout must be from 0 to 1, but is 2"),
         ({"augment": "band_dropout"}, r"band augmentation: expected p=NUMBER, found `band_dropout`"),
         ({"augment": sp.augment.random_gain(0.5), "dtype": "float64"}, "`cube`, whose bands are augmented, must be float16, bfloat16 or float32"),
         ({"augment": sp.augment.random_gain(0.5), "fields": ["mask"]}, "band augmentation needs a decoded array with three axes"),
@@ -248,12 +248,12 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: 2 means and 3 standard deviations: pass as many means as standard deviations, or a single number for one of them"),
         ({"mean": {"mask": 1}}, "`mask`, which is normalised with mean and std, must be float16, bfloat16 or float32, but is uint8"),
         ({"mean": {"cub": 1}}, "mean and std cannot be applied: field `cub` is not loaded as a decoded array"),
-        ({"std": {"cube": 0}}, "field `cube`: the std must be a finite number above 0, found 0"),
-        ({"std": {"cube": -1}}, "field `cube`: the std must be a finite number above 0, found -1"),
-        ({"std": {"cube": [1, 1, 0, 1, 1, 1, 1, 1]}}, "field `cube`: band 2: the std must be a finite number above 0, found 0"),
+        ({"std": {"cube": 0}}, "field `cube`: the std must be a finite number above 0, but is 0"),
+        ({"std": {"cube": -1}}, "field `cube`: the std must be a finite number above 0, but is -1"),
+        ({"std": {"cube": [1, 1, 0, 1, 1, 1, 1, 1]}}, "field `cube`: band 2: the std must be a finite number above 0, but is 0"),
         ({"mean": [1.0] * 8, "std": 1.0}, r"mean must be one number, or three for .*, found 8 numbers\nhint: name the field if it is a cube: mean={"),
-        ({"std": {"cube": np.nan}}, "field `cube`: the std must be a finite number above 0, found NaN"),
-        ({"mean": {"cube": np.inf}}, "field `cube`: the mean must be a finite number, found inf"),
+        ({"std": {"cube": np.nan}}, "field `cube`: the std must be a finite number above 0, but is NaN"),
+        ({"mean": {"cube": np.inf}}, "field `cube`: the mean must be a finite number, but is inf"),
         ({"mean": {"cube": 1}, "dtype": "float64"}, "must be float16, bfloat16 or float32, but is float64"),
     ],
 )

@@ -128,8 +128,8 @@ def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_p
 
 def test_datasets_that_do_not_fit_are_refused(squares: Path, tmp_path: Path) -> None:
     for name, value, classes, text in [
-        ("image", np.zeros((4, 4, 3, 2), np.float32), None, "field `image` of .* expected a field of kind image, as in .* found a field of kind array"),
-        ("height", 1.5, None, "field `height` of .* expected a scalar of type uint32, as in .* found a scalar of type float64"),
+        ("image", np.zeros((4, 4, 3, 2), np.float32), None, "field `image` is of kind `image` in .*, but of kind `array` in "),
+        ("height", 1.5, None, "field `height` is a scalar of type uint32 in .*, but a scalar of type float64 in "),
         ("label", 1, None, "the labels of .* have class names, but the labels of .* have none"),
     ]:
         schema = {"image": "array"} if name == "image" else None

@@ -106,7 +106,7 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     for loader, own in zip(loaders, words, strict=True):
         for other, its in zip(loaders, words, strict=True):
             if loader is not other:
-                with pytest.raises(sp.UsageError, match=f"the state was saved by a loader of {its}, but this loader loads {own}"):
+                with pytest.raises(sp.UsageError, match=f"the state was saved by a loader that loads {its}, but this loader loads {own}"):
                     loader.load_state_dict(other.state_dict())
     assert "unit" not in loaders[0].state_dict()
     with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
@@ -129,7 +129,7 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         ({"patches": "grid", "overlap": 12}, "the overlap of patches (12 × 12) must be smaller than a patch (16 × 12)"),
         ({"open_scenes": 3}, "open_scenes=3 needs more than one patch"),
         ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a patch size"),
-        ({"patches_per_sample": 3, "cube": "center8x8"}, "random or a grid, found Center"),
+        ({"patches_per_sample": 3, "cube": "center8x8"}, "`center` cuts a single patch from each sample, but several patches are requested"),
         ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "a batch has 100 patches, but an epoch has only 24"),
     ]:
         with pytest.raises(ValueError) as raised:

@@ -98,7 +98,7 @@ def test_views_of_a_random_size_are_texts() -> None:
     assert sp.augment.mosaic() == "mosaic"
     mosaic = sp.augment.mosaic((0.5, 2), (0.1, 0), 10, (1, 2, 3, 4), 0.5, 0)
     assert mosaic == "mosaic(scale=0.5..2.0,translate=0.1:0.0,degrees=10.0,shear=1.0..2.0,shear_y=3.0..4.0,p=0.5,fill=0:0:0)"
-    with pytest.raises(sp.UsageError, match="probability of a mosaic: expected 0 to 1, found 2"):
+    with pytest.raises(sp.UsageError, match="probability of a mosaic: expected a number from 0 to 1, found 2"):
         sp.augment.mosaic(p=2)
     with pytest.raises(ValueError, match="translate: expected two fractions"):
         sp.augment.mosaic(translate=(1, 2, 3))

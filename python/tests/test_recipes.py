@@ -81,7 +81,7 @@ def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
 def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     for augment, said in [
         ("mixup", "`mixup` mixes the samples of a batch, so it cannot augment single samples"),
-        (["trivial_augment_wide", "random_erasing(p=2)"], "the probability of an augmentation must be from 0 to 1, found 2"),
+        (["trivial_augment_wide", "random_erasing(p=2)"], "the probability of an augmentation must be from 0 to 1, but is 2"),
         ("rand_augment(ops=3)", "the option `ops` is unknown or repeated"),
     ]:
         with pytest.raises(sp.UsageError, match=said.replace("(", r"\(")):
@@ -160,7 +160,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
     for options, said in [
         ({"augment_batch": "mixup"}, "the pictures must be decoded and have a fixed size"),
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "`alpha` in mixup or cutmix"),
-        ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
+        ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup, cutmix or mosaic, with options"),
         ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no integer field `label` is loaded"),
         ({"num_classes": 3}, "num_classes has an effect only with augment_batch"),
     ]:

@@ -176,7 +176,7 @@ def test_interpolation_is_torchvisions_and_pillows(interpolation: Any, size: Any
 
 def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:
     batch = next(iter(sp.Loader(ramps, 4, image="raw")))
-    with pytest.raises(sp.UsageError, match="field `image` has no views: only decoded pictures have views"):
+    with pytest.raises(sp.UsageError, match="field `image` has no views: only fields with decoded pictures have views"):
         batch.views()
     with pytest.raises(KeyError, match="nothing"):
         batch.views("nothing")

@@ -92,11 +92,11 @@ fn errors_name_the_type_of_a_field() {
     assert!(ragged.contains("rows of field `image` differ in shape"), "{ragged}");
     assert!(ragged.contains("\nhint: "), "{ragged}");
     let wrong = said_of(batch.slice::<f32>("label").map(drop));
-    assert_eq!(wrong, "field `label` has the element type int64, not float32");
+    assert_eq!(wrong, "field `label` has elements of type int64, not float32");
     let axes = said_of(batch.array::<i64, ndarray::Ix2>("label").map(drop));
     assert_eq!(axes, "field `label` cannot be viewed with 2 axes: its shape is [7]");
     let none = said_of(batch.slice::<i64>("labels").map(drop));
-    assert!(none.starts_with("there is no field `labels`: the batch has `"), "{none}");
+    assert!(none.starts_with("there is no field `labels`: the fields of the batch are `"), "{none}");
     let image = batch.field("image").unwrap();
     let pixels: ArrayView3<u8> = image.row_array(6).unwrap();
     assert_eq!(pixels.shape()[2], 3);

@@ -170,7 +170,7 @@ class Views(BenchTest):
         self.assertIn(f"augmented by {mix}, ", self.expect(0, "bench", out, "--image", "rrc32", "--augment-batch", mix, "--fields", "image,label").out)
         for arguments, said in [
             (["--augment", "blur"], "augmentation: expected one of hflip, vflip"),
-            (["--augment-batch", "blend"], "batch augmentation: expected mixup or cutmix"),
+            (["--augment-batch", "blend"], "batch augmentation: expected mixup, cutmix or mosaic"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *arguments).err)
@@ -232,8 +232,8 @@ class Refused(BenchTest):
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std apply only to pictures that are loaded as floats, and there are none"),
-            (["--dtype", "float16", "--std", "0"], "the std must be a finite number above 0, found 0"),
-            (["--dtype", "float16", "--std=-0.5"], "the std must be a finite number above 0, found -0.5"),
+            (["--dtype", "float16", "--std", "0"], "the std must be a finite number above 0, but is 0"),
+            (["--dtype", "float16", "--std=-0.5"], "the std must be a finite number above 0, but is -0.5"),
             (["--dtype", "float16", "--mean", "0.1,0.2"], "mean must be one number, or three for red, green and blue, found 2 numbers"),
             (["--dtype", "float64", "--mean", "0"], "only as uint8, float16, bfloat16 or float32, not as float64"),
             (["--dtype", "float16"], "hint: name the field, or pass mean and std, to change the type of pictures"),

@@ -285,7 +285,7 @@ impl Augmentation {
     pub fn check(&self) -> Result<()> {
         let probability = |p: f64| match (0.0..=1.0).contains(&p) {
             true => Ok(()),
-            false => Err(Error::usage(format!("the probability of an augmentation must be from 0 to 1, found {p}"))),
+            false => Err(Error::usage(format!("the probability of an augmentation must be from 0 to 1, but is {p}"))),
         };
         let range = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if low > 0.0 && low <= high && high <= most => Ok(()),
@@ -299,15 +299,15 @@ impl Augmentation {
         };
         let at_least = |what: &str, least: u32, most: u32, found: u32| match (least..=most).contains(&found) {
             true => Ok(()),
-            false => Err(Error::usage(format!("{what}: expected {least} to {most}, found {found}"))),
+            false => Err(Error::usage(format!("{what} must be from {least} to {most}, but is {found}"))),
         };
-        const BINS: &str = "number of augmentation magnitudes (`num_magnitude_bins`)";
+        const BINS: &str = "the number of augmentation magnitudes (`num_magnitude_bins`)";
         match *self {
             Self::TrivialAugmentWide { bins } => at_least(BINS, 2, 1 << 16, bins),
             Self::RandAugment { operations, magnitude, bins } => {
                 at_least(BINS, 2, 1 << 16, bins)?;
-                at_least("number of RandAugment operations (`num_ops`)", 0, PAIRS, operations)?;
-                at_least("RandAugment magnitude", 0, bins - 1, magnitude)
+                at_least("the number of RandAugment operations (`num_ops`)", 0, PAIRS, operations)?;
+                at_least("the RandAugment magnitude", 0, bins - 1, magnitude)
             }
             Self::ColorJitter(jitter) => jitter.check(),
             Self::RandomErasing { p, scale, ratio, .. } => {
@@ -318,14 +318,14 @@ impl Augmentation {
             Self::GaussianBlur { size, sigma, p } => {
                 probability(p)?;
                 Operation::Blur { size, sigma: sigma.0 }.check()?;
-                range("blur standard deviation", sigma, 1e3)
+                range("standard deviation of a blur", sigma, 1e3)
             }
             Self::RandomAffine { degrees, translate, scale, shear, p, .. } => {
                 probability(p)?;
                 angles("angle in degrees for a random affine map", degrees, TURNS)?;
                 if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
                     return Err(Error::usage(format!(
-                        "the translations of a random affine map must be fractions from 0 to 1, found {share}"
+                        "the translations of a random affine map must be fractions from 0 to 1, but one is {share}"
                     )));
                 }
                 range("scale for a random affine map", scale, 1e3)?;

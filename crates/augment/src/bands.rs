@@ -203,9 +203,14 @@ impl BandAugmentation {
     pub fn check(&self) -> Result<()> {
         let range = |what: &'static str, range: (f64, f64), least: f64, most: f64| match range {
             (low, high) if least <= low && low <= high && high <= most => Ok(()),
+            (low, high) if low < high => {
+                Err(Error::usage(format!("{what} must be from {least} to {most}, but is {low}..{high}")))
+            }
+            (number, other) if number.total_cmp(&other).is_eq() => {
+                Err(Error::usage(format!("{what} must be from {least} to {most}, but is {number}")))
+            }
             (low, high) => {
-                let expected = format!("LOW..HIGH from {least} to {most}");
-                Err(Error::usage(format!("{what}: expected {expected}, found {low}..{high}")))
+                Err(Error::usage(format!("{what}: expected LOW..HIGH with LOW ≤ HIGH, found {low}..{high}")))
             }
         };
         match self {
@@ -327,11 +332,11 @@ mod tests {
         assert_eq!(parsed(" band_dropout( p=0.25 )"), BandAugmentation::BandDropout { p: 0.25, value: 0.0 });
         for (text, told) in [
             ("random_gain", "gain=NUMBER (0 or more)"),
-            ("random_gain(gain=2..1)", "LOW..HIGH from 0"),
-            ("random_gain(gain=-1..1)", "LOW..HIGH from 0"),
+            ("random_gain(gain=2..1)", "expected LOW..HIGH with LOW ≤ HIGH"),
+            ("random_gain(gain=-1..1)", "`gain` in random_gain must be from 0 to 1000, but is -1..1"),
             ("band_jitter", "or offset=NUMBER"),
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
-            ("band_dropout(p=1.5)", "`p` in band_dropout: expected LOW..HIGH from 0 to 1"),
+            ("band_dropout(p=1.5)", "`p` in band_dropout must be from 0 to 1, but is 1.5"),
             ("band_dropout(p=0.5,q=1)", "the option `q` is unknown or repeated"),
             (
                 "band_noise",
@@ -339,7 +344,7 @@ mod tests {
                  gaussian_noise, with options in brackets",
             ),
             ("random_gamma", "gamma=NUMBER (0 or more), or LOW..HIGH"),
-            ("random_gamma(gamma=0..1)", "`gamma` in random_gamma: expected LOW..HIGH from 0.01 to 100"),
+            ("random_gamma(gamma=0..1)", "`gamma` in random_gamma must be from 0.01 to 100"),
             ("random_gamma(gamma=1,p=2)", "`p` in random_gamma"),
             ("gaussian_noise(sigma=1,p=2)", "`p` in gaussian_noise"),
             ("random_gain(gain=1,p=-1)", "`p` in random_gain"),
@@ -347,12 +352,12 @@ mod tests {
             ("random_low_resolution", "scale=NUMBER (0 or more), or LOW..HIGH"),
             (
                 "random_low_resolution(scale=0.5..2)",
-                "`scale` in random_low_resolution: expected LOW..HIGH from 0.01 to 1",
+                "`scale` in random_low_resolution must be from 0.01 to 1, but is 0.5..2",
             ),
             ("random_low_resolution(scale=1,p=2)", "`p` in random_low_resolution"),
             ("random_low_resolution(scale=1,p_per_channel=2)", "`p_per_channel` in random_low_resolution"),
             ("gaussian_noise", "NUMBER (0 or more), or LOW..HIGH"),
-            ("gaussian_noise(sigma=-1)", "`sigma` in gaussian_noise: expected LOW..HIGH from 0"),
+            ("gaussian_noise(sigma=-1)", "`sigma` in gaussian_noise must be from 0 to"),
         ] {
             let error = text.parse::<BandAugmentation>().unwrap_err().to_string();
             assert!(error.contains(told), "{text}: {error}");

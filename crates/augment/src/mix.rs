@@ -108,7 +108,7 @@ impl Mix {
         };
         match (0.01..=100.0).contains(&alpha) {
             true => Ok(()),
-            false => Err(Error::usage(format!("`alpha` in mixup or cutmix: expected 0.01 to 100, found {alpha}"))),
+            false => Err(Error::usage(format!("`alpha` in mixup or cutmix must be from 0.01 to 100, but is {alpha}"))),
         }
     }
 }
@@ -119,8 +119,7 @@ impl FromStr for Mix {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const NAMES: &str =
-            "mixup or cutmix, with alpha in brackets if it is not 1, such as mixup(alpha=0.2), or mosaic";
+        const NAMES: &str = "mixup, cutmix or mosaic, with options in brackets, such as mixup(alpha=0.2)";
         let (name, mut given) = call(text, "batch augmentation", NAMES)?;
         let mix = match name {
             "mixup" => Self::Mixup { alpha: given.or("alpha", 1.0)? },
@@ -237,16 +236,16 @@ mod tests {
         let mosaic = Mosaic { degrees: (-5.0, 5.0), translate: [0.2; 2], p: 0.5, fill: [1, 2, 3], ..Mosaic::default() };
         assert_eq!("mosaic(degrees=5,translate=0.2,p=0.5,fill=1:2:3)".parse::<Mix>().unwrap(), Mix::Mosaic(mosaic));
         for (bad, said) in [
-            ("mix", "mixup or cutmix"),
+            ("mix", "mixup, cutmix or mosaic"),
             ("mixup(beta=1)", "the option `beta` is unknown or repeated"),
-            ("mixup(alpha=0)", "`alpha` in mixup or cutmix: expected 0.01 to 100"),
+            ("mixup(alpha=0)", "`alpha` in mixup or cutmix must be from 0.01 to 100"),
             ("cutmix(alpha=NaN)", "`alpha` in mixup"),
             ("mosaic(alpha=1)", "the option `alpha` is unknown or repeated"),
             ("mosaic(degrees=400)", "rotation of a mosaic: expected −360"),
             ("mosaic(translate=2)", "translation of a mosaic: expected fractions from 0 to 1"),
             ("mosaic(scale=0..1)", "scale of a mosaic: expected 0.01"),
             ("mosaic(shear=90)", "shear of a mosaic: expected −89"),
-            ("mosaic(p=NaN)", "probability of a mosaic: expected 0 to 1"),
+            ("mosaic(p=NaN)", "probability of a mosaic: expected a number from 0 to 1"),
             ("mosaic(fill=256)", "fill=LEVEL"),
         ] {
             let error = bad.parse::<Mix>().unwrap_err().to_string();

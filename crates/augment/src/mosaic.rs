@@ -104,20 +104,21 @@ impl Mosaic {
         let refuse = |what: &str, expected: &str, found: String| {
             Err(Error::usage(format!("{what} of a mosaic: expected {expected}, found {found}")))
         };
+        let range = |(low, high): (f64, f64)| format!("{low}..{high}");
         if !within(self.degrees, 360.0) {
-            return refuse("rotation", "−360 ≤ low ≤ high ≤ 360 degrees", format!("{:?}", self.degrees));
+            return refuse("rotation", "−360 ≤ low ≤ high ≤ 360 degrees", range(self.degrees));
         }
         if !self.translate.iter().all(|share| (0.0..=1.0).contains(share)) {
             return refuse("translation", "fractions from 0 to 1", format!("{:?}", self.translate));
         }
         if !(self.scale.0 >= 0.01 && self.scale.0 <= self.scale.1 && self.scale.1 <= 100.0) {
-            return refuse("scale", "0.01 ≤ low ≤ high ≤ 100", format!("{:?}", self.scale));
+            return refuse("scale", "0.01 ≤ low ≤ high ≤ 100", range(self.scale));
         }
         if let Some(shear) = self.shear.iter().find(|shear| !within(**shear, 89.0)) {
-            return refuse("shear", "−89 ≤ low ≤ high ≤ 89 degrees", format!("{shear:?}"));
+            return refuse("shear", "−89 ≤ low ≤ high ≤ 89 degrees", range(*shear));
         }
         if !(0.0..=1.0).contains(&self.p) {
-            return refuse("probability", "0 to 1", self.p.to_string());
+            return refuse("probability", "a number from 0 to 1", self.p.to_string());
         }
         Ok(())
     }

@@ -91,22 +91,23 @@ impl Operation {
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
             true => Ok(()),
-            false if high == f64::MAX => Err(Error::usage(format!("{what}: expected {low} or more, found {value}"))),
-            false => Err(Error::usage(format!("{what}: expected {low} to {high}, found {value}"))),
+            false if low == f64::MIN_POSITIVE => Err(Error::usage(format!("{what} must be above 0, but is {value}"))),
+            false if high == f64::MAX => Err(Error::usage(format!("{what} must be at least {low}, but is {value}"))),
+            false => Err(Error::usage(format!("{what} must be from {low} to {high}, but is {value}"))),
         };
         match *self {
-            Self::Brightness(factor) => within("brightness factor", factor, 0.0, f64::MAX),
-            Self::Contrast(factor) => within("contrast factor", factor, 0.0, f64::MAX),
-            Self::Saturation(factor) => within("saturation factor", factor, 0.0, f64::MAX),
-            Self::Sharpness(factor) => within("sharpness factor", factor, 0.0, f64::MAX),
-            Self::Hue(by) => within("hue shift", by, -0.5, 0.5),
+            Self::Brightness(factor) => within("the brightness factor", factor, 0.0, f64::MAX),
+            Self::Contrast(factor) => within("the contrast factor", factor, 0.0, f64::MAX),
+            Self::Saturation(factor) => within("the saturation factor", factor, 0.0, f64::MAX),
+            Self::Sharpness(factor) => within("the sharpness factor", factor, 0.0, f64::MAX),
+            Self::Hue(by) => within("the hue shift", by, -0.5, 0.5),
             Self::Posterize(bits) => within("`bits` in posterize", bits.into(), 0.0, 8.0),
             Self::Solarize(threshold) => within("`threshold` in solarize", threshold, 0.0, 255.0),
-            Self::Affine(affine) => within("scale for an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
+            Self::Affine(affine) => within("the scale of an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
             Self::Blur { size, .. } if size.is_multiple_of(2) || size > 255 => Err(Error::usage(format!(
-                "the kernel size of a blur must be an odd number of pixels up to 255, found {size}"
+                "the kernel size of a blur must be an odd number of pixels up to 255, but is {size}"
             ))),
-            Self::Blur { sigma, .. } => within("blur standard deviation", sigma, 1e-3, 1e3),
+            Self::Blur { sigma, .. } => within("the standard deviation of a blur", sigma, 1e-3, 1e3),
             Self::AutoContrast | Self::Equalize | Self::Invert | Self::Grayscale | Self::Erase { .. } => Ok(()),
         }
     }

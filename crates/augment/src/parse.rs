@@ -28,7 +28,7 @@ impl Augmentation {
 }
 
 fn names() -> String {
-    let example = "with options other than the defaults in brackets, such as random_erasing(p=0.25)";
+    let example = "with options in brackets, such as random_erasing(p=0.25)";
     format!("one of {}, {example}", Augmentation::NAMES.join(", "))
 }
 
@@ -352,7 +352,7 @@ mod tests {
             ("rand_augment(2)", "NAME=VALUE"),
             ("rand_augment(ops=2)", "option `ops`"),
             ("rand_augment(num_ops=2,num_ops=3)", "the option `num_ops` is unknown or repeated"),
-            ("rand_augment(magnitude=31)", "RandAugment magnitude: expected 0 to 30"),
+            ("rand_augment(magnitude=31)", "RandAugment magnitude must be from 0 to 30"),
             ("rand_augment(num_ops=65)", "`num_ops`"),
             ("rand_augment(num_ops=-1)", "num_ops=NUMBER"),
             ("trivial_augment_wide(num_magnitude_bins=1)", "`num_magnitude_bins`"),

@@ -107,7 +107,9 @@ impl VolumeAffine {
     pub(crate) fn check(&self) -> Result<()> {
         for p in [self.p, self.p_rotation, self.p_scaling] {
             if !(0.0..=1.0).contains(&p) {
-                return Err(Error::usage(format!("the probability of an augmentation must be from 0 to 1, found {p}")));
+                return Err(Error::usage(format!(
+                    "the probability of an augmentation must be from 0 to 1, but is {p}"
+                )));
             }
         }
         for (low, high) in self.degrees {
@@ -125,7 +127,7 @@ impl VolumeAffine {
         match self.translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
             None => Ok(()),
             Some(share) => Err(Error::usage(format!(
-                "the translations of a random affine map must be fractions from 0 to 1, found {share}"
+                "the translations of a random affine map must be fractions from 0 to 1, but one is {share}"
             ))),
         }
     }

@@ -21,18 +21,17 @@ use shardpack_format::{Error, Result};
 #[expect(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
 pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
     if !mean.is_finite() {
-        return Err(Error::usage(format!("the mean must be a finite number, found {mean}")));
+        return Err(Error::usage(format!("the mean must be a finite number, but is {mean}")));
     }
     if !(std > 0.0 && std.is_finite()) {
-        return Err(Error::usage(format!("the std must be a finite number above 0, found {std}")));
+        return Err(Error::usage(format!("the std must be a finite number above 0, but is {std}")));
     }
     let (scale, bias) = ((1.0 / (unit * std)) as f32, (-mean / std) as f32);
     match scale.is_normal() && bias.is_finite() {
         true => Ok((scale, bias)),
         false => {
-            let found = format!("mean {mean}, std {std}");
-            let expected = "numbers for which float32 can represent 1 / std and mean / std";
-            Err(Error::usage(format!("mean and std: expected {expected}, found {found}")))
+            let found = format!("the mean is {mean} and the std is {std}");
+            Err(Error::usage(format!("1 / std and mean / std must fit in float32, but {found}")))
         }
     }
 }

@@ -43,7 +43,9 @@ impl TiffFile for [u8] {
 
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
         let bytes = part(self, offset, len);
-        bytes.ok_or_else(|| Error::format("TIFF directory", "a directory within the file", "the end of the file"))
+        bytes.ok_or_else(|| {
+            Error::format("TIFF directory", "a directory within the file", "one that extends past the end of the file")
+        })
     }
 
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
@@ -107,7 +109,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         let words = TiffWords::of(&head).ok_or_else(bad)?;
         let offset = words.first(&head).ok_or_else(bad)?;
         if offset == 0 {
-            return Err(file.broken("TIFF".into(), "a directory".into(), "none".into()));
+            return Err(file.broken("TIFF".into(), "a directory of tags".into(), "none".into()));
         }
         if words.big_tiff {
             let width = words.uint(head.get(4..6).ok_or_else(bad)?);
@@ -224,7 +226,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     fn integer_width(&self, tag: u16, kind: u16) -> Result<u64, F::Error> {
         integer_width(kind).ok_or_else(|| {
             let what = format!("type of TIFF tag {tag}");
-            self.file.broken(what, "an unsigned integer".into(), kind.to_string())
+            self.file.broken(what, "an unsigned integer".into(), format!("type {kind}"))
         })
     }
 

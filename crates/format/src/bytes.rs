@@ -96,8 +96,8 @@ impl<'a> Cursor<'a> {
         if self.pos == self.bytes.len() {
             return Ok(());
         }
-        let found = format!("{} more bytes", self.bytes.len() - self.pos);
-        Err(Error::format(self.what, "the end", found).at(self.pos as u64))
+        let found = format!("{} bytes", self.bytes.len() - self.pos);
+        Err(Error::format(self.what, "no bytes after its end", found).at(self.pos as u64))
     }
 }
 

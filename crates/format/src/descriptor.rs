@@ -331,7 +331,7 @@ impl ArrayDescriptor {
             if scale.iter().any(|s| !s.is_finite() || *s < 0.0) || offset.iter().any(|o| !o.is_finite()) {
                 return Err((
                     "band table",
-                    "finite offsets, and finite scales of 0 or more",
+                    "finite offsets, and finite scales of at least 0",
                     "a negative or non-finite value".into(),
                 ));
             }

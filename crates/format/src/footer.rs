@@ -116,8 +116,12 @@ impl Footer {
             || !footer.index_offset.is_multiple_of(64)
             || !footer.index_bytes.is_multiple_of(64)
         {
-            let found = format!("{} + {}", footer.index_offset, footer.index_bytes);
-            return Err(Error::format("index range", "multiples of 64, after the end of the header", found));
+            let found = format!("offset {} and {} bytes", footer.index_offset, footer.index_bytes);
+            return Err(Error::format(
+                "index range",
+                "an offset and a size in multiples of 64, after the header",
+                found,
+            ));
         }
         if footer.index_bytes > limits.max_index_bytes {
             return Err(Error::limit("index", "max_index_bytes", limits.max_index_bytes, footer.index_bytes));

@@ -120,7 +120,11 @@ impl Identity {
         let (required_features, optional_features) = (cur.u64()?, cur.u64()?);
         let unknown = required_features & !KNOWN_REQUIRED_FEATURES;
         if unknown != 0 {
-            return Err(Error::format("required features", "none beyond version 1.0", format!("bits {unknown:#x}")));
+            return Err(Error::format(
+                "required features",
+                "only features of version 1.0",
+                format!("unknown features (bits {unknown:#x})"),
+            ));
         }
         let dataset_id = DatasetId(cur.array()?);
         let shard_number = cur.u32()?;

@@ -319,7 +319,7 @@ impl Index {
             let column = self.column(position).unwrap_or_else(|| bug("a column for every scalar field"));
             if let Some(i) = column.iter().position(|&b| b > 1) {
                 return Err(
-                    Error::format(format!("bool scalar {name:?}"), "0 or 1", "another byte").in_record(i as u64)
+                    Error::format(format!("bool scalar {name:?}"), "0 or 1", "a different byte").in_record(i as u64)
                 );
             }
         }

@@ -62,7 +62,7 @@ pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result
 }
 
 fn fail(what: &'static str, e: serde_json::Error) -> Error {
-    Error::format(what, "strict JSON as defined in the specification", format_args!("a parse error: {e}"))
+    Error::format(what, "strict JSON", format_args!("a parse error: {e}"))
 }
 
 struct AsObject<D>(D);

@@ -218,7 +218,11 @@ impl Manifest {
                 ));
             }
             if shard.bytes < HEADER_BYTES + FOOTER_BYTES {
-                return Err(Error::format(format!("bytes of {:?}", shard.name), "at least 192", shard.bytes));
+                return Err(Error::format(
+                    format!("size of shard {:?} in bytes", shard.name),
+                    "at least 192",
+                    shard.bytes,
+                ));
             }
             samples = samples
                 .checked_add(shard.samples)

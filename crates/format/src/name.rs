@@ -76,13 +76,13 @@ pub fn check_shard_name(name: &str) -> Result<()> {
     }
     for part in parts {
         if part.is_empty() || part.len() > 255 {
-            return fail("parts of 1 to 255 bytes");
+            return fail("a name whose parts have 1 to 255 bytes each");
         }
         if !part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
-            return fail("only the characters A-Z a-z 0-9 . _ -");
+            return fail("a name with only the characters A-Z a-z 0-9 . _ -");
         }
         if part.starts_with('.') || part.ends_with('.') {
-            return fail("parts that neither begin nor end with a dot");
+            return fail("a name whose parts neither begin nor end with a dot");
         }
         let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
         let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| matches!(n.as_bytes(), [b'1'..=b'9']));
@@ -106,13 +106,13 @@ pub fn check_shard_name(name: &str) -> Result<()> {
 pub fn check_key(key: &str) -> Result<()> {
     let fail = |why| Err(Error::format("sample key", why, format!("{:?}", key.get(..80).unwrap_or(key))));
     if key.is_empty() || key.len() as u64 > MAX_KEY_BYTES {
-        return fail("1 to 4096 bytes");
+        return fail("a key of 1 to 4096 bytes");
     }
     if key.chars().any(char::is_control) {
         return fail("a key without control characters");
     }
     if key.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return fail("a relative path without empty, . or .. parts");
+        return fail("a relative path without empty parts, `.` or `..`");
     }
     Ok(())
 }

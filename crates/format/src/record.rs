@@ -185,7 +185,7 @@ pub struct Record<'a> {
 }
 
 fn no_field(frame: &Frame, position: usize) -> Error {
-    Error::usage(format!("the record has {} stored fields, none at position {position}", frame.field_count))
+    Error::usage(format!("the record has {} stored fields, so there is none at position {position}", frame.field_count))
 }
 
 impl<'a> Record<'a> {
@@ -345,7 +345,7 @@ impl<'a> Record<'a> {
             let descriptor = head.take(u64::from(descriptor_bytes))?;
             let bytes = align_up(end).and_then(|start| Some(start..start.checked_add(stored_bytes)?));
             let bytes = bytes.filter(|bytes| bytes.end <= frame.record_bytes).ok_or_else(|| {
-                let expected = format!("at most the rest of the {} bytes of the record", frame.record_bytes);
+                let expected = format!("a size that fits in the rest of the record of {} bytes", frame.record_bytes);
                 Error::format("size of a field value", expected, stored_bytes)
             })?;
             end = bytes.end;
@@ -400,8 +400,8 @@ impl Entry {
         let decoded_bytes = cur.u64()?;
         if code == 0 {
             if (descriptor_bytes, stored_bytes, decoded_bytes) != (0, 0, 0) {
-                let found = format!("{descriptor_bytes}, {stored_bytes} and {decoded_bytes}");
-                return Err(Error::format("lengths of an absent field", "0", found));
+                let found = format!("{descriptor_bytes}, {stored_bytes} and {decoded_bytes} bytes");
+                return Err(Error::format("lengths of an absent field", "0 bytes", found));
             }
             return Ok(None);
         }

@@ -264,8 +264,11 @@ impl Schema {
             }
             if (field.kind == FieldKind::Scalar) != field.dtype.is_some() {
                 let found = field.dtype.map_or("no dtype", Dtype::name);
-                let expected =
-                    if field.dtype.is_none() { "a dtype for a scalar" } else { "no dtype for a stored field" };
+                let expected = if field.dtype.is_none() {
+                    "a `dtype`, because the field is a scalar"
+                } else {
+                    "no `dtype`, because the field is not a scalar"
+                };
                 return Err(Error::format(format!("field {:?}", field.name), expected, found));
             }
         }

@@ -128,7 +128,7 @@ fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
 pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let bytes = file.len();
     if bytes > max_bytes {
-        let why = format!("expected at most {max_bytes} bytes, found {bytes}");
+        let why = format!("the file has {bytes} bytes, but at most {max_bytes} are allowed");
         return Err(Error::io(path, "read", Cause::new(ErrorKind::FileTooLarge, why)));
     }
     let mut all = zeros(bytes).map_err(|e| Error::io(path, "read", e))?;

@@ -110,7 +110,7 @@ impl Dataset {
             let thread = std::thread::Builder::new()
                 .name(format!("shardpack-read-{reader}"))
                 .spawn(move || read_ahead(&plan, &full, &empty))
-                .map_err(|e| Error::io(self.path(), "start a thread to read", e))?;
+                .map_err(|e| Error::io(self.path(), "start a thread that reads ahead", e))?;
             stream.threads.push(thread);
         }
         Ok(stream)

@@ -28,12 +28,13 @@ impl Union {
                     None => fields.push((field, dataset)),
                     Some((known, _)) if known == &field => {}
                     Some((known, first)) => {
-                        let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
-                        let expected = format!("{}, as in `{}`", words(known), first.path().display());
+                        let here = format!("{} in `{}`", words(field), dataset.path().display());
+                        let there = format!("{} in `{}`", words(known), first.path().display());
                         let hint = "pack one of the datasets again: `concat` needs fields with the same name to have \
                                     the same kind and type";
-                        return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
-                            .with_hint(hint));
+                        return Err(
+                            Error::usage(format!("field `{}` is {there}, but {here}", field.name)).with_hint(hint)
+                        );
                     }
                 }
             }
@@ -113,6 +114,6 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of type {dtype}"),
-        Field { kind, .. } => format!("a field of kind {kind}"),
+        Field { kind, .. } => format!("of kind `{kind}`"),
     }
 }

@@ -57,7 +57,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         }
     };
     match bytes {
-        0 => Err("expected a size above zero".into()),
+        0 => Err("the size must be above 0".into()),
         n if n > 1 << 63 => Err(too_large()),
         n => Ok(n),
     }

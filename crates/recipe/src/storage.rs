@@ -231,7 +231,7 @@ impl StorageOptions {
         StorageOption::new(
             "upright",
             Takes::Switch,
-            "Turn tiled pictures upright (levels may change by 1 or 2)",
+            "Turn tiled pictures upright (pixel values may change by 1 or 2)",
             |options, given| {
                 let on = given.switch()?;
                 if let PictureOptions::Tile { upright, .. } = &mut options.pictures {

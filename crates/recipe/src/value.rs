@@ -198,7 +198,7 @@ pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
 /// # Errors
 /// Same as [`parse_spatial`].
 pub fn parse_target(text: &str) -> Result<f64, String> {
-    let fail = || format!("expected ssimulacra2=S with S between 1 and 100, found `{text}`");
+    let fail = || format!("expected ssimulacra2=SCORE with a score from 1 to 100, found `{text}`");
     let score = text.strip_prefix("ssimulacra2=").and_then(|score| score.parse().ok()).ok_or_else(fail)?;
     if (1.0..=100.0).contains(&score) { Ok(score) } else { Err(fail()) }
 }

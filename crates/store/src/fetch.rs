@@ -148,7 +148,7 @@ async fn try_once(
         let next = timeout(folder.options.stall_timeout, body.next()).await;
         let piece = match next {
             Err(_) => {
-                let words = format!("no byte arrived for {:?}", folder.options.stall_timeout);
+                let words = format!("no data arrived for {:?}", folder.options.stall_timeout);
                 return Err(RequestError::again(ErrorKind::TimedOut, words));
             }
             Ok(None) => break,

@@ -82,7 +82,7 @@ impl HubRepository {
             };
             let answer = runtime.block_on(unless_cancelled(|| options.is_cancelled(), answer));
             match answer.map_err(|cancelled| fail(&cancelled))? {
-                Ok(Ok((200, body))) => return commit_in(&body).ok_or_else(|| fail(&"its response names no commit")),
+                Ok(Ok((200, body))) => return commit_in(&body).ok_or_else(|| fail(&"its response contains no commit")),
                 Ok(Ok((status, _))) => return Err(self.refused(status, dataset)),
                 Ok(Err(error)) => problem = diagnose_chain(&error, &options.secrets()).words,
                 Err(_) => problem = format!("no response within {:?}", options.first_byte_timeout),

@@ -33,7 +33,10 @@ impl Upload {
             if size > max_bytes { Ok(Err(size)) } else { Ok(Ok(answer.bytes().await?.to_vec())) }
         })?;
         bytes.map_err(|size| {
-            Cause::new(ErrorKind::FileTooLarge, format!("expected at most {max_bytes} bytes, found {size}"))
+            Cause::new(
+                ErrorKind::FileTooLarge,
+                format!("the object has {size} bytes, but at most {max_bytes} are allowed"),
+            )
         })
     }
 

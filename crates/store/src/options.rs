@@ -143,7 +143,7 @@ impl StoreOptions {
             "cache_bytes" => {
                 let bytes = number()?;
                 self.cache_bytes =
-                    (bytes >= 64 << 20).then_some(bytes).ok_or_else(|| wrong("at least 67108864 (64 MiB)"))?;
+                    (bytes >= 64 << 20).then_some(bytes).ok_or_else(|| wrong("at least 67108864 bytes (64 MiB)"))?;
             }
             _ => self.keys.settings.push((key.to_ascii_lowercase(), value.to_owned())),
         }

@@ -358,7 +358,7 @@ impl<'a> Tensor<'a> {
         let (span, stage) = (self.span(), self.slot.and_then(|slot| slot.stage()));
         let Some(stage) = stage else { return Ok(self.bytes().to_vec()) };
         let mut bytes = vec![0; span.len()];
-        let failed = |error| Error::io(format!("field `{}`", self.field.name), "copy the field from the device", error);
+        let failed = |error| Error::io(format!("field {}", self.field.name), "copy the values from the device", error);
         stage.read(span.start, &mut bytes).map_err(failed)?;
         Ok(bytes)
     }

@@ -49,7 +49,7 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
     let described = number.and_then(|number| Some((number, lent.fields.plans.get(number)?)));
     let Some((number, of @ FieldPlan { kind: FieldType::Picture(picture), .. })) = described else {
         return Err(Error::usage(format!(
-            "field `{}` has no views: only decoded pictures have views",
+            "field `{}` has no views: only fields with decoded pictures have views",
             field.escape_debug()
         )));
     };
@@ -57,7 +57,7 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
     let schema = lent.dataset.schema();
     let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
         return Err(Error::usage(
-            "the views of a batch need the scalar fields `height` and `width`, but the dataset has none",
+            "the views of a batch need the scalar fields `height` and `width`, which the dataset does not have",
         ));
     };
     let row = |(row, (&index, of_plan)): (usize, (&u64, &PlannedRow))| {
@@ -69,7 +69,9 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
         let shard = lent.dataset.shard(number)?;
         let side = |column: &Col| {
             let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
-            side.ok_or_else(|| Error::usage("the index has no valid height or width for a picture"))
+            side.ok_or_else(|| {
+                Error::usage("the height or width of a picture is missing from the index, or is not a valid size")
+            })
         };
         let stored = [side(&height)?, side(&width)?];
         let turned = match orientation.filter(|column| column.is_in(&shard)) {

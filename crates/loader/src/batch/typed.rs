@@ -85,7 +85,11 @@ impl Batch {
     fn known(&self, name: &str) -> Result<Tensor<'_>> {
         self.field(name).ok_or_else(|| {
             let names: Vec<_> = self.names().map(|name| format!("`{}`", name.escape_debug())).collect();
-            Error::usage(format!("there is no field `{}`: the batch has {}", name.escape_debug(), names.join(", ")))
+            Error::usage(format!(
+                "there is no field `{}`: the fields of the batch are {}",
+                name.escape_debug(),
+                names.join(", ")
+            ))
         })
     }
 }
@@ -132,7 +136,7 @@ impl<'a> Tensor<'a> {
     fn cast<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {
         if self.dtype() != T::TYPE {
             return Err(Error::usage(format!(
-                "field `{}` has the element type {}, not {}",
+                "field `{}` has elements of type {}, not {}",
                 self.name().escape_debug(),
                 self.dtype(),
                 T::TYPE

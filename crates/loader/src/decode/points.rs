@@ -37,8 +37,9 @@ pub(crate) fn moved(
         }
         Align::Keypoints { relative, swap, .. } => {
             if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
-                let expected = "[objects, points, 2 or 3], because points are swapped and the objects follow boxes";
-                return Err(Error::usage(format!("expected the shape {expected}, found {:?}", array.shape())));
+                let expected =
+                    "[objects, points, 2 or 3], because points are swapped (`swap`) and the objects belong to boxes";
+                return Err(Error::usage(format!("the shape must be {expected}, but is {:?}", array.shape())));
             }
             let moved = keypoints(array.shape(), &numbers, *relative, swap, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
@@ -46,8 +47,8 @@ pub(crate) fn moved(
         Align::Polygons { relative, .. } => {
             // An array of two axes is a single polygon, whose rows are points instead of objects.
             if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
-                let expected = "[polygons, points, 2], one polygon for each box";
-                return Err(Error::usage(format!("expected the shape {expected}, found {:?}", array.shape())));
+                let expected = "[polygons, points, 2], with one polygon for each box";
+                return Err(Error::usage(format!("the shape must be {expected}, but is {:?}", array.shape())));
             }
             let moved = polygons::of_array(array.shape(), &numbers, *relative, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
@@ -65,7 +66,7 @@ fn boxes(
     shape: &Shape,
 ) -> Result<(Array, RemainingRows)> {
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
-        return Err(Error::usage(format!("expected the shape [boxes, 4], found {shape_of:?}")));
+        return Err(Error::usage(format!("the shape must be [boxes, 4], but is {shape_of:?}")));
     }
     let (from, to) = shape.units(relative);
     let [source_height, source_width] = shape.picture.map(f64::from);
@@ -125,7 +126,7 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     let fitting: Vec<_> = others.filter(|other| all.iter().all(|given| fits(*other, given))).collect();
     let found = format!("{:?}", all.get(row).copied().unwrap_or_default());
     match *fitting {
-        [] => Error::format(format!("box {row}"), "sides of length 0 or more", found),
+        [] => Error::format(format!("box {row}"), "sides of length at least 0", found),
         [first, ref more @ ..] => {
             let named = |format: BoxFormat| [Setting::word("format", format.name())];
             let hint = more
@@ -147,12 +148,14 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
         let Some(given) = boxes.iter().find(far).filter(|given| given.iter().all(|n| n.is_finite())) else {
             return Ok(());
         };
-        return Err(Error::usage(format!("relative boxes must be fractions of the picture's sides, found {given:?}"))
-            .with_hint("leave out `relative` if the boxes are in pixels"));
+        return Err(Error::usage(format!(
+            "relative boxes must be fractions of the picture's sides, but one is {given:?}"
+        ))
+        .with_hint("leave out `relative` if the boxes are in pixels"));
     }
     match boxes.first() {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => Err(Error::usage(format!(
-            "boxes must be in pixels, but no number in the sample is above 1, for example {first:?}"
+            "boxes must be in pixels, but all numbers in the sample are from 0 to 1, for example {first:?}"
         ))
         .with_hint("add `relative` if the boxes are fractions of the picture's sides")),
         _ => Ok(()),
@@ -167,7 +170,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
         [points, width @ (2 | 3)] | [_, points, width @ (2 | 3)] => (points, width),
         _ => {
             let expected = "[points, 2], [points, 3], [objects, points, 2] or [objects, points, 3]";
-            return Err(Error::usage(format!("expected the shape {expected}, found {shape_of:?}")));
+            return Err(Error::usage(format!("the shape must be {expected}, but is {shape_of:?}")));
         }
     };
     let size = |length: u64| to_usize(length);
@@ -185,7 +188,9 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
     }
     let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
     if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
-        return Err(Error::usage(format!("points {a}-{b} cannot be swapped: point numbers must be below {points}")));
+        return Err(Error::usage(format!(
+            "points {a} and {b} cannot be swapped: point numbers must be below {points}"
+        )));
     }
     if shape.crop.flip {
         for object in out.chunks_exact_mut(points.saturating_mul(width).max(1)) {
@@ -217,7 +222,9 @@ fn numbers(array: &Array) -> Result<Vec<f64>> {
         Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
         Dtype::F32 => all!(f32),
         Dtype::F64 => all!(f64),
-        other => return Err(Error::usage(format!("expected an array of numbers, found the element type {other}"))),
+        other => {
+            return Err(Error::usage(format!("the array must contain numbers, but its element type is {other}")));
+        }
     })
 }
 
@@ -237,7 +244,8 @@ mod tests {
         let error = said(&shares, false).unwrap_err();
         assert!(
             error.contains(
-                "boxes must be in pixels, but no number in the sample is above 1, for example [0.1, 0.25, 0.9, 1.0]"
+                "boxes must be in pixels, but all numbers in the sample are from 0 to 1, for example \
+                 [0.1, 0.25, 0.9, 1.0]"
             ),
             "{error}"
         );

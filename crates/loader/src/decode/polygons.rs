@@ -14,7 +14,7 @@ const FAR: f64 = 10.0;
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
-        return Err(Error::usage(format!("expected the shape {expected}, found {shape_of:?}")));
+        return Err(Error::usage(format!("the shape must be {expected}, but is {shape_of:?}")));
     }
     let mut unit = Unit::default();
     let (points, _) = numbers.as_chunks::<2>();
@@ -59,7 +59,7 @@ pub(crate) fn of_json(
     if let Some(problem) = walk.problem {
         return Err(problem);
     }
-    read.map_err(|error| Error::format("polygons", "JSON", format_args!("a parse error: {error}")))?;
+    read.map_err(|error| Error::format("polygons", "valid JSON", format_args!("a parse error: {error}")))?;
     if shape.is_stored {
         walk.unit.check(relative)?;
     }
@@ -103,11 +103,11 @@ impl Unit {
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => Err(Error::usage(format!(
-                "relative polygons must be fractions of the picture's sides, found {point:?}"
+                "relative polygons must be fractions of the picture's sides, but one point is {point:?}"
             ))
             .with_hint("leave out `relative` if the polygons are in pixels")),
             (false, _, false, Some(point)) => Err(Error::usage(format!(
-                "polygons must be in pixels, but no number in the sample is above 1, for example {point:?}"
+                "polygons must be in pixels, but all numbers in the sample are from 0 to 1, for example {point:?}"
             ))
             .with_hint("add `relative` if the polygons are fractions of the picture's sides")),
             _ => Ok(()),
@@ -377,7 +377,7 @@ mod tests {
             (r#"[["a"]]"#, "found a string"),
             ("[[true]]", "found a boolean"),
             ("[[1e300,5]]", "numbers in the range of float32"),
-            ("[[0.25,0.5]]", "polygons must be in pixels, but no number in the sample is above 1"),
+            ("[[0.25,0.5]]", "polygons must be in pixels, but all numbers in the sample are from 0 to 1"),
         ] {
             let error = of_json(text, false, &doubled(false), None, &Limits::default()).unwrap_err();
             assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains(said), "{text}: {error}");

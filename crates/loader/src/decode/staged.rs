@@ -90,7 +90,7 @@ impl RowDecoder {
                     set_row_size(of, dims, size);
                     let found: u64 = dims.iter().product();
                     if found != promised {
-                        let expected = format!("{promised} elements, by the columns of the index");
+                        let expected = format!("{promised} elements, as in the index");
                         return Err(FormatError::format("size of the value", expected, found));
                     }
                 }
@@ -124,7 +124,7 @@ impl RowDecoder {
             let Some((field, (slot, spot))) = found else {
                 return Err(Error::internal(
                     "field that the device could not decode",
-                    "a field decoded on the device",
+                    "the number of a field that the device decodes",
                     number,
                 ));
             };
@@ -133,7 +133,7 @@ impl RowDecoder {
             let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
-                let missing = FormatError::format("record", "the value that the device could not decode", "none");
+                let missing = FormatError::format("stored value", "a value that the host can decode", "none");
                 return Err(record.named(name_field(&field.name, missing)));
             }
         }

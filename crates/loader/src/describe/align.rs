@@ -35,9 +35,10 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
             refuse(format!("the field is aligned with `{}`, but that is not a picture field", named.escape_debug()))
         }
         ([], None) => refuse("the field is aligned with a picture, but no picture field is loaded".into()),
-        (several, _) => {
-            refuse(format!("several pictures are loaded: choose one to align the field with: {}", several.join(", ")))
-        }
+        (several, _) => refuse(format!(
+            "several picture fields are loaded, so name the one to align with (`picture`): {}",
+            several.join(", ")
+        )),
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn plan_mask(
     let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
         &[_, _, channels] => axes(options.output.layout, height, width, Axis::Fixed(channels)).to_vec(),
-        other => return refuse(format!("expected two or three axes, found the shape {other:?}")),
+        other => return refuse(format!("a mask must have two or three axes, but this one has the shape {other:?}")),
     };
     let stored = examples.stored(dtype, to);
     let has_border = picture.view.framing.has_border() || has_mosaics(options);
@@ -143,7 +144,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
         if kind != Some(FieldKind::Array) && !is_json {
             let reason = kind.map_or("the dataset has no field with this name".to_owned(), |kind| {
-                format!("only array fields can be aligned, but this field has the kind {kind:?}")
+                format!("only array fields can be aligned, but this field has the kind `{kind}`")
             });
             let refused = refuse(name, reason);
             return match kind {
@@ -155,10 +156,10 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             return refuse(name, "the field is aligned twice".into());
         }
         if options.output.normalise.iter().any(|(other, _)| other == name) {
-            return refuse(name, "mean and std are not supported".into());
+            return refuse(name, "mean and std cannot be applied to it".into());
         }
         if matches!(&options.output.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
-            return refuse(name, "replacing no-data is not supported".into());
+            return refuse(name, "its no-data values cannot be replaced".into());
         }
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));

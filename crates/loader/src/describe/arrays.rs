@@ -69,7 +69,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         return Err(Error::usage(format!("`bands` must select at least one band, found {:?}", options.view.bands)));
     }
     if options.view.cube == CubeMode::Raw {
-        return Err(Error::usage("`bands` needs decoded arrays, but stored bytes are loaded (`CubeMode::Raw`)"));
+        return Err(Error::usage("`bands` needs decoded arrays, but arrays are loaded as stored bytes (`raw`)"));
     }
     Ok(())
 }
@@ -171,9 +171,8 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let is_flat = |plan: &&FieldPlan| is_banded(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (true, Some(flat)) = (options.view.augment_bands.iter().any(lowers), plans.iter().find(is_flat)) {
         let name = flat.name.escape_debug();
-        let error = Error::usage(format!(
-            "`random_low_resolution` needs volumes cut into boxes, but field `{name}` is not one"
-        ));
+        let error =
+            Error::usage(format!("`random_low_resolution` needs volumes cut into boxes, but field `{name}` has none"));
         return Err(error.with_hint("cut volumes with `patchDxHxW`"));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);

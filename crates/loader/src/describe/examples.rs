@@ -88,7 +88,7 @@ impl Examples {
             // If the samples are damaged, reading the first one reports the error.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
-            return Err(Error::usage(format!("no sample has field `{field}`")));
+            return Err(Error::usage(format!("no sample has a value for field `{field}`")));
         }
         let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
         let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);

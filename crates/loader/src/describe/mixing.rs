@@ -15,7 +15,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
     let leave_out = |error: Error| error.with_hint("leave the field out");
     if mix.choices.is_empty() {
-        return refuse("choose at least one kind of mix");
+        return refuse("choose at least one of mixup, cutmix and mosaic");
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
         let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");

@@ -170,8 +170,9 @@ impl Fields {
             },
             _ => {
                 let (name, kind) = (&field.name, field.kind);
-                let text =
-                    format!("field `{name}` has the kind {kind:?}, but batches hold only scalars, images and arrays");
+                let text = format!(
+                    "field `{name}` has the kind `{kind}`, but batches contain only scalars, images and arrays"
+                );
                 return Err(Error::usage(text).with_hint("read the field sample by sample"));
             }
         };

@@ -55,7 +55,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         if let (Some(_), Some(other)) = (moves.of_volumes(), plans.iter().find(is_other)) {
             let name = other.name.escape_debug();
             return Err(Error::usage(format!(
-                "`random_affine_3d` needs volumes cut into boxes, but field `{name}` is not one"
+                "`random_affine_3d` needs volumes cut into boxes, but field `{name}` has none"
             ))
             .with_hint("cut volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes"));
         }

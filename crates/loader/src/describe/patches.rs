@@ -22,9 +22,9 @@ impl PatchPlan {
             }
         };
         if place != PatchPlace::Random {
-            let hint = "write the size as `patch64x64`";
-            let error = Error::usage(format!("several patches per sample must be random or a grid, found {place:?}"));
-            return Err(error.with_hint(hint));
+            let name = format!("{place:?}").to_lowercase();
+            let text = format!("`{name}` cuts a single patch from each sample, but several patches are requested");
+            return Err(Error::usage(text).with_hint("use a size such as `patch64x64` instead"));
         }
         let (grid, unit) = match options.view.patches {
             Patches::PerSample(0) => {

@@ -123,7 +123,11 @@ impl Loader {
             match Pool::start(Arc::clone(&self.shared), self.threads) {
                 Ok(pool) => self.pool = Some(pool),
                 Err(error) => {
-                    return Poll::Ready(Some(Err(Error::io(self.dataset.path(), "start threads to load", error))));
+                    return Poll::Ready(Some(Err(Error::io(
+                        self.dataset.path(),
+                        "start the threads of the loader",
+                        error,
+                    ))));
                 }
             }
         }
@@ -342,5 +346,5 @@ impl Loader {
 
 fn forked() -> Error {
     Error::usage("this loader was started in the parent process and cannot be used after fork")
-        .with_hint("open the loader after the fork, or start workers with the method spawn")
+        .with_hint("open the loader after the fork, or use the start method `spawn` for workers")
 }

@@ -119,13 +119,16 @@ impl BoxFormat {
 impl Align {
     /// Describes in words the values that the declaration expects.
     pub(crate) fn said(&self) -> String {
-        let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
+        let with_unit = |what: &str, relative: bool| match relative {
+            true => format!("relative {what}"),
+            false => format!("{what} in pixels"),
+        };
         match self {
             Self::Mask { .. } => "a mask".into(),
             Self::Instances { .. } => "masks of objects".into(),
-            Self::Polygons { relative, .. } => format!("polygons {}", unit(*relative)),
-            Self::Boxes { format, relative, .. } => format!("boxes {} {}", format.name(), unit(*relative)),
-            Self::Keypoints { relative, .. } => format!("keypoints {}", unit(*relative)),
+            Self::Polygons { relative, .. } => with_unit("polygons", *relative),
+            Self::Boxes { format, relative, .. } => with_unit(&format!("{} boxes", format.name()), *relative),
+            Self::Keypoints { relative, .. } => with_unit("keypoints", *relative),
             Self::Rows { of } => format!("rows of `{}`", of.escape_debug()),
         }
     }
@@ -190,7 +193,7 @@ impl FromStr for Align {
         let align = match kind {
             "mask" => {
                 let fill = take("fill").map_or(Ok(MASK_FILL), str::parse);
-                let fill = fill.map_err(|_| fail("fill=V with a value V, such as fill=0"))?;
+                let fill = fill.map_err(|_| fail("fill=NUMBER, such as fill=0"))?;
                 Self::Mask { picture: take("picture").map(str::to_owned), fill }
             }
             "boxes" => {
@@ -201,7 +204,7 @@ impl FromStr for Align {
                     Some(_) => return Err(fail("format=xyxy, format=xywh or format=cxcywh")),
                 };
                 let visible = take("visible").map_or(Ok(0.0), str::parse);
-                let visible = visible.map_err(|_| fail("visible=S, where S is a fraction, such as visible=0.25"))?;
+                let visible = visible.map_err(|_| fail("visible=FRACTION, such as visible=0.25"))?;
                 let relative = unit(take("unit"))?;
                 Self::Boxes { picture: take("picture").map(str::to_owned), format, relative, visible }
             }
@@ -226,9 +229,9 @@ impl FromStr for Align {
         };
         if !options.is_empty() {
             return Err(fail(
-                "options of this kind, each at most once: picture=FIELD (all but rows), fill= (mask), rows=FIELD \
-                 (instances, keypoints, polygons), format= and visible= (boxes), unit= (boxes, keypoints, polygons), \
-                 swap= (keypoints), of=FIELD (rows)",
+                "only options of its kind, each at most once: picture=FIELD (all kinds but rows), fill=NUMBER (mask), \
+                 rows=FIELD (instances, keypoints, polygons), format=NAME and visible=FRACTION (boxes), unit=NAME \
+                 (boxes, keypoints, polygons), swap=A-B (keypoints), of=FIELD (rows)",
             ));
         }
         align.check()?;

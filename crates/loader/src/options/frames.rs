@@ -149,8 +149,9 @@ impl FromStr for FrameMode {
 
     fn from_str(text: &str) -> Result<Self> {
         let fail = || {
-            let expected =
-                format!("all, N, windowN or windowN,every=M with 1 to {MOST}, such as 8 or window16,every=2");
+            let expected = format!(
+                "all, N, windowN or windowN,every=M with numbers from 1 to {MOST}, such as 8 or window16,every=2"
+            );
             Error::usage(format!("clip frames: expected {expected}, found `{}`", text.escape_debug()))
         };
         let some = |digits: &str| number(digits).filter(|count| (1..=MOST).contains(count));

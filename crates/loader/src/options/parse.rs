@@ -77,7 +77,7 @@ impl FromStr for Augment {
                 _ => &mut unknown,
             };
             if std::mem::replace(place, true) {
-                let expected = "hflip, vflip, dflip and rot90, each at most once, separated by commas";
+                let expected = "any of hflip, vflip, dflip and rot90, each at most once, separated by commas";
                 return Err(Error::usage(format!("augmentation: expected {expected}, found `{text}`")));
             }
         }

@@ -71,7 +71,7 @@ impl FromStr for ImageMode {
         } else if let Some(size) = named("center") {
             let (height, width) = size?;
             let short_side = match take(&mut options, "short") {
-                Some(given) => side(given).ok_or_else(|| fail("short=S with S pixels, such as short=256"))?,
+                Some(given) => side(given).ok_or_else(|| fail("short=PIXELS, such as short=256"))?,
                 None => (height.max(width) * CENTER.0).div_ceil(CENTER.1),
             };
             Framing::CenterCrop { short_side, height, width }
@@ -111,12 +111,13 @@ impl FromStr for ImageMode {
             view.interpolation = given.parse().map_err(|_| fail("interpolation=nearest, bilinear or bicubic"))?;
         }
         if let Some(given) = take(&mut options, "flip") {
-            flip = given.parse().map_err(|_| fail("flip=P with a probability P, such as flip=0.5"))?;
+            flip = given.parse().map_err(|_| fail("flip=PROBABILITY, such as flip=0.5"))?;
         }
         if !options.is_empty() {
             return Err(fail(
-                "options of this view, each at most once: flip=P (all views), interpolation=NAME (all but full), \
-                 scale=LOW..HIGH (rrc, jitter), ratio=LOW..HIGH (rrc), short=S (center), short=LOW..HIGH (randcrop), \
+                "only options of its view, each at most once: flip=PROBABILITY (all views), interpolation=NAME (all but \
+                 full), scale=LOW..HIGH (rrc, jitter), ratio=LOW..HIGH (rrc), short=PIXELS (center), short=LOW..HIGH \
+                 (randcrop), \
                  fill=RED:GREEN:BLUE (pad, jitter, randcrop)",
             ));
         }
@@ -253,7 +254,7 @@ mod tests {
             ("rrc8,short=9", "each at most once"),
             ("rrc8,scale=0.5", "scale=LOW..HIGH"),
             ("rrc8,ratio=a..b", "ratio=LOW..HIGH"),
-            ("center8,short=x", "short=S"),
+            ("center8,short=x", "short=PIXELS"),
             ("pad", "such as rrc224"),
             ("pad8,scale=0.1..1", "each at most once"),
             ("resize8,fill=0", "each at most once"),
@@ -266,7 +267,7 @@ mod tests {
             ("pad8,fill=", "fill=RED:GREEN:BLUE"),
             ("pad8,interpolation=lanczos", "interpolation=nearest, bilinear or bicubic"),
             ("full,interpolation=nearest", "each at most once"),
-            ("rrc8,flip=half", "flip=P"),
+            ("rrc8,flip=half", "flip=PROBABILITY"),
         ] {
             let error = bad.parse::<ImageMode>().unwrap_err().to_string();
             assert!(error.contains(said) && error.ends_with(&format!("`{bad}`")), "{error}");

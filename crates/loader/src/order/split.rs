@@ -58,7 +58,7 @@ impl Split {
             Err(Error::usage(format!("split shares: expected {expected}, found {found}")))
         };
         if shares.len() < 2 {
-            return refuse("two or more parts", format!("{shares:?}"));
+            return refuse("at least two shares", format!("{shares:?}"));
         }
         if !shares.iter().all(|share| share.is_finite() && *share > 0.0) {
             return refuse("numbers above 0", format!("{shares:?}"));

@@ -50,7 +50,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
             let (saved, own) = (state.unit, self.unit());
-            let text = format!("the state was saved by a loader of {saved}, but this loader loads {own}");
+            let text = format!("the state was saved by a loader that loads {saved}, but this loader loads {own}");
             return Err(Error::usage(text).with_hint("use the same patch options as when the state was saved"));
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
@@ -73,7 +73,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         if state.samples_consumed > epoch.len() {
             let (consumed, all) = (state.samples_consumed, epoch.len());
             return Err(Error::usage(format!(
-                "the state has consumed {consumed} positions of the epoch, but the epoch has only {all}"
+                "the state is at position {consumed} of the epoch, but the epoch has only {all} positions"
             )));
         }
         Ok(epoch)

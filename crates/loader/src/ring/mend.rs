@@ -30,7 +30,11 @@ impl OpenBatch {
             let shard = planned.and_then(|row| Some(self.plan.read_of(row)?.shard()));
             let handle = handles.get_mut(to_usize(fault.row)).and_then(Option::take);
             let (Some(at), Some(shard), Some(handle)) = (sample_at(&self.plan, fault.row), shard, handle) else {
-                return Err(Error::internal("row that the device could not decode", "a row in the batch", fault.row));
+                return Err(Error::internal(
+                    "row that the device could not decode",
+                    "the number of a row in the batch",
+                    fault.row,
+                ));
             };
             rows.push(OddRow {
                 row: fault.row,

@@ -54,7 +54,7 @@ fn samples_that_lack_something_and_damage() {
     assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
     // If a box is invalid in every format, its sample is damaged.
     let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
-    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "sides of length 0 or more")] {
+    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "sides of length at least 0")] {
         let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
         let (text, skipped) = error(&|values| values[2].as_mut().unwrap().1.clone_from(&all));
         assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
@@ -70,7 +70,7 @@ fn samples_that_lack_something_and_damage() {
     refused("field `mask`, aligned as a mask: its shape is [3, 4], but the upright picture is 40 × 56", &|values| {
         values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
     });
-    refused("field `boxes`, aligned as boxes xyxy in pixels: expected the shape [boxes, 4], found [4, 5]", &|values| {
+    refused("field `boxes`, aligned as xyxy boxes in pixels: the shape must be [boxes, 4], but is [4, 5]", &|values| {
         values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
     });
     refused(
@@ -82,7 +82,7 @@ fn samples_that_lack_something_and_damage() {
     // These boxes are in the format left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
     let hint = refused(
-        "aligned as boxes xyxy in pixels: box 0 has a side with a negative length: [20.0, 9.0, 8.0, 12.0]",
+        "aligned as xyxy boxes in pixels: box 0 has a side with a negative length: [20.0, 9.0, 8.0, 12.0]",
         &|values| {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
@@ -90,7 +90,7 @@ fn samples_that_lack_something_and_damage() {
     assert_eq!(hint, "pass `format = xywh` or `format = cxcywh`, which fits all boxes in this sample");
     let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
     refused(
-        "aligned as boxes xyxy in pixels: boxes must be in pixels, but no number in the sample is above 1",
+        "aligned as xyxy boxes in pixels: boxes must be in pixels, but all numbers in the sample are from 0 to 1",
         &|values| {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
@@ -115,7 +115,7 @@ fn invalid_alignments_are_refused_at_open() {
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]),
-            "only array fields can be aligned, but this field has the kind Text",
+            "only array fields can be aligned, but this field has the kind `text`",
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]),
@@ -183,13 +183,17 @@ fn masks_of_objects_and_polygons_that_are_none() {
         (
             "instances",
             &(|_: [u64; 2]| vec![2_u64, 3, 4]) as &dyn Fn([u64; 2]) -> Vec<u64>,
-            "aligned as masks of objects: expected the shape [masks,",
+            "aligned as masks of objects: the shape must be [masks,",
         ),
-        ("instances", &|[h, w]| vec![h, w], "expected the shape [masks,"),
+        ("instances", &|[h, w]| vec![h, w], "the shape must be [masks,"),
         ("instances,rows=boxes", &|[h, w]| vec![4, h, w], "expected one row for each of 5 boxes, found 4 rows"),
-        ("instances", &|_| vec![5, 0, 0], "expected the shape [masks,"),
-        ("polygons,rows=boxes", &|_| vec![5, 2], "expected the shape [polygons, points, 2], one polygon for each box"),
-        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: expected the shape [points, 2]"),
+        ("instances", &|_| vec![5, 0, 0], "the shape must be [masks,"),
+        (
+            "polygons,rows=boxes",
+            &|_| vec![5, 2],
+            "the shape must be [polygons, points, 2], with one polygon for each box, but is ",
+        ),
+        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: the shape must be [points, 2]"),
         ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected one row for each of 5 boxes, found 4 rows"),
     ] {
         let error = error(text, shape, all()).unwrap_err();

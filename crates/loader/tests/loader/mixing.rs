@@ -194,7 +194,7 @@ fn unmixable_fields_are_refused() {
                 options.output.mix = mix(&[]);
                 options
             },
-            "choose at least one kind of mix",
+            "choose at least one of mixup, cutmix and mosaic",
         ),
         (
             options().mix(BatchMix { classes: 0, ..mix(&["mixup"]).unwrap() }),

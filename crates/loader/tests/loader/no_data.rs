@@ -279,7 +279,7 @@ fn a_missing_no_data_value_is_an_error() {
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
     let error = with.refused(options().no_data(named("mask")).align(align));
-    assert!(error.contains("replacing no-data is not supported"), "{error}");
+    assert!(error.contains("its no-data values cannot be replaced"), "{error}");
 }
 
 /// A device replaces no-data itself, so it must not refuse arrays for that reason.

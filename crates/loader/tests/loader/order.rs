@@ -417,7 +417,7 @@ fn a_state_of_something_else_is_refused() {
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
     assert_eq!(error, "the state was saved with the seed 42, but this loader has the seed 43");
     let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();
-    assert_eq!(error, "the state has consumed 1001 positions of the epoch, but the epoch has only 1000");
+    assert_eq!(error, "the state is at position 1001 of the epoch, but the epoch has only 1000 positions");
 }
 
 #[test]

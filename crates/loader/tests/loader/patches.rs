@@ -247,7 +247,7 @@ fn invalid_patches_and_bands_are_refused() {
         ),
         (
             bands(Bands::Range(0..4), CubeMode::Raw),
-            "`bands` needs decoded arrays, but stored bytes are loaded (`CubeMode::Raw`)",
+            "`bands` needs decoded arrays, but arrays are loaded as stored bytes (`raw`)",
         ),
         (
             bands(Bands::Range(10..13), CubeMode::Whole),

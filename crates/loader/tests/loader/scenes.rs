@@ -259,19 +259,19 @@ fn states_of_a_different_unit_are_refused() {
     let grid = Patches::Grid { overlap: [0, 1, 2] };
     assert_eq!(
         refused(one, six),
-        "the state was saved by a loader of samples, but this loader loads 6 patches a sample"
+        "the state was saved by a loader that loads samples, but this loader loads 6 patches a sample"
     );
     assert_eq!(
         refused(six, one),
-        "the state was saved by a loader of 6 patches a sample, but this loader loads samples"
+        "the state was saved by a loader that loads 6 patches a sample, but this loader loads samples"
     );
     assert_eq!(
         refused(six, seven),
-        "the state was saved by a loader of 6 patches a sample, but this loader loads 7 patches a sample"
+        "the state was saved by a loader that loads 6 patches a sample, but this loader loads 7 patches a sample"
     );
     assert_eq!(
         refused(grid, six),
-        "the state was saved by a loader of grids of 9x14, overlap 1x2, but this loader loads 6 patches a sample"
+        "the state was saved by a loader that loads grids of 9x14, overlap 1x2, but this loader loads 6 patches a sample"
     );
     // States that count samples keep the old format, without a unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
@@ -381,8 +381,8 @@ fn invalid_patches_per_sample_are_refused() {
         (six().cube(CubeMode::Whole), "several patches per sample need a patch size, such as `patch64x64`"),
         (
             six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
-            "several patches per sample must be random or a grid, found Center\n\
-             hint: write the size as `patch64x64`",
+            "`center` cuts a single patch from each sample, but several patches are requested\n\
+             hint: use a size such as `patch64x64` instead",
         ),
     ] {
         assert_eq!(made.refused(options), said);

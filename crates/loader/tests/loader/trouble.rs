@@ -70,7 +70,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     for (said, words, options) in [
         (
             17,
-            "picture: expected 663 bytes, from the height and width in the index, found 624 bytes, 16 × 13 × 3",
+            "decoded picture: expected 663 bytes (height × width × 3 from the index), found 624 bytes (16 × 13 × 3)",
             options(4),
         ),
         (8, "in the index", options(4)),

@@ -98,7 +98,7 @@ fn values_that_do_not_fit_are_named() {
         ("part", OptionValue::Pair(5, 4), "part: expected a part and the number of parts, such as 1/4, found `5/4`"),
         ("spatial", OptionValue::Pair(0, 4), "spatial: expected a height and a width"),
         ("threads", OptionValue::Integer(-1), "threads: expected a number from 1 to 1024, found `-1`"),
-        ("target", text("psnr=40"), "target: expected ssimulacra2=S"),
+        ("target", text("psnr=40"), "target: expected ssimulacra2=SCORE"),
         ("memory", text("8 potatoes"), "memory: unknown unit"),
     ] {
         let error = pack(&[(name.to_owned(), value)]).unwrap_err().to_string();

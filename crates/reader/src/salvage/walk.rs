@@ -142,8 +142,12 @@ impl Walk {
             return Err(FormatError::limit("record", "max_record_bytes", limit, frame.record_bytes));
         }
         if frame.record_bytes > self.patience {
-            let expected = "fewer damaged records before it";
-            return Err(FormatError::format("record", expected, "too many of them, so salvage skips this record"));
+            let expected = format!("at most {} bytes, because damaged records precede it", self.patience);
+            return Err(FormatError::format(
+                "record",
+                expected,
+                format!("{} bytes, so salvage skips it", frame.record_bytes),
+            ));
         }
         Ok(())
     }

@@ -77,7 +77,7 @@ impl Statements {
                 put(
                     *target,
                     "shard number",
-                    "a number that no other shard has".into(),
+                    "a unique number".into(),
                     format!("{number}, which another shard has too"),
                 );
             }

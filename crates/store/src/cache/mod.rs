@@ -91,7 +91,7 @@ impl Cache {
         let mut mark = Vec::new();
         let read = cache.file(MARKER).and_then(|file| file.take(1 << 10).read_to_end(&mut mark));
         if read.is_err() || mark != MARK {
-            return Err(refuse(format!("an invalid `{MARKER}`")));
+            return Err(refuse(format!("an invalid file `{MARKER}`")));
         }
         Ok(cache)
     }

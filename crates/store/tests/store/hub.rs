@@ -169,8 +169,8 @@ fn hostile_hubs_are_refused() {
     options.set("hf_token", TOKEN).unwrap();
     let sha = commit(1);
     let answers = [
-        ("a path in place of a commit", "{\"sha\": \"../../../x\"}".to_owned(), "names no commit"),
-        ("no JSON", "<html>".to_owned(), "names no commit"),
+        ("a path in place of a commit", "{\"sha\": \"../../../x\"}".to_owned(), "contains no commit"),
+        ("no JSON", "<html>".to_owned(), "contains no commit"),
         ("a link-local address", format!("{{\"sha\": \"{sha}\"}}"), "link-local"),
     ];
     for (name, body, reason) in answers {

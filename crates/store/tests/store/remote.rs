@@ -158,7 +158,7 @@ fn a_permanent_failure_names_object_range_and_attempt() {
         (Answer::Status(400), "status 400"),
         (Answer::Whole, "does not support ranges"),
         (Answer::Silence, "no response within"),
-        (Answer::Stall(3), "no byte arrived"),
+        (Answer::Stall(3), "no data arrived"),
         (Answer::OtherTag, "has changed since"),
     ] {
         let server = Server::start(disk.path(), of_shard(answer));

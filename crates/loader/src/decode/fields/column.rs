@@ -12,7 +12,7 @@ impl FieldDecoder for ColumnDecoder {
     fn decode(&mut self, _: &mut Tools, of: &RowField<'_>, out: &mut [u8], _: &mut [u64]) -> Result<bool> {
         let value = self.0.bytes(of.record.shard, of.at().record);
         if value.len() != out.len() {
-            return Err(Error::format("scalar in the index", out.len(), value.len()));
+            return Err(Error::format("size of a scalar in the index in bytes", out.len(), value.len()));
         }
         out.copy_from_slice(value);
         Ok(self.0.is_in(of.record.shard))

@@ -239,11 +239,12 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         // An empty list of masks need not have a height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
-            let expected = format!("[masks, {height}, {width}], the size of the upright picture");
-            let error = Error::usage(format!("expected the shape {expected}, found {other:?}"));
+            let picture = format!("because the upright picture is {height} × {width}");
+            let text = format!("the shape must be [masks, {height}, {width}], {picture}, but is {other:?}");
+            let error = Error::usage(text);
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
             return Err(if is_one {
-                error.with_hint("align it as `mask` if one mask covers all objects")
+                error.with_hint("align it as `mask` if it is a single mask of the whole picture")
             } else {
                 error
             });

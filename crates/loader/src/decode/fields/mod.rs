@@ -57,7 +57,7 @@ pub(crate) trait FieldDecoder: Send {
         to: &mut StageTarget<'_>,
     ) -> Result<Option<Prepared>> {
         let _ = (tools, of, dims, to);
-        Ok(Some(Prepared::Refused("neither a picture nor an array".into())))
+        Ok(Some(Prepared::Refused("the value is neither a picture nor an array".into())))
     }
 
     /// Lets the stage inspect a value before several patches of it are requested.

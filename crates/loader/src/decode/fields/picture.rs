@@ -91,8 +91,8 @@ impl PictureFieldDecoder {
     fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
         let stored = self.value(of)?;
         if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
-            let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
-            return Err(Error::format("value", expected, "a list of pictures"));
+            let expected = format!("a single picture, because the index has no column `{}.frames`", of.field.name);
+            return Err(Error::format("stored value", expected, "a list of pictures"));
         }
         Ok(stored)
     }
@@ -148,7 +148,7 @@ impl PictureFieldDecoder {
             // bytes.
             if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
                 let expected = format!("{:?}, as in the first loaded frame", first_sides.unwrap_or_default());
-                return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
+                return Err(name_frame(number, Error::format("shape", expected, format!("{sides:?}"))));
             }
             set_clip_sides(dims, sides, clip.layout);
             if clip.layout == ClipLayout::ChannelsFirst {
@@ -209,7 +209,9 @@ impl PictureFieldDecoder {
             // The slot's size comes from the index, so a mismatch is damage, not the caller's error.
             Error::Usage { text, .. } => {
                 let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
-                misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded into its slot", text))
+                misfit.unwrap_or_else(|| {
+                    Error::format("picture", "a picture that can be decoded as the index describes it", text)
+                })
             }
             other => other,
         })?;
@@ -222,13 +224,17 @@ impl PictureFieldDecoder {
 fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
     let Ok(crop) = how.view.resolve(width, height, &how.key) else {
-        return Some(Error::format("picture", "a size that contains the view", format!("{height} × {width}")));
+        return Some(Error::format(
+            "picture",
+            "a picture at least as large as the view",
+            format!("{height} × {width} pixels"),
+        ));
     };
     let (height, width) = (crop.height, crop.width);
     let needed = (u64::from(height) * u64::from(width)).saturating_mul(3);
     (needed != room as u64).then(|| {
-        let expected = format!("{room} bytes, from the height and width in the index");
-        Error::format("picture", expected, format!("{needed} bytes, {height} × {width} × 3"))
+        let expected = format!("{room} bytes (height × width × 3 from the index)");
+        Error::format("decoded picture", expected, format!("{needed} bytes ({height} × {width} × 3)"))
     })
 }
 

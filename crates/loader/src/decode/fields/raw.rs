@@ -16,7 +16,11 @@ impl FieldDecoder for RawDecoder {
         let Some(value) = of.value(self.0.position)? else { return Ok(false) };
         let length = value.bytes.len();
         let Some(out) = out.get_mut(..length) else {
-            return Err(Error::format("stored bytes", format!("at most {}", out.len()), length));
+            return Err(Error::format(
+                "size of the stored value",
+                format!("at most {} bytes", out.len()),
+                format!("{length} bytes"),
+            ));
         };
         out.copy_from_slice(value.bytes);
         dims.fill(length as u64);

@@ -137,7 +137,7 @@ impl VolumeDecoder {
         };
         if found.get(3) != expected.get(3) {
             let text = format!(
-                "all volumes must have as many channels as the box {expected:?}, but one has the shape {found:?}"
+                "all volumes must have as many channels as a box of shape {expected:?}, but one has the shape {found:?}"
             );
             return Err(Error::usage(text));
         }
